@@ -1,20 +1,20 @@
-"""Clients of single commands, for tests that read like the conversation on the wire.
+"""A test client that sends single commands and checks the responses.
 
 ::
 
-    with MiniBroker() as broker, Conversation(broker.service_url) as talk:
-        client = talk.connect()
-        client.say("CONNECT", client_version="test", protocol_version=21)
-        client.hear("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
+    with MiniBroker() as broker, Conversation(broker.service_url) as conversation:
+        client = conversation.connect()
+        client.send("CONNECT", client_version="test", protocol_version=21)
+        client.expect("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
 
 Rules of this file
-1. Commands, their fields and the values of enumerations have the names of the proto file (expectations.py: how values
-   are written, and when an answer is the expected one).
-2. ``say`` returns when the broker has taken the command: a PING goes behind it, and its PONG is waited for. So the
-   broker hears all clients in the order of the test. The handshake has its own answers.
-3. ``hear`` takes the first answer of that name that speaks to the same producer, consumer or request; others wait for
-   their own line. What nobody asked for at the end is an error, so a message too many is seen.
-4. What is wrong is an AssertionError: the broker is what is tested.
+1. Commands, fields and enum values have the names of the proto file. expectations.py defines how values are written and
+   when a response matches.
+2. ``send`` returns when the broker has processed the command: it sends a PING after it and waits for the PONG. The
+   broker thus processes the commands of all clients in the order of the test. The login commands need no PING.
+3. ``expect`` takes the first response with this name and the same producer, consumer or request. Other responses stay
+   queued. A response that is still queued at the end fails the test, so extra messages are detected.
+4. A failed check is an AssertionError.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from pcli.codec.proto import pb
 from pcli.codec.session.client import ClientSession, Event
 from pcli.codec.session.states import State
 from pcli.codec.wire.commands import BY_NAME
-from pcli.replay.expectations import check_entry, entry, ids, place, plain, said, same
+from pcli.replay.expectations import check_entry, entry, ids, place, plain, same, to_protobuf
 from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["ANY", "Client", "Conversation", "entry", "ids", "place"]
 
 _KEEP_ALIVE: Final = ("PING", "PONG")
 _LOGIN: Final = ("CONNECT", "AUTH_RESPONSE")
-_TO_WHOM: Final = ("request_id", "producer_id", "consumer_id", "sequence_id", "watcher_id")
+_ID_FIELDS: Final = ("request_id", "producer_id", "consumer_id", "sequence_id", "watcher_id")
 _READ: Final = 1 << 16
 
 
 class Conversation:
-    """A broker, and the clients that a test opens to it. Leaving it closes them."""
+    """The clients that a test connects to a broker. They are closed at the end of the ``with`` block."""
 
     def __init__(self, service_url: str, http_url: str = "", *, timeout: float = 5) -> None:
-        """``http_url``: its REST interface, for `admin`; ``timeout``: how long an answer may take, seconds."""
+        """``http_url``: the REST interface, for `admin`; ``timeout``: seconds to wait for a response."""
         self._address = ServiceUrl.parse(service_url).hosts[0]
         self._http_url, self._timeout = http_url, timeout
         self._clients: list[Client] = []
 
     def connect(self) -> Client:
-        """Open a connection; nothing is said yet."""
+        """Open a connection without sending anything."""
         client = Client(self._address, self._timeout, self._clients)
         self._clients.append(client)
         return client
 
     def admin(self, method: str, path: str, body: object = None) -> int:
-        """A call of the REST interface, behind ``/admin/v2/``; its status."""
+        """Make a REST call with a path after ``/admin/v2/``, and return its status."""
         from pcli.replay.player.asyncio_player import call_rest
         from pcli.replay.player.script.rest_calls import Call
 
-        return call_rest(self._http_url, Call(method, path, said(body)))
+        return call_rest(self._http_url, Call(method, path, to_protobuf(body)))
 
     def __enter__(self) -> Self:
         return self
@@ -80,20 +80,20 @@ class Client:
     """One connection."""
 
     def __init__(self, address: tuple[str, int], timeout: float, others: list[Client]) -> None:
-        """Connect. ``others``: who listens too while this one waits. OSError: nobody is there."""
+        """Connect. ``others``: clients that also read while this one waits. OSError if the broker is unreachable."""
         self._socket = socket.create_connection(address, timeout)
         self._timeout, self._others = timeout, others
         self._session = ClientSession()
-        self._heard: list[Event] = []
+        self._received: list[Event] = []
         self._pongs = 0
         self._over = self._closed = False
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------------------
 
-    def say(self, name: str, /, *, entry: bytes = b"", **fields: Any) -> None:
-        """Say a command; returns when the broker has taken it, or has closed the connection."""
+    def send(self, name: str, /, *, entry: bytes = b"", **fields: Any) -> None:
+        """Send a command. Return when the broker has processed it or closed the connection."""
         session = self._session
-        values = {key: said(value) for key, value in fields.items()}
+        values = {key: to_protobuf(value) for key, value in fields.items()}
         if name == "CONNECT" and session.state is State.START:
             session.connect(**values)
         else:
@@ -104,13 +104,13 @@ class Client:
             self._settle()
 
     def _settle(self) -> None:
-        """Wait until the broker has taken everything."""
+        """Wait until the broker has processed all commands."""
         wanted = self._pongs + 1
         self._session.post(pb.CommandPing())
         self._write()
         until = time.monotonic() + self._timeout
         while self._pongs < wanted and not self._over:
-            assert self._read(until), "no PONG: the broker does not answer"
+            assert self._read(until), "the broker sent no PONG in time"
 
     def _write(self) -> None:
         try:
@@ -118,50 +118,52 @@ class Client:
         except OSError:
             self._over = True
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------------
 
-    def hear(self, name: str, /, *, entry: bytes | None = None, broker_entry: Any = None, **fields: Any) -> Any:
-        """Wait for an answer, which must be this; gives the command's own message.
+    def expect(self, name: str, /, *, entry: bytes | None = None, broker_entry: Any = None, **fields: Any) -> Any:
+        """Wait for a response with these fields and return its body.
 
-        ``entry``: metadata and payload of a MESSAGE; ``broker_entry``: the fields of BrokerEntryMetadata before it.
+        ``entry``: metadata and payload of a MESSAGE; ``broker_entry``: the fields of its BrokerEntryMetadata.
         """
         until = time.monotonic() + self._timeout
         while (event := self._find(name, fields)) is None:
             assert not self._over, (
                 f"expected << {name} {fields}, but the broker has closed the connection{self._rest()}"
             )
-            assert self._read(until), f"expected << {name} {fields}, but it did not come{self._rest()}"
-        self._heard.remove(event)
+            assert self._read(until), f"expected << {name} {fields}, but it did not arrive in time{self._rest()}"
+        self._received.remove(event)
         found = plain(event.body)
-        assert same(fields, found), f"expected << {name} {fields}\n   heard << {name} {found}"
+        assert same(fields, found), f"expected << {name} {fields}\n   received << {name} {found}"
         if entry is not None:
             check_entry(event.frame, entry)
             mine = event.frame.broker_entry
-            assert same(broker_entry, None if mine is None else plain(mine)), f"expected {broker_entry}, heard {mine}"
+            assert same(broker_entry, None if mine is None else plain(mine)), (
+                f"expected {broker_entry}, received {mine}"
+            )
         return event.body
 
-    def hear_end(self) -> None:
+    def expect_close(self) -> None:
         """Wait until the broker closes the connection."""
         until = time.monotonic() + self._timeout
         while not self._over:
-            assert self._read(until), "the broker does not close the connection"
+            assert self._read(until), "the broker did not close the connection in time"
 
     def _find(self, name: str, fields: dict[str, Any]) -> Event | None:
-        """The first answer of that name to the same; AssertionError when the request was answered otherwise."""
-        wanted = {key: fields[key] for key in _TO_WHOM if key in fields}
-        for event in self._heard:
+        """Return the first response with this name and ids. AssertionError if the request has another response."""
+        wanted = {key: fields[key] for key in _ID_FIELDS if key in fields}
+        for event in self._received:
             ours = plain(event.body)
             if any(ours.get(key) != value for key, value in wanted.items()):
                 continue
             if event.name == name:
                 return event
-            assert "request_id" not in wanted, f"expected << {name} {fields}\n   heard << {event.name} {ours}"
+            assert "request_id" not in wanted, f"expected << {name} {fields}\n   received << {event.name} {ours}"
         return None
 
     def _read(self, until: float) -> bool:
-        """Wait until anybody hears something; False: nobody did in time.
+        """Wait until any client receives bytes; return False after the timeout.
 
-        All listen, since a broker may ask one client whether it is still there before it answers another.
+        All clients read, because a broker may send a PING to one client before it responds to another.
         """
         listening = {client._socket: client for client in self._others if not client._over}
         ready, _, _ = select.select(list(listening), [], [], max(0.0, until - time.monotonic()))
@@ -178,27 +180,27 @@ class Client:
         for event in self._session.receive(data):
             self._pongs += event.name == "PONG"
             if event.name not in _KEEP_ALIVE:
-                self._heard.append(event)
+                self._received.append(event)
         error = self._session.error
-        assert error is None or _refused(error, self._heard), f"the broker breaks the protocol: {error}"
+        assert error is None or _refused(error, self._received), f"the broker violates the protocol: {error}"
         self._write()
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the connection, and wait until the broker has seen it. AssertionError as `check`."""
+        """Close the connection and wait until the broker closes it too. AssertionError as for `check`."""
         self.check()
         self.drop()
 
     def check(self) -> None:
-        """AssertionError: the broker said something that the test did not ask for."""
+        """AssertionError if the broker sent a response that the test did not expect."""
         if not self._over and self._session.state is State.CONNECTED:
             self._settle()
         rest = self._rest()
-        assert not rest, f"the test did not expect this{rest}"
+        assert not rest, f"the broker sent unexpected responses:{rest}"
 
     def drop(self) -> None:
-        """Close the connection, whatever was said."""
+        """Close the connection without checks."""
         if self._closed:
             return
         self._closed = self._over = True
@@ -211,14 +213,17 @@ class Client:
             except OSError:
                 return
 
+    say, hear, hear_end = send, expect, expect_close
+    """The former names, for tests that an earlier version generated."""
+
     def _rest(self) -> str:
-        """What was heard and nobody asked for yet, a line each."""
-        return "".join(f"\n   heard << {event.name} {plain(event.body)}" for event in self._heard)
+        """Return the queued responses, one on each line."""
+        return "".join(f"\n   received << {event.name} {plain(event.body)}" for event in self._received)
 
 
-def _refused(error: RemoteError, heard: list[Event]) -> bool:
-    """Whether a session ended because its login was refused, which a test may expect."""
-    return any(event.name == "ERROR" and event.body.message in str(error) for event in heard)
+def _refused(error: RemoteError, received: list[Event]) -> bool:
+    """Return whether a session ended because the login was refused, which a test may expect."""
+    return any(event.name == "ERROR" and event.body.message in str(error) for event in received)
 
 
 def _body(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What everything here that has sockets runs on: a loop, and a clock that never jumps."""
+"""The event loop and the monotonic clock of all modules that use sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _START: Final = time.time_ns() - time.monotonic_ns()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop where it is installed, else of asyncio."""
+    """Return a loop of uvloop if it is installed, otherwise of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -21,10 +21,10 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def now_ns() -> int:
-    """Nanoseconds since 1970: the wall's time when this was loaded, the monotonic clock from there."""
+    """Return nanoseconds since 1970: the system time at import plus the monotonic time since."""
     return _START + time.monotonic_ns()
 
 
 def now_ms() -> int:
-    """The same in milliseconds."""
+    """Return milliseconds since 1970, from the same clock."""
     return now_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""A ``Pulsar`` layer for scapy's users: frames in packets, reassembled over segments by scapy's TCPSession.
+"""A ``Pulsar`` layer for scapy: frames in packets, reassembled from segments by scapy's TCPSession.
 
     from scapy.sendrecv import sniff
     from scapy.sessions import TCPSession
@@ -8,8 +8,8 @@
         for layer in frames_in(packet):
             print(layer.frame.command)
 
-Needs the extra ``pulsar-pcli[capture]``. For whole captures `pcli dissect` is a hundred times as fast and knows
-holes; this is for scripts that already live in scapy, and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
+This needs the extra ``pulsar-pcli[capture]``. For whole captures `pcli dissect` is a hundred times faster and detects
+gaps. This layer is for existing scapy scripts and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _u32 = Struct(">I").unpack_from
 
 
 class Pulsar(Packet):
-    """One frame: the two lengths, the command's bytes, and for SEND and MESSAGE the headers and the payload.
+    """One frame: the two lengths, the command, and for SEND and MESSAGE the headers and the payload.
 
-    (``command`` would be the better word for ``body``, but scapy has it taken for a method of all packets.)
+    The command's field is ``body`` because ``command`` is a method of scapy's Packet.
     """
 
     name = "Pulsar"
-    fields_desc = [  # noqa: RUF012  (scapy's own way)
+    fields_desc = [  # noqa: RUF012  (required by scapy)
         FieldLenField("size", None, fmt="I", length_of="entry", adjust=lambda packet, x: x + 4 + len(packet.body)),
         FieldLenField("body_size", None, fmt="I", length_of="body"),
         StrLenField("body", b"", length_from=lambda packet: packet.body_size),
@@ -46,27 +46,27 @@ class Pulsar(Packet):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, _metadata: dict[str, Any], _session: dict[str, Any]) -> Pulsar | None:
-        """Scapy's hook: the first frame once it is whole; what is behind it comes back as padding."""
+        """Return the first frame once it is complete; scapy passes the bytes after it as padding."""
         if len(data) < 8 or len(data) < _u32(data, 0)[0] + 4 <= MAX_FRAME_SIZE:
             return None
         return cls(data)
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """Scapy's hook: nothing of what follows a frame belongs to it."""
+        """Return all bytes after the frame as padding: none belongs to it."""
         return b"", s
 
     @property
     def frame(self) -> Frame:
-        """The frame, with everything that pcli knows of it."""
+        """The parsed frame."""
         return Frame.of(self.self_build())
 
     def mysummary(self) -> str:
-        """Scapy's hook: one line."""
+        """Return a one-line summary for scapy."""
         return f"Pulsar {name_of(self.frame.type)}"
 
 
 def frames_in(packet: Packet) -> Iterator[Pulsar]:
-    """Every frame of a packet: scapy stacks those that ended in one segment upon each other."""
+    """Yield every frame of a packet; scapy nests the frames that end in one segment."""
     layer = packet.getlayer(Pulsar)
     while isinstance(layer, Pulsar):
         yield layer

@@ -1,10 +1,10 @@
-"""Where a broker is, and how one proves who one is to it: service URLs, tokens, TLS.
+"""Service URLs, and the credentials for a connection: tokens and TLS settings.
 
 Rules of this file
-1. A URL is Pulsar's (ServiceURI): ``pulsar://host:port,host:port``, ``pulsar+ssl://``, ``http://``, ``https://``; a
-   bare ``host`` or ``host:port`` is ``pulsar://``. Ports that are not named are 6650, 6651, 80 and 443.
-2. A token in a file is read at every connection, as the clients do (AuthenticationToken): tokens expire.
-3. What can't be read is one LocalError with the path, before any connection is tried.
+1. A URL has Pulsar's syntax (ServiceURI): ``pulsar://host:port,host:port``, ``pulsar+ssl://``, ``http://``,
+   ``https://``. A bare ``host`` or ``host:port`` means ``pulsar://``. The default ports are 6650, 6651, 80 and 443.
+2. A token file is read for every connection, as in the Java client (AuthenticationToken), because tokens expire.
+3. An invalid value is a LocalError with the path, raised before a connection is attempted.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<name>[^:\[\]@]
 
 @dataclass(frozen=True, slots=True)
 class ServiceUrl:
-    """A service URL, read."""
+    """A parsed service URL."""
 
     scheme: str
     """``pulsar``, ``pulsar+ssl``, ``http`` or ``https``."""
     hosts: tuple[tuple[str, int], ...]
-    """Host and port, one or more; IPv6 addresses without brackets."""
+    """One or more hosts with ports; IPv6 addresses without brackets."""
 
     @classmethod
     def parse(cls, text: str) -> ServiceUrl:
-        """LocalError when this is none."""
+        """Parse a service URL. LocalError if it is invalid."""
         match = _URL.fullmatch(text.strip())
         scheme = (match["scheme"] or "pulsar") if match else ""
         if match is None or scheme not in _PORTS:
-            raise LocalError(f"{text!r} is no service URL: write pulsar://host:6650, or pulsar+ssl:// for TLS")
+            raise LocalError(f"{text!r} is not a service URL: write pulsar://host:6650, or pulsar+ssl:// for TLS")
         return cls(scheme, tuple(_host(part, text, _PORTS[scheme]) for part in match["hosts"].split(",")))
 
     @property
     def tls(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether connections use TLS."""
         return self.scheme in ("pulsar+ssl", "https")
 
     @property
     def http(self) -> bool:
-        """Whether lookups go by HTTP."""
+        """Whether lookups use HTTP."""
         return self.scheme in ("http", "https")
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class ServiceUrl:
 def _host(part: str, text: str, default: int) -> tuple[str, int]:
     match = _HOST.fullmatch(part)
     if match is None:
-        raise LocalError(f"{text!r}: {part!r} is no host:port")
+        raise LocalError(f"{text!r}: {part!r} is not host:port")
     port = int(match["port"] or default)
     if not 0 < port < 65536:
         raise LocalError(f"{text!r}: {port} is not a port")
@@ -72,14 +72,14 @@ def _host(part: str, text: str, default: int) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How to prove who one is, and whom to trust."""
+    """The client's credentials and trusted certificates."""
 
     token: str = ""
-    """A token, or ``file:PATH`` of one; empty: none."""
+    """A token, or ``file:PATH`` for a token file; empty for none."""
     trust: str = ""
-    """Path of a PEM file with the certificates to trust; empty: those of the system."""
+    """Path of a PEM file with trusted certificates; empty for the system's."""
     cert: str = ""
-    """Path of a PEM file with one's own certificate, which is the authentication (``tls``) where there is no token."""
+    """Path of a PEM file with the client's certificate; without a token it is the authentication (``tls``)."""
     key: str = ""
     """Path of its private key."""
 
@@ -89,7 +89,7 @@ class Security:
         return "token" if self.token else "tls" if self.cert else "none"
 
     def data(self) -> bytes:
-        """``auth_data`` of CONNECT, read now. LocalError when the token's file can't be read."""
+        """Return ``auth_data`` of CONNECT. LocalError if the token file is unreadable."""
         if not self.token.startswith("file:"):
             return self.token.encode()
         path = self.token.removeprefix("file:").removeprefix("//")
@@ -99,11 +99,11 @@ class Security:
             raise LocalError(f"--token {self.token}: {reason_of(fault)}") from None
 
     def context(self) -> SSLContext:
-        """What a TLS connection to a broker is made with; the host's name is checked. LocalError: a file is no use."""
+        """Return the TLS context for a broker, which checks its host name. LocalError if a file is unusable."""
         import ssl
 
         if bool(self.cert) != bool(self.key):
-            raise LocalError("a certificate of one's own takes two files: --tls-cert and --tls-key")
+            raise LocalError("a client certificate needs two files: --tls-cert and --tls-key")
         path = self.trust
         try:
             context = ssl.create_default_context(cafile=path or None)
@@ -111,7 +111,7 @@ class Security:
                 path = self.cert
                 context.load_cert_chain(self.cert, self.key)
         except ssl.SSLError as fault:
-            raise LocalError(f"{path}: no certificate or key that can be used ({fault.reason or fault})") from None
+            raise LocalError(f"{path}: no usable certificate or key ({fault.reason or fault})") from None
         except OSError as fault:
             raise LocalError(f"{path}: {reason_of(fault)}") from None
         return context

@@ -124,8 +124,7 @@ class CaptureReading:
         """Return the opened inputs, at their beginnings."""
         from pcli.codec.errors import LocalError
         from pcli.replay.sources.capture_sources import Input, open_inputs, open_interface
-        from pcli.replay.sources.capture_start import Begun
-        from pcli.replay.sources.spooled_stream import Spool
+        from pcli.replay.sources.live_streams import SpooledStream, StartNotifier
 
         if self._inputs:
             for one in self._inputs:
@@ -139,9 +138,9 @@ class CaptureReading:
                 raise LocalError("-i captures live: it cannot be combined with -r or -2")
             live = self._stack.enter_context(open_interface(self.interface))
             if not self.silent:
-                live = cast(BinaryIO, Begun(live, self._listening))
+                live = cast(BinaryIO, StartNotifier(live, self._listening))
             if self.rewindable:
-                live = cast(BinaryIO, self._stack.enter_context(Spool(live)))
+                live = cast(BinaryIO, self._stack.enter_context(SpooledStream(live)))
             self._inputs = [Input(self.interface, live, None)]
         return self._inputs
 

@@ -40,7 +40,7 @@ class InMemoryBroker:
         self.now = now
         self._application: Any = None
         self._of: dict[int, Connection] = {}
-        self._parts: dict[Connection, int] = {}
+        self._streams: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
         """Play to the end; raise an internal error of the broker."""
@@ -63,40 +63,40 @@ class InMemoryBroker:
         self._flush(player)
 
     def _do(self, player: Player, actions: list[Action]) -> None:
-        from pcli.replay.player.player import HangUp, Open, Say
+        from pcli.replay.player.player import CloseConnection, OpenConnection, SendCommand
         from pcli.replay.player.script.rest_calls import Call
 
         for action in actions:
             match action:
-                case Open(part):
-                    client = player.script.parts[part].client
-                    self._of[part] = connection = self.broker.connect(client, self.now)
-                    self._parts[connection] = part
-                case Say(part, data):
-                    if self._of[part] in self._parts:
-                        self.broker.receive(self._of[part], data, self.now)
-                case HangUp(part):
-                    self._hang_up(self._of[part])
+                case OpenConnection(stream):
+                    client = player.script.connections[stream].client
+                    self._of[stream] = connection = self.broker.connect(client, self.now)
+                    self._streams[connection] = stream
+                case SendCommand(stream, data):
+                    if self._of[stream] in self._streams:
+                        self.broker.receive(self._of[stream], data, self.now)
+                case CloseConnection(stream):
+                    self._close_connection(self._of[stream])
                 case Call():
                     self.call(action)
             self._flush(player)
 
-    def _hang_up(self, connection: Connection) -> None:
-        if self._parts.pop(connection, None) is not None:
+    def _close_connection(self, connection: Connection) -> None:
+        if self._streams.pop(connection, None) is not None:
             self.broker.disconnected(connection, self.now)
 
     def _flush(self, player: Player) -> None:
         broker = self.broker
-        while pieces := broker.drain():
-            for connection, data in pieces:
-                part = self._parts.get(connection)
-                if part is None:
+        while split_literal := broker.drain():
+            for connection, data in split_literal:
+                stream = self._streams.get(connection)
+                if stream is None:
                     continue
                 if data:
-                    self._do(player, player.receive(part, data))
+                    self._do(player, player.receive(stream, data))
                 if connection.closing:
-                    player.lost(part)
-                    self._hang_up(connection)
+                    player.lost(stream)
+                    self._close_connection(connection)
             broker.finish_turn()
         broker.take_reading_changes()
 

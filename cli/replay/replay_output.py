@@ -23,21 +23,21 @@ _TWO = {"frame": "frame", "command": "command", "field": "field"}
 def print_plan(replay: Replay) -> None:
     """Print what would be replayed, and the required settings and REST calls."""
     script, found = replay.script, replay.preparation
-    for part in script.parts.values():
-        lines = [line for line in script.lines if line.part == part.number]
-        sent = sum(line.from_client for line in lines)
-        write_line(f"stream {part.number}: {sent} commands of the client, {len(lines) - sent} of the broker")
+    for connection in script.connections.values():
+        steps = [step for step in script.steps if step.stream == connection.number]
+        sent = sum(step.from_client for step in steps)
+        write_line(f"stream {connection.number}: {sent} commands of the client, {len(steps) - sent} of the broker")
     for name, value in found.settings.items():
         write_line(f"setting {name}={value}")
     for call in replay.calls:
         write_line(f"before: {call.method} {call.path}")
     for index, calls in sorted({**found.before, **found.instead}.items()):
-        line = script.lines[index]
+        line = script.steps[index]
         number = line.frame.number if line.frame is not None else 0
         for call in calls:
             write_line(f"at frame {number} ({line.name}): {call.method} {call.path}")
-    if found.unsaid:
-        write_line(f"omitted: {len(found.unsaid)} commands that the captured broker refused or lost during an unload")
+    if found.skipped:
+        write_line(f"omitted: {len(found.skipped)} commands that the captured broker refused or lost during an unload")
 
 
 def print_left_out(reasons: Mapping[str, int]) -> None:

@@ -58,7 +58,7 @@ class Run:
         replay = self._replay()
         if dry:
             print_plan(replay)
-        if not replay.script.lines:
+        if not replay.script.steps:
             print_left_out(replay.script.left_out)
             say("the capture contains nothing that can be replayed")
             raise typer.Exit(Exit.USAGE)

@@ -42,7 +42,7 @@ def _write_test(captures: list[str], output: str, *, filter_: str, only: int | N
 
     script = read_script(captures, filter_, only, decode_as)
     print_left_out(script.left_out)
-    if not script.lines:
+    if not script.steps:
         say("there is nothing in it that can be reproduced")
         raise typer.Exit(Exit.USAGE)
     text = reproduction(Path(captures[0]).name, script)
@@ -61,7 +61,7 @@ def reproduction(name: str, script: Script) -> str:
 
     from pcli.cli.replay.in_memory_broker import InMemoryBroker
     from pcli.minibroker.settings import Settings
-    from pcli.replay.player.recording_player import Noting
+    from pcli.replay.player.recording_player import RecordingPlayer
     from pcli.replay.player.replay import Replay
     from pcli.replay.player.reproduce.test_module_source import reproduce
 
@@ -69,9 +69,9 @@ def reproduction(name: str, script: Script) -> str:
     broker = InMemoryBroker(replay.preparation.settings, replay.start_ms)
     for call in replay.calls:
         broker.call(call)
-    noted = Noting(replay)
-    broker.play(noted, lambda _: None)
-    noted.date(broker.now)
+    player = RecordingPlayer(replay)
+    broker.play(player, lambda _: None)
+    player.date(broker.now)
     usual = {key: str(value) for key, value in asdict(Settings()).items()}
     settings = {key: value for key, value in replay.preparation.settings.items() if usual.get(key) != value}
-    return reproduce(name, replay, noted, broker.broker.service_url, settings)
+    return reproduce(name, replay, player, broker.broker.service_url, settings)

@@ -3,10 +3,10 @@
 Rules of this file
 1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE names another broker, that is
    a difference; the player opens no other connection, because the captured client did not either.
-2. REST calls are sent one after another to the administrator's address; without an address they are skipped.
-3. The end of a socket is an event like a frame. RemoteError if the broker is unreachable, if it first sends no frame or
-   closes the connection (it is no broker, or a TLS port that receives cleartext), or if it refuses the first login
-   and the captured broker accepted it.
+2. REST calls are made one after another to the administrator's address, or skipped if there is none.
+3. The end of a socket is an event like a frame. RemoteError if the broker is unreachable or refuses the first login,
+   which the captured broker accepted. RemoteError also if its first event is the end of the connection: then it is no
+   broker, or a TLS port that receives cleartext.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.replay.client.connection.connect_errors import reason_for
 from pcli.replay.event_loop import now_ms
-from pcli.replay.player.player import Action, HangUp, Open, Player, Say
+from pcli.replay.player.player import Action, CloseConnection, OpenConnection, Player, SendCommand
 from pcli.replay.player.script.rest_calls import Call
 from pcli.replay.service_url import Security, ServiceUrl
 
@@ -37,10 +37,10 @@ _QUIET_MS: Final = 300
 def play(
     player: Player, to: ServiceUrl, security: Security, *, admin: str = "", progress: Callable[[float], None]
 ) -> None:
-    """Replay to the end. RemoteError if the broker is unreachable; LocalError if a certificate or token is."""
+    """Replay to the end. RemoteError if the broker is unreachable, LocalError if a certificate or token is unusable."""
     if to.http:
-        raise LocalError(f"{to}: a replay speaks the binary protocol: give a pulsar:// or pulsar+ssl:// URL")
-    asyncio.run(_Stage(player, to, security, admin, progress).run())
+        raise LocalError(f"{to}: a replay uses the binary protocol: write a pulsar:// or pulsar+ssl:// URL")
+    asyncio.run(_ReplaySession(player, to, security, admin, progress).run())
 
 
 def call_rest(admin: str, call: Call, token: str = "") -> int:
@@ -53,15 +53,15 @@ def call_rest(admin: str, call: Call, token: str = "") -> int:
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, timeout=_CONNECT_S) as answer:  # noqa: S310
-            return int(answer.status)
+        with urllib.request.urlopen(request, timeout=_CONNECT_S) as response:  # noqa: S310
+            return int(response.status)
     except urllib.error.HTTPError as refused:
         return refused.code
     except OSError as fault:
         raise RemoteError(f"{admin}: {getattr(fault, 'reason', fault)}") from None
 
 
-class _Stage:
+class _ReplaySession:
     """One replay in progress."""
 
     def __init__(
@@ -72,14 +72,14 @@ class _Stage:
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._opened: list[asyncio.StreamWriter] = []
         self._readers: set[asyncio.Task[None]] = set()
-        self._stirred = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until every line is sent and every response has arrived or timed out."""
+        """Run until every step is sent and every response has arrived or timed out."""
         player = self._player
         try:
             while not player.done:
-                self._stirred.clear()
+                self._wakeup.clear()
                 actions = player.actions(now_ms())
                 for action in actions:
                     await self._do(action)
@@ -94,73 +94,73 @@ class _Stage:
 
     def _check_greeting(self) -> None:
         """Raise RemoteError if the first response makes a replay impossible (rule 3)."""
-        for first in self._player.book.pairs[:1]:
+        for first in self._player.matcher.pairs[:1]:
             if first.frame is None:
                 other = "without TLS" if self._to.tls else "with TLS"
-                raise RemoteError(f"{self._to}: what listens there answers no CONNECT: no Pulsar, or a port {other}")
-            if first.line is not None and first.line.name == "CONNECTED" and first.frame.command.HasField("error"):
-                raise RemoteError(f"{self._to}: the login is refused: {first.frame.command.error.message}")
+                raise RemoteError(f"{self._to}: no response to CONNECT: this is not Pulsar, or a port {other}")
+            if first.step is not None and first.step.name == "CONNECTED" and first.frame.command.HasField("error"):
+                raise RemoteError(f"{self._to}: the login was refused: {first.frame.command.error.message}")
 
     async def _wait(self, ms: int) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), max(ms, 1) / 1000)
+            await asyncio.wait_for(self._wakeup.wait(), max(ms, 1) / 1000)
 
     async def _do(self, action: Action) -> None:
         match action:
-            case Open(part):
-                await self._open(part)
-            case Say(part, data):
-                if part in self._writers:
-                    self._writers[part].write(data)
-            case HangUp(part, reset):
-                self._hang_up(part, reset=reset)
+            case OpenConnection(stream):
+                await self._open(stream)
+            case SendCommand(stream, data):
+                if stream in self._writers:
+                    self._writers[stream].write(data)
+            case CloseConnection(stream, reset):
+                self._close_connection(stream, reset=reset)
             case Call():
                 if self._admin:
                     token = self._security.data().decode() if self._security.token else ""
                     await asyncio.to_thread(call_rest, self._admin, action, token)
 
-    async def _open(self, part: int) -> None:
+    async def _open(self, stream: int) -> None:
         host, port = self._to.hosts[0]
         context = self._security.context() if self._to.tls else None
         try:
             async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
         except (OSError, TimeoutError) as fault:
-            reason = reason_for(fault, tls=self._to.tls) or "no answer"
+            reason = reason_for(fault, tls=self._to.tls) or "no response"
             raise RemoteError(f"{self._to}: {reason}") from None
-        self._writers[part] = writer
+        self._writers[stream] = writer
         self._opened.append(writer)
-        task = asyncio.create_task(self._listen(part, reader))
+        task = asyncio.create_task(self._listen(stream, reader))
         self._readers.add(task)
         task.add_done_callback(self._readers.discard)
 
-    async def _listen(self, part: int, reader: asyncio.StreamReader) -> None:
+    async def _listen(self, stream: int, reader: asyncio.StreamReader) -> None:
         data = b""
         while True:
             with suppress(OSError):
                 data = await reader.read(_READ)
             if not data:
                 break
-            for action in self._player.receive(part, data):
+            for action in self._player.receive(stream, data):
                 await self._do(action)
             data = b""
-            self._stirred.set()
-        writer = self._writers.pop(part, None)
+            self._wakeup.set()
+        writer = self._writers.pop(stream, None)
         if writer is not None:
             writer.close()
-            self._player.lost(part)
-            self._stirred.set()
+            self._player.lost(stream)
+            self._wakeup.set()
 
-    def _hang_up(self, part: int, *, reset: bool) -> None:
-        writer = self._writers.pop(part, None)
+    def _close_connection(self, stream: int, *, reset: bool) -> None:
+        writer = self._writers.pop(stream, None)
         if writer is not None and reset:
             writer.transport.abort()
         elif writer is not None:
             writer.close()
 
     async def _close(self) -> None:
-        for part in list(self._writers):
-            self._hang_up(part, reset=False)
+        for stream in list(self._writers):
+            self._close_connection(stream, reset=False)
         for task in list(self._readers):
             task.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pcli.codec.errors import LocalError
-from pcli.replay.player.player import HangUp, Say
-from pcli.replay.player.recorded_broker import BrokerSide
+from pcli.replay.player.player import CloseConnection, SendCommand
+from pcli.replay.player.recorded_broker import RecordedBroker
 from pcli.replay.player.script.script import Script
 
 __all__ = ["play_broker"]
@@ -25,34 +25,36 @@ _HOST: Final = "127.0.0.1"
 _GRACE_S: Final = 3
 
 
-def play_broker(script: Script, port: int, *, ready: Callable[[str], None], note: Callable[[str], None]) -> BrokerSide:
+def play_broker(
+    script: Script, port: int, *, ready: Callable[[str], None], note: Callable[[str], None]
+) -> RecordedBroker:
     """Replay the recording to live clients until it ends. LocalError if the port is in use.
 
     ``ready`` receives the service URL once clients can connect, ``note`` each request that is not in the recording.
     """
-    return asyncio.run(_Stage(script, note).run(port, ready))
+    return asyncio.run(_ReplaySession(script, note).run(port, ready))
 
 
-class _Stage:
+class _ReplaySession:
     """One replay in progress."""
 
     def __init__(self, script: Script, note: Callable[[str], None]) -> None:
         self._script, self._note = script, note
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, _ClientConnection] = {}
         self._count = self._noted = 0
         self._over = asyncio.Event()
-        self.side = BrokerSide(script, "")
+        self.side = RecordedBroker(script, "")
 
-    async def run(self, port: int, ready: Callable[[str], None]) -> BrokerSide:
+    async def run(self, port: int, ready: Callable[[str], None]) -> RecordedBroker:
         loop = asyncio.get_running_loop()
         try:
-            listener = await loop.create_server(lambda: _Link(self), _HOST, port)
+            listener = await loop.create_server(lambda: _ClientConnection(self), _HOST, port)
         except OSError as fault:
             raise LocalError(f"--port {port}: {os.strerror(fault.errno or 0)}") from None
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._over.set)
         url = f"pulsar://{_HOST}:{listener.sockets[0].getsockname()[1]}"
-        self.side = BrokerSide(self._script, url)
+        self.side = RecordedBroker(self._script, url)
         ready(url)
         await self._over.wait()
         listener.close()
@@ -61,7 +63,7 @@ class _Stage:
             link.transport.abort()
         return self.side
 
-    def joined(self, link: _Link) -> int:
+    def joined(self, link: _ClientConnection) -> int:
         """Add a client's connection and return its number."""
         self._count += 1
         self._links[self._count] = link
@@ -87,10 +89,10 @@ class _Stage:
         if count == self._count:
             self._over.set()
 
-    def _do(self, actions: Iterable[Say | HangUp]) -> None:
+    def _do(self, actions: Iterable[SendCommand | CloseConnection]) -> None:
         for action in actions:
-            transport = self._links[action.part].transport
-            if isinstance(action, HangUp):
+            transport = self._links[action.stream].transport
+            if isinstance(action, CloseConnection):
                 transport.close()
             elif not transport.is_closing():
                 transport.write(action.data)
@@ -99,12 +101,12 @@ class _Stage:
         self._noted = len(self.side.notes)
 
 
-class _Link(asyncio.Protocol):
+class _ClientConnection(asyncio.Protocol):
     """The socket of one client."""
 
     transport: asyncio.Transport
 
-    def __init__(self, stage: _Stage) -> None:
+    def __init__(self, stage: _ReplaySession) -> None:
         self._stage = stage
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

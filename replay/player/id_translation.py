@@ -26,9 +26,9 @@ from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 
-__all__ = ["Ids", "Place", "TopicRule", "place_of"]
+__all__ = ["Ids", "Position", "TopicRule", "position_of"]
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Ledger and entry id, signed."""
 
 TopicRule = tuple[re.Pattern[str], str]
@@ -38,7 +38,7 @@ _FIELDS: Final = ("message_id", "message_ids", "start_message_id")
 _TOPICS: Final = ("topic", "topics", "topics_pattern", "partitions")
 
 
-def place_of(data: pb.MessageIdData) -> Place:
+def position_of(data: pb.MessageIdData) -> Position:
     """Return the ledger and entry id of a message id."""
     return signed(data.ledgerId), signed(data.entryId)
 
@@ -48,9 +48,9 @@ class Ids:
     """The id mappings of one replay."""
 
     topics: Sequence[TopicRule] = ()
-    places: dict[Place, Place] = field(default_factory=dict)
+    positions: dict[Position, Position] = field(default_factory=dict)
     """Ledger and entry ids, captured to live."""
-    live_places: dict[Place, Place] = field(default_factory=dict)
+    live_positions: dict[Position, Position] = field(default_factory=dict)
     """Ledger and entry ids, live to captured."""
     names: dict[str, str] = field(default_factory=dict)
     """Producer names that the broker generated, captured to live."""
@@ -65,33 +65,33 @@ class Ids:
     it; publish times are unchanged."""
     mapped: dict[str, str] = field(default_factory=dict)
     """Topics that a rule renamed, live to captured."""
-    unknown: list[Place] = field(default_factory=list)
+    unknown: list[Position] = field(default_factory=list)
     """Captured ids in commands to send for which no live id is known."""
 
     # -- mapping ---------------------------------------------------------------------------------------------------
 
-    def learn(self, captured: Any, live: Any) -> None:
+    def map_ids(self, captured: Any, live: Any) -> None:
         """Map the ids of two bodies that belong to the same request or the same entry."""
         for name in ("message_id", "producer_name", "schema_version", "txnid_least_bits"):
             fields = captured.DESCRIPTOR.fields_by_name
             if name in fields and fields[name].is_repeated is False and captured.HasField(name) and live.HasField(name):
-                _LESSONS[name](self, captured, live)
+                _MAPPERS[name](self, captured, live)
 
-    def _learn_place(self, captured: Any, live: Any) -> None:
-        mine, theirs = place_of(captured.message_id), place_of(live.message_id)
-        if mine[0] >= 0 and theirs[0] >= 0 and mine not in self.places and theirs not in self.live_places:
-            self.places[mine], self.live_places[theirs] = theirs, mine
+    def _map_position(self, captured: Any, live: Any) -> None:
+        mine, theirs = position_of(captured.message_id), position_of(live.message_id)
+        if mine[0] >= 0 and theirs[0] >= 0 and mine not in self.positions and theirs not in self.live_positions:
+            self.positions[mine], self.live_positions[theirs] = theirs, mine
 
-    def _learn_name(self, captured: Any, live: Any) -> None:
+    def _map_name(self, captured: Any, live: Any) -> None:
         if live.producer_name not in self.names.values():
             self.names.setdefault(captured.producer_name, live.producer_name)
 
-    def _learn_version(self, captured: Any, live: Any) -> None:
+    def _map_version(self, captured: Any, live: Any) -> None:
         versions = captured.schema_version, live.schema_version
         if all(versions) and live.schema_version not in self.versions.values():
             self.versions.setdefault(*versions)
 
-    def _learn_transaction(self, captured: Any, live: Any) -> None:
+    def _map_transaction(self, captured: Any, live: Any) -> None:
         mine = captured.txnid_most_bits, captured.txnid_least_bits
         self.transactions.setdefault(mine, (live.txnid_most_bits, live.txnid_least_bits))
 
@@ -104,9 +104,9 @@ class Ids:
         command = pb.BaseCommand()
         command.CopyFrom(frame.command)
         body = getattr(command, COMMANDS[frame.type].field)
-        if not self._put_ids(body):
+        if not self._replace_ids(body):
             return b""
-        self._put_names(body)
+        self._replace_names(body)
         entry = self._entry(frame)
         if command == frame.command and entry is None:
             return frame.data
@@ -114,35 +114,35 @@ class Ids:
             command.SerializePartialToString(), frame.data[frame.parts.command_end :] if entry is None else entry
         )
 
-    def _put_ids(self, body: Any) -> bool:
+    def _replace_ids(self, body: Any) -> bool:
         """Replace message ids; return False if the body contains some but none has a live one."""
         for name, value in body.ListFields():
             if name.name in _FIELDS:
                 if not name.is_repeated:
-                    if not self._put_id(value):
+                    if not self._replace_id(value):
                         return False
                     continue
-                gone = [place for place, one in enumerate(value) if not self._put_id(one)]
-                for place in reversed(gone):
-                    del value[place]
-                if gone and not value:
+                unmapped = [position for position, one in enumerate(value) if not self._replace_id(one)]
+                for position in reversed(unmapped):
+                    del value[position]
+                if unmapped and not value:
                     return False
         return True
 
-    def _put_id(self, data: pb.MessageIdData) -> bool:
-        place = place_of(data)
-        live = self.places.get(place)
+    def _replace_id(self, data: pb.MessageIdData) -> bool:
+        position = position_of(data)
+        live = self.positions.get(position)
         if live is not None:
             data.ledgerId, data.entryId = live[0] & 2**64 - 1, live[1] & 2**64 - 1
             if data.HasField("first_chunk_message_id"):
-                self._put_id(data.first_chunk_message_id)
+                self._replace_id(data.first_chunk_message_id)
             return True
-        if 0 <= place[0] < _NOWHERE - 1 and place != (0, 0):
-            self.unknown.append(place)
+        if 0 <= position[0] < _NOWHERE - 1 and position != (0, 0):
+            self.unknown.append(position)
             return False
         return True
 
-    def _put_names(self, body: Any) -> None:
+    def _replace_names(self, body: Any) -> None:
         fields = body.DESCRIPTOR.fields_by_name
         if "producer_name" in fields and body.producer_name:  # the broker's name for it, or the client's own
             body.producer_name = self.names.setdefault(body.producer_name, body.producer_name)
@@ -157,11 +157,11 @@ class Ids:
         if self.topics:
             for name in _TOPICS:
                 if name in fields and getattr(body, name):
-                    self._put_topics(body, name)
+                    self._replace_topics(body, name)
             for one in body.subscription if isinstance(body, pb.CommandAddSubscriptionToTxn) else ():
-                self._put_topics(one, "topic")
+                self._replace_topics(one, "topic")
 
-    def _put_topics(self, body: Any, name: str) -> None:
+    def _replace_topics(self, body: Any, name: str) -> None:
         value = getattr(body, name)
         if isinstance(value, str):
             setattr(body, name, self.topic(value))
@@ -214,31 +214,31 @@ class Ids:
         content = frame.data[frame.parts.checked_start :]
         return self.contents.get(content, content)
 
-    def same_place(self, captured: Place, live: Place) -> bool:
+    def same_place(self, captured: Position, live: Position) -> bool:
         """Return whether a live id is mapped to a captured one. If both are unmapped, map them first."""
-        if captured in self.places or live in self.live_places:
-            return self.places.get(captured) == live and self._in_order(captured, live)
+        if captured in self.positions or live in self.live_positions:
+            return self.positions.get(captured) == live and self._in_order(captured, live)
         if captured[0] < 0 or live[0] < 0:
             return captured == live
         if captured[1] != live[1]:
             return False
-        self.places[captured], self.live_places[live] = live, captured
+        self.positions[captured], self.live_positions[live] = live, captured
         return True
 
-    def _in_order(self, captured: Place, live: Place) -> bool:
+    def _in_order(self, captured: Position, live: Position) -> bool:
         """Return whether the live ids of the previous and the next entry of the captured ledger have the same order."""
         ledger, entry = captured
-        before, behind = self.places.get((ledger, entry - 1)), self.places.get((ledger, entry + 1))
-        return (before is None or before < live) and (behind is None or live < behind)
+        before, after = self.positions.get((ledger, entry - 1)), self.positions.get((ledger, entry + 1))
+        return (before is None or before < live) and (after is None or live < after)
 
     def captured_topics(self, names: Sequence[str]) -> Iterator[str]:
         """Return the captured names of live topics."""
         return (self.mapped.get(name, name) for name in names)
 
 
-_LESSONS: Final = {
-    "message_id": Ids._learn_place,
-    "producer_name": Ids._learn_name,
-    "schema_version": Ids._learn_version,
-    "txnid_least_bits": Ids._learn_transaction,
+_MAPPERS: Final = {
+    "message_id": Ids._map_position,
+    "producer_name": Ids._map_name,
+    "schema_version": Ids._map_version,
+    "txnid_least_bits": Ids._map_transaction,
 }

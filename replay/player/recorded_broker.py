@@ -1,16 +1,16 @@
 """The recorded broker: which frames to send to live clients, given their commands. No socket, no clock.
 
 Rules of this file
-1. A live client's command is matched to a captured line with the same subject (recorded_conversation.py): preferably
+1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably
    one with its sequence id or name, then one of the matching connection, then the first.
 2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the earlier ones to
-   that consumer were sent, and the lines that it depends on have occurred. Any other frame is sent when every earlier
-   client line has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent. Pauses
+   that consumer were sent, and the steps that it depends on have occurred. Any other frame is sent when every earlier
+   client step has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent. Pauses
    are not replayed.
 3. Request, producer, consumer, watcher and sequence ids are those of the live client; message ids, names, versions and
    the rest are as captured. Broker addresses are replaced by the recorded broker's own.
 4. PINGs are answered. A captured query, or a CONNECT, may be repeated and receives its response each time.
-5. A command without a captured line is noted. A request receives an ERROR, a lookup its own failed response, a SEND a
+5. A command without a captured step is noted. A request receives an ERROR, a lookup its own failed response, a SEND a
    SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives one,
    because each client groups ACKs in its own way.
 """
@@ -28,233 +28,243 @@ from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.comparison.client_command_rules import Heard, report_on
+from pcli.replay.player.comparison.client_command_rules import ClientCommandMatcher, report_on
 from pcli.replay.player.comparison.report import Report
-from pcli.replay.player.player import HangUp, Say
-from pcli.replay.player.recorded_broker_commands import as_captured, permits_of, refusal, spoken
+from pcli.replay.player.player import CloseConnection, SendCommand
+from pcli.replay.player.recorded_broker_commands import error_response, permits_of, with_captured_ids, with_live_ids
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
-from pcli.replay.player.script.recorded_conversation import OWNERS, QUESTIONS, Owners, Recorded, about
-from pcli.replay.player.script.script import Line, Script
+from pcli.replay.player.script.recorded_conversation import OWNERS, QUERIES, Owners, RecordedConversation, subject_of
+from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["BrokerSide"]
+__all__ = ["RecordedBroker"]
 
 _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")
 _NEAR: Final = 32
-"""Number of lines to compare: those with the same subject arrive nearly in order."""
+"""Number of steps to compare: those with the same subject arrive nearly in order."""
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 
 
 @dataclass(slots=True)
-class _Talk:
+class _LiveConnection:
     """A live connection."""
 
     reader: FrameReader = field(default_factory=FrameReader)
-    part: int = -1
+    stream: int = -1
     """The captured connection that it is matched to; -1 if none."""
 
 
-class BrokerSide:
+class RecordedBroker:
     """One replay of a recording to live clients."""
 
     def __init__(self, script: Script, service_url: str) -> None:
         """``service_url``: the recorded broker's own, for lookup responses."""
         self.script, self._url = script, service_url
-        self.heard = Heard(script)
+        self.matcher = ClientCommandMatcher(script)
         self.notes: list[str] = []
         """One line for each command that is not in the recording."""
-        self._recorded = Recorded(script)
-        self._talks: dict[int, _Talk] = {}
+        self._recorded = RecordedConversation(script)
+        self._connections: dict[int, _LiveConnection] = {}
         self._owners: Owners = {}
-        self._where: dict[Line, tuple[int, int]] = {}
+        self._where: dict[Step, tuple[int, int]] = {}
         """Live connection and id of a captured producer, consumer or watcher."""
-        self._permits: dict[Line, int] = {}
-        self._last: dict[Hashable, Line] = {}
-        """The last captured line that was matched, by subject."""
-        self._answers: list[tuple[int, int, bytes]] = []
+        self._permits: dict[Step, int] = {}
+        self._last: dict[Hashable, Step] = {}
+        """The last captured step that was matched, by subject."""
+        self._responses: list[tuple[int, int, bytes]] = []
         """A heap of responses to send: index, live connection, frame."""
         self._done: set[int] = set()
-        """Indexes of captured lines that were received or sent."""
+        """Indexes of captured steps that were received or sent."""
 
     # -- input -----------------------------------------------------------------------------------------------------
 
-    def open(self, talk: int) -> None:
-        """Add a client's connection with the unique number ``talk``."""
-        self._talks[talk] = _Talk()
+    def open(self, connection: int) -> None:
+        """Add a client's connection with the unique number ``connection``."""
+        self._connections[connection] = _LiveConnection()
 
-    def receive(self, talk: int, data: bytes) -> list[Say | HangUp]:
+    def receive(self, connection: int, data: bytes) -> list[SendCommand | CloseConnection]:
         """Process bytes from a client; return what to send now to any client."""
-        out: list[Say | HangUp] = []
-        reader = self._talks[talk].reader
+        out: list[SendCommand | CloseConnection] = []
+        reader = self._connections[connection].reader
         for frame in reader.feed(data):
             if frame.type == _PING:
-                out.append(Say(talk, push_frame(pb.CommandPong())))
+                out.append(SendCommand(connection, push_frame(pb.CommandPong())))
             elif frame.type not in KEEP_ALIVE:
-                self._take(talk, frame)
+                self._take(connection, frame)
                 out += self._ready()
-        return out if reader.error is None else [*out, HangUp(talk)]
+        return out if reader.error is None else [*out, CloseConnection(connection)]
 
-    def lost(self, talk: int) -> list[Say | HangUp]:
+    def lost(self, connection: int) -> list[SendCommand | CloseConnection]:
         """Process the end of a connection that either side closed."""
-        part = self._talks.pop(talk).part
-        ends = self._recorded.open["END", part]
+        stream = self._connections.pop(connection).stream
+        ends = self._recorded.open["END", stream]
         if ends:
-            self._hear(ends.pop(0), part, None)
+            self._record(ends.pop(0), stream, None)
         return list(self._ready())
 
-    def _take(self, talk: int, frame: Frame) -> None:
-        body, part = frame.body, self._talks[talk].part
-        owner = self._owner(talk, frame)
-        key = about(frame, owner)
-        line = self._likest(self._recorded.open[key], body, part)
+    def _take(self, connection: int, frame: Frame) -> None:
+        body, stream = frame.body, self._connections[connection].stream
+        owner = self._owner(connection, frame)
+        key = subject_of(frame, owner)
+        step = self._best_match(self._recorded.open[key], body, stream)
         if name_of(frame.type) == "FLOW" and owner is not None:
             self._permits[owner] += body.messagePermits
-        if line is None:
-            self._take_unknown(talk, frame, key)
+        if step is None:
+            self._take_unknown(connection, frame, key)
             return
-        self._recorded.open[key].remove(line)
-        self._last[key] = line
-        self._bind(talk, line, body)
-        self._hear(line, line.part, frame if line.frame is None else as_captured(frame, line.frame))
-        if line in self._recorded.answers:
-            self._answer(talk, body, line)
+        self._recorded.open[key].remove(step)
+        self._last[key] = step
+        self._bind(connection, step, body)
+        self._record(step, step.stream, frame if step.frame is None else with_captured_ids(frame, step.frame))
+        if step in self._recorded.responses:
+            self._send_response(connection, body, step)
 
-    def _owner(self, talk: int, frame: Frame) -> Line | None:
+    def _owner(self, connection: int, frame: Frame) -> Step | None:
         body = frame.body
         names = (name for name in OWNERS if body is not None and name in body.DESCRIPTOR.fields_by_name)
-        return next((self._owners.get((talk, name, getattr(body, name))) for name in names), None)
+        return next((self._owners.get((connection, name, getattr(body, name))) for name in names), None)
 
     @staticmethod
-    def _likest(lines: list[Line], body: Any, part: int) -> Line | None:
-        def unlike(line: Line) -> tuple[bool, bool, int]:
-            assert line.frame is not None
-            mine = line.frame.body
+    def _best_match(steps: list[Step], body: Any, stream: int) -> Step | None:
+        def rank(step: Step) -> tuple[bool, bool, int]:
+            assert step.frame is not None
+            mine = step.frame.body
             other = any(getattr(mine, name, None) != getattr(body, name, None) for name in _SOFT)
-            return other, line.part != part, line.index
+            return other, step.stream != stream, step.index
 
-        return min(lines[:_NEAR], key=unlike, default=None)
+        return min(steps[:_NEAR], key=rank, default=None)
 
-    def _bind(self, talk: int, line: Line, body: Any) -> None:
+    def _bind(self, connection: int, step: Step, body: Any) -> None:
         """Record which captured connection, producer or consumer a live one is matched to."""
-        mine = self._talks[talk]
-        makes = [name for name, maker in OWNERS.items() if maker == line.name]
-        if makes or line.name == "CONNECT":
-            for other in self._talks.values():
-                if other.part == line.part:
-                    other.part = mine.part
-            mine.part = line.part
+        mine = self._connections[connection]
+        makes = [name for name, maker in OWNERS.items() if maker == step.name]
+        if makes or step.name == "CONNECT":
+            for other in self._connections.values():
+                if other.stream == step.stream:
+                    other.stream = mine.stream
+            mine.stream = step.stream
         for name in makes:
             number = getattr(body, name)
-            self._owners[talk, name, number], self._where[line], self._permits[line] = line, (talk, number), 0
+            self._owners[connection, name, number], self._where[step], self._permits[step] = (
+                step,
+                (connection, number),
+                0,
+            )
 
-    def _hear(self, line: Line | None, part: int, frame: Frame | None) -> None:
-        if line is not None:
-            self._done.add(line.index)
-        self.heard.pairs.append(Pair(line, part, frame, -1, len(self.heard.pairs), None))
+    def _record(self, step: Step | None, stream: int, frame: Frame | None) -> None:
+        if step is not None:
+            self._done.add(step.index)
+        self.matcher.pairs.append(Pair(step, stream, frame, -1, len(self.matcher.pairs), None))
 
-    def _take_unknown(self, talk: int, frame: Frame, key: Hashable) -> None:
-        """Respond to a command without a captured line (rules 4 and 5)."""
+    def _take_unknown(self, connection: int, frame: Frame, key: Hashable) -> None:
+        """Respond to a command without a captured step (rules 4 and 5)."""
         body, name = frame.body, name_of(frame.type)
-        self._hear(None, self._talks[talk].part, frame)
+        self._record(None, self._connections[connection].stream, frame)
         last = self._last.get(key)
-        if name in QUESTIONS and last in self._recorded.answers:
-            self._answer(talk, body, last)
+        if name in QUERIES and last in self._recorded.responses:
+            self._send_response(connection, body, last)
             return
-        answer = refusal(name, body)
-        if answer is not None:
-            heappush(self._answers, (-1, talk, push_frame(answer)))
+        response = error_response(name, body)
+        if response is not None:
+            heappush(self._responses, (-1, connection, push_frame(response)))
         if name not in _GROUPED:
             topic = getattr(body, "topic", "")
-            self.notes.append(f"the recording has no more of {name}{f' for {topic}' if topic else ''}")
+            self.notes.append(f"not in the recording: {name}{f' for {topic}' if topic else ''}")
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _answer(self, talk: int, body: Any, line: Line) -> None:
-        answer = self._recorded.answers[line]
-        assert answer.frame is not None
-        assert line.frame is not None
+    def _send_response(self, connection: int, body: Any, step: Step) -> None:
+        response = self._recorded.responses[step]
+        assert response.frame is not None
+        assert step.frame is not None
         ids = {name: getattr(body, name) for name in _LIVE_IDS if name in body.DESCRIPTOR.fields_by_name}
-        if "sequence_id" in ids and answer.name == "SEND_RECEIPT":
-            highest = answer.frame.command.send_receipt.highest_sequence_id
-            later = ids["sequence_id"] - line.frame.command.send.sequence_id
+        if "sequence_id" in ids and response.name == "SEND_RECEIPT":
+            highest = response.frame.command.send_receipt.highest_sequence_id
+            later = ids["sequence_id"] - step.frame.command.send.sequence_id
             ids["highest_sequence_id"] = highest if highest == MINUS_ONE else (highest + later) & MINUS_ONE
-        if answer.name == "CONNECTED":
-            reader, most = self._talks[talk].reader, answer.frame.command.connected.max_message_size
+        if response.name == "CONNECTED":
+            reader, most = self._connections[connection].reader, response.frame.command.connected.max_message_size
             reader.max_frame_size = max(reader.max_frame_size, 2 * most)
-        heappush(self._answers, (answer.index, talk, spoken(answer.frame, ids, self._url)))
+        heappush(self._responses, (response.index, connection, with_live_ids(response.frame, ids, self._url)))
 
-    def _ready(self) -> Iterator[Say | HangUp]:
+    def _ready(self) -> Iterator[SendCommand | CloseConnection]:
         """Yield everything that can be sent now, in capture order."""
         while True:
-            line = min([*self._messages(), *self._unasked()], key=lambda one: one.index, default=None)
-            if self._answers and (line is None or self._answers[0][0] < line.index):
-                index, talk, data = heappop(self._answers)
+            step = min([*self._messages(), *self._unrequested()], key=lambda one: one.index, default=None)
+            if self._responses and (step is None or self._responses[0][0] < step.index):
+                index, connection, data = heappop(self._responses)
                 self._done.add(index)
-                if talk in self._talks:
-                    yield Say(talk, data)
-            elif line is not None:
-                yield from self._say(line)
+                if connection in self._connections:
+                    yield SendCommand(connection, data)
+            elif step is not None:
+                yield from self._send(step)
             else:
                 return
 
-    def _messages(self) -> Iterator[Line]:
-        for owner, lines in self._recorded.messages.items():
-            talk, _ = self._where.get(owner, (-1, 0))
-            ready = lines and talk in self._talks and self._permits[owner] > 0
-            if ready and all(line.index in self._done for line in self._recorded.needs[lines[0]]):
-                yield lines[0]
+    def _messages(self) -> Iterator[Step]:
+        for owner, steps in self._recorded.messages.items():
+            connection, _ = self._where.get(owner, (-1, 0))
+            ready = steps and connection in self._connections and self._permits[owner] > 0
+            if ready and all(step.index in self._done for step in self._recorded.needs[steps[0]]):
+                yield steps[0]
 
-    def _unasked(self) -> Iterator[Line]:
+    def _unrequested(self) -> Iterator[Step]:
         bound = self._recorded.bound
         while bound and bound[0].index in self._done:
             bound.popleft()
-        for part, lines in self._recorded.unasked.items():
-            said = self._recorded.said[part]
-            while said and said[0].index in self._done:
-                said.popleft()
-            first = lines[0] if lines and said[0] is lines[0] else None
+        for stream, steps in self._recorded.unrequested.items():
+            remaining = self._recorded.remaining[stream]
+            while remaining and remaining[0].index in self._done:
+                remaining.popleft()
+            first = steps[0] if steps and remaining[0] is steps[0] else None
             if first is None or (bound and bound[0].index < first.index):
                 continue
-            if first.frame is None or self._target(first)[0] in self._talks:
+            if first.frame is None or self._target(first)[0] in self._connections:
                 yield first
 
-    def _target(self, line: Line) -> tuple[int, dict[str, int]]:
-        """Return the live connection for a captured line, or -1 if none, and the live ids to put in it."""
-        owner = self._recorded.owners.get(line)
+    def _target(self, step: Step) -> tuple[int, dict[str, int]]:
+        """Return the live connection for a captured step, or -1 if none, and the live ids to put in it."""
+        owner = self._recorded.owners.get(step)
         if owner is None:
-            return next((number for number, talk in self._talks.items() if talk.part == line.part), -1), {}
-        talk, number = self._where.get(owner, (-1, 0))
-        return talk, {name: number for name, maker in OWNERS.items() if maker == owner.name}
+            return next(
+                (number for number, connection in self._connections.items() if connection.stream == step.stream), -1
+            ), {}
+        connection, number = self._where.get(owner, (-1, 0))
+        return connection, {name: number for name, maker in OWNERS.items() if maker == owner.name}
 
-    def _say(self, line: Line) -> Iterator[Say | HangUp]:
-        self._done.add(line.index)
-        talk, ids = self._target(line)
-        owner = self._recorded.owners.get(line)
-        if line.name == "MESSAGE" and owner is not None and line.frame is not None:
+    def _send(self, step: Step) -> Iterator[SendCommand | CloseConnection]:
+        self._done.add(step.index)
+        connection, ids = self._target(step)
+        owner = self._recorded.owners.get(step)
+        if step.name == "MESSAGE" and owner is not None and step.frame is not None:
             self._recorded.messages[owner].popleft()
-            self._permits[owner] -= permits_of(line.frame)
+            self._permits[owner] -= permits_of(step.frame)
         else:
-            self._recorded.unasked[line.part].popleft()
-        if talk in self._talks:
-            yield HangUp(talk) if line.frame is None else Say(talk, spoken(line.frame, ids, self._url))
+            self._recorded.unrequested[step.stream].popleft()
+        if connection in self._connections:
+            yield (
+                CloseConnection(connection)
+                if step.frame is None
+                else SendCommand(connection, with_live_ids(step.frame, ids, self._url))
+            )
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
     @property
-    def left(self) -> list[Line]:
-        """Captured lines of the broker that were not sent."""
+    def left(self) -> list[Step]:
+        """Captured steps of the broker that were not sent."""
         return [
-            line
-            for line in self.script.lines
-            if not line.from_client and line.type not in KEEP_ALIVE and line.index not in self._done
+            step
+            for step in self.script.steps
+            if not step.from_client and step.type not in KEEP_ALIVE and step.index not in self._done
         ]
 
     @property
     def told(self) -> bool:
-        """Whether every line was received or sent and every client has disconnected."""
-        return not self._talks and not self.heard.missing() and not self.left
+        """Whether every step was received or sent and every client has disconnected."""
+        return not self._connections and not self.matcher.missing() and not self.left
 
     def report(self) -> Report:
         """Compare the commands of the live clients with the captured ones."""
-        return report_on(self.heard, self.script, self.left)
+        return report_on(self.matcher, self.script, self.left)

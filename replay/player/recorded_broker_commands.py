@@ -1,4 +1,4 @@
-"""Convert frames between the capture and live clients: the recorded broker's output and the clients' commands."""
+"""Conversion of ids and addresses between captured frames and live clients, and responses to unknown commands."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.recorded_conversation import OWNERS
 
-__all__ = ["as_captured", "permits_of", "refusal", "spoken"]
+__all__ = ["error_response", "permits_of", "with_captured_ids", "with_live_ids"]
 
 _OURS: Final = ("brokerServiceUrl", "assignedBrokerServiceUrl")
 _NOT_OURS: Final = ("brokerServiceUrlTls", "assignedBrokerServiceUrlTls")
-_UNKNOWN: Final = "the recording has no such request"
+_UNKNOWN: Final = "the recording contains no such request"
 
 
-def spoken(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
-    """Return a captured broker frame with live ids, by field, and the recorded broker's address."""
+def with_live_ids(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
+    """Return a captured broker frame with live ids (field to value) and the recorded broker's address."""
     row = COMMANDS.get(frame.type)
     if row is None:
         return frame.data
@@ -37,7 +37,7 @@ def spoken(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
     return frame.data if command == frame.command else _joined(command, frame)
 
 
-def as_captured(live: Frame, captured: Frame) -> Frame:
+def with_captured_ids(live: Frame, captured: Frame) -> Frame:
     """Return a live frame with the request, producer, consumer and watcher ids of its captured counterpart."""
     row = COMMANDS.get(live.type)
     if row is None:
@@ -55,7 +55,7 @@ def _joined(command: pb.BaseCommand, frame: Frame) -> bytes:
     return join_frame(command.SerializePartialToString(), frame.data[frame.parts.command_end :])
 
 
-def refusal(name: str, body: Any) -> Any:
+def error_response(name: str, body: Any) -> Any:
     """Return the response to a command that was not captured, or None if the command has no response.
 
     The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup and would wait for its timeout.

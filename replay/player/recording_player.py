@@ -16,25 +16,25 @@ from pcli.replay.player.player import Action, Pace, Player
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.response_matching import Pair
 
-__all__ = ["Noting", "Step"]
+__all__ = ["RecordingPlayer", "TimedEvent"]
 
 
 @dataclass(slots=True)
-class Step:
+class TimedEvent:
     """An action or a response."""
 
     what: Action | Pair
-    place: int
-    """The index of the last line of the script that was sent."""
+    position: int
+    """The index of the last step of the script that was sent."""
     ms: int
     """The time in milliseconds since 1970."""
 
 
-class Noting(Player):
+class RecordingPlayer(Player):
     """One replay in the capture's own time."""
 
     def __init__(self, replay: Replay) -> None:
-        """Start with no line sent."""
+        """Start with no step sent."""
         found = replay.preparation
         super().__init__(
             replay.script,
@@ -43,43 +43,43 @@ class Noting(Player):
             pace=Pace(speed=1),
             before=found.before,
             instead=found.instead,
-            unsaid=found.unsaid,
+            skipped=found.skipped,
         )
-        self.steps: list[Step] = []
+        self.events: list[TimedEvent] = []
         self._undated = 0
 
     def actions(self, now: int) -> list[Action]:
         """Return what to do now."""
         self.date(now)
         found = super().actions(now)
-        self.steps += [Step(action, self.said, now) for action in found]
-        self._undated = len(self.steps)
+        self.events += [TimedEvent(action, self.last_sent, now) for action in found]
+        self._undated = len(self.events)
         return found
 
-    def receive(self, part: int, data: bytes) -> list[Action]:
+    def receive(self, stream: int, data: bytes) -> list[Action]:
         """Process bytes from the live broker; they arrived before the time of the next call."""
-        count = len(self.book.pairs)
-        found = super().receive(part, data)
+        count = len(self.matcher.pairs)
+        found = super().receive(stream, data)
         self._note(count)
         return found
 
-    def lost(self, part: int) -> None:
+    def lost(self, stream: int) -> None:
         """Process the live broker's closing of a connection."""
-        count = len(self.book.pairs)
-        super().lost(part)
+        count = len(self.matcher.pairs)
+        super().lost(stream)
         self._note(count)
 
     def _note(self, count: int) -> None:
-        self.steps += [Step(pair, self.said, 0) for pair in islice(self.book.pairs, count, None)]
+        self.events += [TimedEvent(pair, self.last_sent, 0) for pair in islice(self.matcher.pairs, count, None)]
 
     def date(self, now: int) -> None:
         """Set the time of the events since the previous call."""
-        for step in islice(self.steps, self._undated, None):
-            step.ms = now
-        self._undated = len(self.steps)
+        for event in islice(self.events, self._undated, None):
+            event.ms = now
+        self._undated = len(self.events)
 
     def outcomes(self) -> list[Outcome]:
         """Return how the responses differ from the captured ones, and which rules explain it."""
-        found = compare(self.book, self.ids)
-        explain(found, Evidence(self.script, self.book, self.ids, found, own_broker=True))
+        found = compare(self.matcher, self.ids)
+        explain(found, Evidence(self.script, self.matcher, self.ids, found, own_broker=True))
         return found

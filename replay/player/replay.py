@@ -19,7 +19,7 @@ from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.script.broker_preparation import Preparation, prepare
 from pcli.replay.player.script.rest_calls import Call
 from pcli.replay.player.script.script import Script
-from pcli.replay.player.script.seed_messages import SEED_PART, seed
+from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 
 __all__ = ["Replay"]
 
@@ -49,7 +49,7 @@ class Replay:
     @property
     def start_ms(self) -> int:
         """When the replay begins, in milliseconds since 1970."""
-        return int(self.script.lines[0].time_ms) if self.script.lines else 0
+        return int(self.script.steps[0].time_ms) if self.script.steps else 0
 
     def player(self, now: int, pace: Pace, *, administered: bool, auth: tuple[str, bytes] | None = None) -> Player:
         """Return a player for one replay. ``administered``: whether REST calls can be made during it."""
@@ -64,15 +64,22 @@ class Replay:
             pace=pace,
             before=found.before if administered else {},
             instead=found.instead if administered else {},
-            unsaid=found.unsaid,
+            skipped=found.skipped,
             auth=auth,
         )
 
     def report(self, player: Player, *, own_broker: bool, administered: bool) -> Report:
         """Return the report of a finished replay."""
-        outcomes = [one for one in compare(player.book, player.ids) if one.part != SEED_PART]
+        outcomes = [one for one in compare(player.matcher, player.ids) if one.stream != SEED_STREAM]
         undone = {""} if not own_broker else set[str]()  # no REST call restarts a broker
-        deeds = self.preparation.topics & undone if administered else self.preparation.topics
-        evidence = Evidence(self.script, player.book, player.ids, outcomes, own_broker=own_broker, deeds=deeds)
+        intervention_topics = self.preparation.topics & undone if administered else self.preparation.topics
+        evidence = Evidence(
+            self.script,
+            player.matcher,
+            player.ids,
+            outcomes,
+            own_broker=own_broker,
+            intervention_topics=intervention_topics,
+        )
         explain(outcomes, evidence)
-        return report_of(outcomes, self.script.left_out, player.unsaid)
+        return report_of(outcomes, self.script.left_out, player.not_sent)

@@ -21,14 +21,14 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script.recorded_sends import without_highest
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.script.script import Step
 
-__all__ = ["KEEP_ALIVE", "Book", "Pair", "key_of"]
+__all__ = ["KEEP_ALIVE", "Pair", "ResponseMatcher", "key_of"]
 
 KEEP_ALIVE: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG"))
 
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
-_UNASKED: Final = frozenset(
+_UNREQUESTED: Final = frozenset(
     BY_NAME[name].number
     for name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC", "TOPIC_MIGRATED")
 )
@@ -40,150 +40,152 @@ _SPREADING: Final = ("Shared", "Key_Shared")
 class Pair:
     """A captured response and the live one that matches it. One of them may be missing."""
 
-    __slots__ = ("consumer", "frame", "line", "order", "part", "said")
+    __slots__ = ("consumer", "frame", "last_sent", "order", "step", "stream")
 
     def __init__(
-        self, line: Line | None, part: int, frame: Frame | None, said: int, order: int, consumer: Consumer | None
+        self, step: Step | None, stream: int, frame: Frame | None, last_sent: int, order: int, consumer: Consumer | None
     ) -> None:
-        self.line = line
+        self.step = step
         """The captured response; None if only the live broker sent one."""
-        self.part = part
+        self.stream = stream
         """The connection on which the live response arrived."""
         self.frame = frame
         """The live response; None for the end of a connection, and if none arrived."""
-        self.said = said
-        """The index of the last line that was sent before it arrived."""
+        self.last_sent = last_sent
+        """The index of the last step that was sent before it arrived."""
         self.order = order
         """The number of the live response, from 0; -1 if none arrived."""
         self.consumer = consumer
         """The receiver of a live MESSAGE."""
 
 
-class Book:
+class ResponseMatcher:
     """The captured responses, and the live ones matched to them so far."""
 
-    def __init__(self, said: Iterable[Line]) -> None:
-        """``said``: the lines of both sides; those of the broker are expected."""
-        lines = list(said)
-        self.nameless = without_highest(lines)
+    def __init__(self, last_sent: Iterable[Step]) -> None:
+        """``last_sent``: the steps of both sides; those of the broker are expected."""
+        steps = list(last_sent)
+        self.without_highest_id = without_highest(steps)
         """Receipts whose highest sequence id is undefined."""
-        self._open: dict[Hashable, list[Line]] = defaultdict(list)
-        self._first: list[Line] = []
+        self._open: dict[Hashable, list[Step]] = defaultdict(list)
+        self._first: list[Step] = []
         """All captured responses in order; ``_at`` is the index of the first that may still be awaited."""
         self._at = 0
-        self.settled: set[int] = set()
+        self.done_indexes: set[int] = set()
         """Indexes of captured responses that arrived or are no longer awaited."""
         self.pairs: list[Pair] = []
-        for line in lines:
-            if not line.from_client and line.type not in KEEP_ALIVE:
-                self._first.append(line)
-                for key in _keys_of(line):
-                    self._open[key].append(line)
+        for step in steps:
+            if not step.from_client and step.type not in KEEP_ALIVE:
+                self._first.append(step)
+                for key in _keys_of(step):
+                    self._open[key].append(step)
 
     # -- live responses --------------------------------------------------------------------------------------------
 
-    def take(self, part: int, frame: Frame, content: bytes, consumer: Consumer | None, said: int) -> Pair:
+    def take(self, stream: int, frame: Frame, content: bytes, consumer: Consumer | None, last_sent: int) -> Pair:
         """Match a live response and return the pair."""
         if frame.type == _MESSAGE:
-            line = self._delivery(part, frame, content, consumer)
+            step = self._delivery(stream, frame, content, consumer)
         else:
-            line = self._pop(key_of(part, frame))
-        return self._pair(line, part, frame, said, consumer)
+            step = self._pop(key_of(stream, frame))
+        return self._pair(step, stream, frame, last_sent, consumer)
 
-    def end(self, part: int, said: int) -> Pair:
+    def end(self, stream: int, last_sent: int) -> Pair:
         """Process the live broker's closing of a connection: its responses are no longer awaited."""
-        self.settled.update(line.index for line in self._first if line.part == part)
-        return self._pair(self._pop((part, "end")), part, None, said, None)
+        self.done_indexes.update(step.index for step in self._first if step.stream == stream)
+        return self._pair(self._pop((stream, "end")), stream, None, last_sent, None)
 
-    def _pair(self, line: Line | None, part: int, frame: Frame | None, said: int, consumer: Consumer | None) -> Pair:
-        pair = Pair(line, part, frame, said, len(self.pairs), consumer)
+    def _pair(
+        self, step: Step | None, stream: int, frame: Frame | None, last_sent: int, consumer: Consumer | None
+    ) -> Pair:
+        pair = Pair(step, stream, frame, last_sent, len(self.pairs), consumer)
         self.pairs.append(pair)
-        if line is not None:
-            self.settled.add(line.index)
-            self._taken(line)
+        if step is not None:
+            self.done_indexes.add(step.index)
+            self._permits_used(step)
         return pair
 
-    def _pop(self, key: Hashable) -> Line | None:
+    def _pop(self, key: Hashable) -> Step | None:
         waiting = self._open.get(key)
         return waiting[0] if waiting else None
 
-    def _taken(self, line: Line) -> None:
-        for key in _keys_of(line):
-            self._open[key].remove(line)
+    def _permits_used(self, step: Step) -> None:
+        for key in _keys_of(step):
+            self._open[key].remove(step)
 
-    def _delivery(self, part: int, frame: Frame, content: bytes, consumer: Consumer | None) -> Line | None:
-        found = list(self._open.get((part, frame.command.message.consumer_id, content), ()))
+    def _delivery(self, stream: int, frame: Frame, content: bytes, consumer: Consumer | None) -> Step | None:
+        found = list(self._open.get((stream, frame.command.message.consumer_id, content), ()))
         if consumer is not None and consumer.type in _SPREADING:
             found += [
-                line
-                for line in self._open.get((consumer.topic, consumer.subscription, content), ())
-                if line not in found
+                step
+                for step in self._open.get((consumer.topic, consumer.subscription, content), ())
+                if step not in found
             ]
-        return min(found, key=_likeness(part, frame.command.message, consumer), default=None)
+        return min(found, key=_match_rank(stream, frame.command.message, consumer), default=None)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
-    def missing_before(self, index: int) -> Line | None:
+    def missing_before(self, index: int) -> Step | None:
         """Return the first captured response before this index that is still awaited, or None."""
-        first, settled = self._first, self.settled
-        while self._at < len(first) and first[self._at].index in settled:
+        first, done_indexes = self._first, self.done_indexes
+        while self._at < len(first) and first[self._at].index in done_indexes:
             self._at += 1
         if self._at < len(first) and first[self._at].index < index:
             return first[self._at]
         return None
 
-    def give_up(self, index: int) -> None:
+    def stop_waiting(self, index: int) -> None:
         """Stop waiting for the responses before this index; they may still arrive."""
-        for line in self._first[self._at :]:
-            if line.index >= index:
+        for step in self._first[self._at :]:
+            if step.index >= index:
                 break
-            self.settled.add(line.index)
+            self.done_indexes.add(step.index)
 
-    def missing(self) -> list[Line]:
+    def missing(self) -> list[Step]:
         """Return the captured responses that never arrived."""
-        came = {pair.line.index for pair in self.pairs if pair.line is not None}
-        return [line for line in self._first if line.index not in came]
+        came = {pair.step.index for pair in self.pairs if pair.step is not None}
+        return [step for step in self._first if step.index not in came]
 
 
-def _likeness(
-    part: int, message: pb.CommandMessage, consumer: Consumer | None
-) -> Callable[[Line], tuple[bool, bool, int]]:
+def _match_rank(
+    stream: int, message: pb.CommandMessage, consumer: Consumer | None
+) -> Callable[[Step], tuple[bool, bool, int]]:
     shared = consumer is not None and consumer.type == "Shared"
 
-    def unlike(line: Line) -> tuple[bool, bool, int]:
-        assert line.frame is not None
-        counted = line.frame.command.message.redelivery_count == message.redelivery_count
-        other = line.part != part or line.peer is not consumer
-        return (other and not shared, not counted, line.index)
+    def rank(step: Step) -> tuple[bool, bool, int]:
+        assert step.frame is not None
+        counted = step.frame.command.message.redelivery_count == message.redelivery_count
+        other = step.stream != stream or step.peer is not consumer
+        return (other and not shared, not counted, step.index)
 
-    return unlike
+    return rank
 
 
-def _keys_of(line: Line) -> list[Hashable]:
+def _keys_of(step: Step) -> list[Hashable]:
     """Return the keys under which a captured response is indexed."""
-    frame = line.frame
+    frame = step.frame
     if frame is None:
-        return [(line.part, "end")]
+        return [(step.stream, "end")]
     if frame.type != _MESSAGE:
-        return [key_of(line.part, frame)]
-    keys: list[Hashable] = [(line.part, frame.command.message.consumer_id, line.content)]
-    if isinstance(line.peer, Consumer) and line.peer.type in _SPREADING:
-        keys.append((line.peer.topic, line.peer.subscription, line.content))
+        return [key_of(step.stream, frame)]
+    keys: list[Hashable] = [(step.stream, frame.command.message.consumer_id, step.content)]
+    if isinstance(step.peer, Consumer) and step.peer.type in _SPREADING:
+        keys.append((step.peer.topic, step.peer.subscription, step.content))
     return keys
 
 
-def key_of(part: int, frame: Frame) -> Hashable:
+def key_of(stream: int, frame: Frame) -> Hashable:
     """Return the key that a live response and its captured counterpart have in common."""
     row = COMMANDS.get(frame.type)
     if row is None:
-        return part, name_of(frame.type)
+        return stream, name_of(frame.type)
     body = frame.body
-    if frame.type in _UNASKED:
+    if frame.type in _UNREQUESTED:
         told = getattr(body, "is_active", None)
-        return part, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), told
+        return stream, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), told
     if frame.type in _RECEIPTS:
-        return part, "send", body.producer_id, body.sequence_id
+        return stream, "send", body.producer_id, body.sequence_id
     request_id = getattr(body, "request_id", MINUS_ONE)
     if request_id != MINUS_ONE:
-        return part, "request", request_id
-    return part, "login" if frame.type in _LOGIN else row.name
+        return stream, "request", request_id
+    return stream, "login" if frame.type in _LOGIN else row.name

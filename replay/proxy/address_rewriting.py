@@ -5,7 +5,7 @@ Rules of this file
    other fields, including unknown ones.
 2. The URL is set in the field for the client's protocol (plain or TLS); the other field is cleared, so that no client
    bypasses the proxy.
-3. A response is relative to the broker that sent it: ``asked`` is the broker of the connection.
+3. Addresses are relative to the broker that sent the response: ``current`` is the broker of the connection.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
-from pcli.replay.proxy.broker_addresses import Doors
+from pcli.replay.proxy.broker_addresses import BrokerAddresses
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["FROM_BROKER", "rewritten_answer", "rewritten_connect", "rewritten_lookup"]
+__all__ = ["FROM_BROKER", "rewritten_connect", "rewritten_lookup", "rewritten_response"]
 
 
-def _lookup(body: pb.CommandLookupTopicResponse, doors: Doors, asked: ServiceUrl) -> bool:
+def _lookup(body: pb.CommandLookupTopicResponse, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
     """Rewrite LOOKUP_RESPONSE. A client that must connect to another broker may use this listener."""
     tunnel = body.proxy_through_service_url
-    broker = _replace(body, "brokerServiceUrl", doors, asked, tunnel=tunnel)
+    broker = _replace(body, "brokerServiceUrl", addresses, current, tunnel=tunnel)
     if broker is None:
         return False
-    if body.response == body.Connect and doors.apart(broker):
+    if body.response == body.Connect and addresses.is_other_broker(broker):
         body.proxy_through_service_url = True
     return True
 
 
-def _migrated(body: pb.CommandTopicMigrated, doors: Doors, asked: ServiceUrl) -> bool:
+def _migrated(body: pb.CommandTopicMigrated, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
     """Rewrite TOPIC_MIGRATED, whose broker belongs to another cluster."""
-    return _replace(body, "brokerServiceUrl", doors, asked) is not None
+    return _replace(body, "brokerServiceUrl", addresses, current) is not None
 
 
-def _closed(body: pb.CommandCloseProducer | pb.CommandCloseConsumer, doors: Doors, asked: ServiceUrl) -> bool:
+def _closed(
+    body: pb.CommandCloseProducer | pb.CommandCloseConsumer, addresses: BrokerAddresses, current: ServiceUrl
+) -> bool:
     """Rewrite CLOSE_PRODUCER and CLOSE_CONSUMER with an assigned broker."""
-    return _replace(body, "assignedBrokerServiceUrl", doors, asked) is not None
+    return _replace(body, "assignedBrokerServiceUrl", addresses, current) is not None
 
 
-_REWRITERS: Final[dict[str, Callable[[Any, Doors, ServiceUrl], bool]]] = {
+_REWRITERS: Final[dict[str, Callable[[Any, BrokerAddresses, ServiceUrl], bool]]] = {
     "LOOKUP_RESPONSE": _lookup,
     "CLOSE_PRODUCER": _closed,
     "CLOSE_CONSUMER": _closed,
@@ -58,21 +60,21 @@ FROM_BROKER: Final = frozenset(BY_NAME[name].number for name in _REWRITERS)
 _BY_NUMBER: Final = {BY_NAME[name].number: rewriter for name, rewriter in _REWRITERS.items()}
 
 
-def rewritten_answer(data: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
+def rewritten_response(data: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> bytes:
     """Return the frame for the client: a whole broker frame of a type in FROM_BROKER, rewritten."""
     frame = Frame.of(data)
-    if frame.problems or not _BY_NUMBER[frame.type](frame.body, doors, asked):
+    if frame.problems or not _BY_NUMBER[frame.type](frame.body, addresses, current):
         return data
     return join_frame(frame.command.SerializeToString())
 
 
-def rewritten_connect(data: bytes, doors: Doors, asked: ServiceUrl) -> tuple[bytes, ServiceUrl]:
+def rewritten_connect(data: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> tuple[bytes, ServiceUrl]:
     """Return a client's first frame as sent to its broker, and that broker. Frames other than CONNECT are unchanged."""
     frame = Frame.of(data)
     connect = frame.command.connect
     if not connect.HasField("proxy_to_broker_url") or frame.problems:
-        return data, asked
-    broker, name = doors.meant(connect.proxy_to_broker_url, asked)
+        return data, current
+    broker, name = addresses.resolve(connect.proxy_to_broker_url, current)
     if name == connect.proxy_to_broker_url:
         return data, broker
     connect.proxy_to_broker_url = name
@@ -81,34 +83,36 @@ def rewritten_connect(data: bytes, doors: Doors, asked: ServiceUrl) -> tuple[byt
     return join_frame(frame.command.SerializeToString()), broker
 
 
-def rewritten_lookup(body: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
+def rewritten_lookup(body: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> bytes:
     """Return the response to an HTTP lookup (LookupData) with proxy addresses; other responses are unchanged.
 
-    ``asked``: the broker of the listener. Web service addresses stay unchanged: clients do not connect to them.
+    ``current``: the broker of the listener. Web service addresses stay unchanged: clients do not connect to them.
     """
     try:
-        answer = json.loads(body)
+        response = json.loads(body)
     except ValueError:
         return body
-    if not isinstance(answer, dict) or not (answer.get("brokerUrl") or answer.get("brokerUrlTls")):
+    if not isinstance(response, dict) or not (response.get("brokerUrl") or response.get("brokerUrlTls")):
         return body
-    broker = doors.find(str(answer.get("brokerUrl") or ""), str(answer.get("brokerUrlTls") or ""), asked)
-    url = doors.url(broker) if broker is not None else ""
+    broker = addresses.find(str(response.get("brokerUrl") or ""), str(response.get("brokerUrlTls") or ""), current)
+    url = addresses.url(broker) if broker is not None else ""
     if not url:
         return body
-    plain, tls = ("", url) if doors.tls else (url, "")
-    answer |= {"brokerUrl": plain, "brokerUrlTls": tls, "brokerUrlSsl": tls, "nativeUrl": plain}
-    return json.dumps(answer).encode()
+    plain, tls = ("", url) if addresses.tls else (url, "")
+    response |= {"brokerUrl": plain, "brokerUrlTls": tls, "brokerUrlSsl": tls, "nativeUrl": plain}
+    return json.dumps(response).encode()
 
 
-def _replace(body: Any, field: str, doors: Doors, asked: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
-    """Put the door's URL into ``field``, or its twin for TLS; the broker, or None when nothing is to be changed."""
+def _replace(
+    body: Any, field: str, addresses: BrokerAddresses, current: ServiceUrl, *, tunnel: bool = False
+) -> ServiceUrl | None:
+    """Put the broker's proxy URL into ``field`` or its TLS variant. Return the broker, or None if nothing changes."""
     twin = f"{field}Tls"
-    broker = doors.find(getattr(body, field), getattr(body, twin), asked, tunnel=tunnel)
-    url = doors.url(broker) if broker is not None else ""
+    broker = addresses.find(getattr(body, field), getattr(body, twin), current, tunnel=tunnel)
+    url = addresses.url(broker) if broker is not None else ""
     if not url:
         return None
     body.ClearField(field)
     body.ClearField(twin)
-    setattr(body, twin if doors.tls else field, url)
+    setattr(body, twin if addresses.tls else field, url)
     return broker

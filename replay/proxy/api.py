@@ -76,15 +76,15 @@ class Proxy:
         """
         self._to = ServiceUrl.parse(to)
         if self._to.http:
-            raise LocalError(f"{to}: the proxy leads to a broker's binary port: write pulsar:// or pulsar+ssl://")
+            raise LocalError(f"{to}: the proxy connects to a broker's binary port: write pulsar:// or pulsar+ssl://")
         self._http_to = ServiceUrl.parse(http_to) if http_to else None
         if (http_listen is None) != (self._http_to is None) or (self._http_to is not None and not self._http_to.http):
-            raise LocalError("HTTP takes a port to listen at and an http:// URL to go to")
+            raise LocalError("HTTP needs both a port to listen on and the http:// URL of the web service")
         if re.search(r"[\s/,]", advertised_address) or advertised_address.count(":") == 1:
-            raise LocalError(f"advertised address {advertised_address}: a host, without a port")
+            raise LocalError(f"advertised address {advertised_address}: write a host without a port")
         for port in (listen, http_listen or 0):
             if not 0 <= port <= 65535:
-                raise LocalError(f"port {port}: 0 to 65535")
+                raise LocalError(f"port {port}: write a number from 0 to 65535")
         self._listen, self._bind, self._advertised = listen, bind, advertised_address
         self._http_listen = http_listen
         self._security = security or Security()
@@ -95,7 +95,7 @@ class Proxy:
         """Faults in the protocol, in the order in which they are checked."""
         self.byte_faults = list(byte_faults)
         """Faults in the bytes."""
-        self._random = Random(seed)  # noqa: S311  (a bad line, no secret)
+        self._random = Random(seed)  # noqa: S311  (not for security)
         self._taps = list(taps)
         self.notes: list[str] = []
         """The latest notes for the user."""
@@ -206,7 +206,7 @@ class Proxy:
 
     def _client_tls(self) -> ssl.SSLContext | None:
         if bool(self._listen_cert) != bool(self._listen_key):
-            raise LocalError("TLS with clients takes two files: a certificate and its key")
+            raise LocalError("TLS with clients needs two files: a certificate and its key")
         if not self._listen_cert:
             return None
         import ssl
@@ -215,7 +215,7 @@ class Proxy:
         try:
             context.load_cert_chain(self._listen_cert, self._listen_key)
         except ssl.SSLError as fault:
-            raise LocalError(f"{self._listen_cert}: no certificate and key that can be used ({fault.reason})") from None
+            raise LocalError(f"{self._listen_cert}: no usable certificate and key ({fault.reason})") from None
         except OSError as fault:
             raise LocalError(f"{self._listen_cert}, {self._listen_key}: {reason_of(fault)}") from None
         return context

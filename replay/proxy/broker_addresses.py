@@ -9,9 +9,9 @@ Rules of this file
    client would send without the proxy.
 3. An unknown address in that field is forwarded unchanged to the broker of the connection, which may be a Pulsar proxy.
    The proxy itself connects to no address that a client sends, so it is not an open relay.
-4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because a tunnel may lead
-   to it (TopicLookupBase): it means itself. Other brokers that set it are reached through a Pulsar proxy, and their
-   responses are unchanged.
+4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because clients may reach
+   it through a tunnel (TopicLookupBase); the address is its own. Other brokers that set this flag are reached through a
+   Pulsar proxy, and their responses are unchanged.
 """
 
 from __future__ import annotations
@@ -22,67 +22,70 @@ from ipaddress import ip_address
 from pcli.codec.errors import LocalError
 from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Doors"]
+__all__ = ["BrokerAddresses"]
 
 
-class Doors:
+class BrokerAddresses:
     """The known brokers, and the address of each at the proxy."""
 
-    def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_door: Callable[[ServiceUrl], str]) -> None:
-        """``own``: ``host:port`` of the listener, which leads to ``to``; ``tls``: whether clients speak TLS to us.
+    def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_listener: Callable[[ServiceUrl], str]) -> None:
+        """``own``: the listener's ``host:port``, for the broker ``to``; ``tls``: whether clients use TLS.
 
-        ``open_door`` begins to listen for another broker, and says where: ``host:port``; empty: it can't.
+        ``open_listener`` listens for another broker and returns its ``host:port``, or an empty string if it fails.
         """
         self.tls = tls
-        """Whether clients speak TLS to us, so that URLs for them stand in the fields for TLS."""
+        """Whether clients use TLS, so that their URLs belong in the TLS fields."""
         self._own = own
-        self._open = open_door
-        self._doors = {to: own}
+        self._open = open_listener
+        self._addresses = {to: own}
         self._brokers = {own: to}
         self._names: dict[ServiceUrl, str] = {}
-        """What brokers call themselves that guess a tunnel: ``host:port``."""
+        """Brokers that set ``proxy_through_service_url``, with the ``host:port`` that they advertise."""
 
-    def find(self, plain: str, tls: str, asked: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
-        """The broker that the two URLs of an answer name; ``asked`` is who gave the answer.
+    def find(self, plain: str, tls: str, current: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
+        """Return the broker that the two URLs of a response name; ``current`` is the broker that sent the response.
 
-        ``tunnel``: it said ``proxy_through_service_url``. None: they name nobody, or somebody who is not our business.
+        ``tunnel``: the response's ``proxy_through_service_url``. None without a valid URL, or if clients reach
+        the broker through a Pulsar proxy (rule 4).
         """
         try:
-            named = ServiceUrl.parse((tls if asked.tls else plain) or tls or plain)
+            named = ServiceUrl.parse((tls if current.tls else plain) or tls or plain)
         except LocalError:
             return None
         if not tunnel:
-            return asked if _same(named, asked) else named
+            return current if _same(named, current) else named
         if not _is_loopback(named.hosts[0][0]):
             return None
-        self._names[asked] = str(named).partition("://")[2]
-        return asked
+        self._names[current] = str(named).partition("://")[2]
+        return current
 
     def url(self, broker: ServiceUrl) -> str:
         """Return the service URL for clients of a broker's proxy address; empty if it has none."""
-        if broker not in self._doors:
+        if broker not in self._addresses:
             own = self._open(broker)
             if not own:
                 return ""
-            self._doors[broker] = own
+            self._addresses[broker] = own
             self._brokers[own] = broker
-        return f"pulsar{'+ssl' if self.tls else ''}://{self._doors[broker]}"
+        return f"pulsar{'+ssl' if self.tls else ''}://{self._addresses[broker]}"
 
-    def apart(self, broker: ServiceUrl) -> bool:
+    def is_other_broker(self, broker: ServiceUrl) -> bool:
         """Return whether a broker differs from the listener's broker."""
-        return self._doors.get(broker) != self._own
+        return self._addresses.get(broker) != self._own
 
-    def meant(self, name: str, asked: ServiceUrl) -> tuple[ServiceUrl, str]:
-        """The broker that ``proxy_to_broker_url`` names to the door of ``asked``, and what the field becomes."""
+    def resolve(self, name: str, current: ServiceUrl) -> tuple[ServiceUrl, str]:
+        """Return the broker that ``proxy_to_broker_url`` names, and the new value of that field."""
         broker = self._brokers.get(name.rpartition("://")[2])
-        return (asked, name) if broker is None else (broker, self._names.get(broker, ""))
+        return (current, name) if broker is None else (broker, self._names.get(broker, ""))
 
 
-def _same(named: ServiceUrl, asked: ServiceUrl) -> bool:
-    """Whether who was asked has named itself: by the same word, or by another one for this machine."""
+def _same(named: ServiceUrl, current: ServiceUrl) -> bool:
+    """Return whether a broker named itself: by the address in its URL, or by another loopback address."""
     host, port = named.hosts[0]
     loopback = _is_loopback(host)
-    return any(port == port_ and (host == host_ or (loopback and _is_loopback(host_))) for host_, port_ in asked.hosts)
+    return any(
+        port == port_ and (host == host_ or (loopback and _is_loopback(host_))) for host_, port_ in current.hosts
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,7 +22,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.faults import Step
 from pcli.codec.wire.near import near
 
-__all__ = ["ByteFault", "Shaper"]
+__all__ = ["ByteFault", "TrafficShaper"]
 
 _MS: Final = 1_000_000
 _TIMES: Final = {"us": 1_000, "ms": _MS, "s": 1_000 * _MS}
@@ -68,7 +68,7 @@ _WORDS: Final[dict[str, Callable[[str], int | float | str]]] = {
     "probability": _probability,
     "from": _side,
 }
-_DEEDS: Final = ("latency", "jitter", "bandwidth", "slice", "reset")
+_ACTIONS: Final = ("latency", "jitter", "bandwidth", "slice", "reset")
 
 
 class ByteFault:
@@ -91,8 +91,8 @@ class ByteFault:
     def __init__(self, words: str) -> None:
         """LocalError if the text is invalid."""
         values = dict(_pairs(words))
-        if not any(name in values for name in _DEEDS):
-            raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _DEEDS)}")
+        if not any(name in values for name in _ACTIONS):
+            raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _ACTIONS)}")
         if "gap" in values and "slice" not in values:
             raise LocalError(f"bytes {words!r}: gap goes with slice")
         self._words = words
@@ -116,7 +116,7 @@ class ByteFault:
         self.fired = 0
         """Number of connections that it applied to."""
 
-    def befalls(self, random: Random) -> bool:
+    def draws(self, random: Random) -> bool:
         """Count a new connection and return whether the fault applies to it."""
         self.seen += 1
         befallen = self.probability >= 1 or random.random() < self.probability
@@ -138,31 +138,31 @@ def _pairs(words: str) -> Iterator[tuple[str, int | float | str]]:
             raise LocalError(f"bytes {words!r}: {word!r}: {fault.text}") from None
 
 
-class Shaper:
+class TrafficShaper:
     """The faults in one direction of one connection."""
 
     def __init__(self, faults: Iterable[ByteFault], random: Random) -> None:
-        self._bends = [_Bend(fault, random) for fault in faults]
+        self._active_faults = [_ActiveFault(fault, random) for fault in faults]
 
     def feed(self, step: Step) -> list[Step]:
         """Return when the bytes of a step are sent, and in which parts."""
         steps = [step]
-        for bend in self._bends:
-            steps = [later for earlier in steps for later in bend.feed(earlier)]
+        for fault in self._active_faults:
+            steps = [later for earlier in steps for later in fault.feed(earlier)]
         return steps
 
 
-class _Bend:
+class _ActiveFault:
     """One fault in one direction."""
 
-    __slots__ = ("_fault", "_free", "_left", "_part", "_random")
+    __slots__ = ("_fault", "_next_free_ns", "_part", "_random", "_until_reset")
 
     def __init__(self, fault: ByteFault, random: Random) -> None:
         self._fault = fault
         self._random = random
-        self._free = 0
+        self._next_free_ns = 0
         """The earliest time for the next bytes."""
-        self._left = fault.reset
+        self._until_reset = fault.reset
         sizes = [size for size in (fault.slice, -(-fault.bandwidth // _PARTS)) if size]
         self._part = min(sizes, default=0)
 
@@ -170,17 +170,17 @@ class _Bend:
         fault, data = self._fault, step.data
         due = step.due_ns + max(0, fault.latency + round(self._random.uniform(-fault.jitter, fault.jitter)))
         if step.cut:
-            yield Step(max(due, self._free), step.to_broker, bytearray(), cut=True)
+            yield Step(max(due, self._next_free_ns), step.to_broker, bytearray(), cut=True)
             return
         size = self._part or len(data)
         for start in range(0, len(data), size):
             part = data[start : start + size]
             if fault.reset:
-                part = part[: self._left]
-                self._left -= len(part)
-            due = max(due, self._free) + (len(part) * 1_000 * _MS // fault.bandwidth if fault.bandwidth else 0)
-            self._free = due + fault.gap
+                part = part[: self._until_reset]
+                self._until_reset -= len(part)
+            due = max(due, self._next_free_ns) + (len(part) * 1_000 * _MS // fault.bandwidth if fault.bandwidth else 0)
+            self._next_free_ns = due + fault.gap
             yield Step(due, step.to_broker, part)
-            if fault.reset and start + len(part) < len(data) and not self._left:
+            if fault.reset and start + len(part) < len(data) and not self._until_reset:
                 yield Step(due, step.to_broker, bytearray(), cut=True)
                 return

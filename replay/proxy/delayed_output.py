@@ -16,18 +16,18 @@ from pcli.codec.faults import Step
 from pcli.replay.event_loop import now_ns
 
 if TYPE_CHECKING:
-    from pcli.replay.proxy.byte_faults import Shaper
+    from pcli.replay.proxy.byte_faults import TrafficShaper
 
-__all__ = ["Lane"]
+__all__ = ["DelayedOutput"]
 
-_MOST: Final = 8 << 20
+_MAX_WAITING: Final = 8 << 20
 """Limit of waiting bytes. At a latency of 100 ms it permits 80 MB/s."""
 
 _STEP: Final = 200
 """Overhead of a step in bytes. For one-byte slices it is nearly the whole size."""
 
 
-class Lane:
+class DelayedOutput:
     """One direction of one connection."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Lane:
 
         ``hold(1)``: the sender is not to be read from; ``hold(-1)``: it may be again.
         """
-        self.shaper: Shaper | None = None
+        self.shaper: TrafficShaper | None = None
         self._deliver = deliver
         self._finish = finish
         self._cut = cut
@@ -54,15 +54,15 @@ class Lane:
         if self.shaper is None and not self._steps:
             self._deliver(data)
         else:
-            self.do(Step(now_ns(), to_broker=False, data=bytearray(data)))  # a lane has one direction
+            self.execute(Step(now_ns(), to_broker=False, data=bytearray(data)))  # the direction is ignored
 
-    def do(self, step: Step) -> None:
+    def execute(self, step: Step) -> None:
         """Execute a step of a fault."""
         for later in [step] if self.shaper is None else self.shaper.feed(step):
             self._steps.append(later)
             self._size += len(later.data) + _STEP
         self._run()
-        if self._size > _MOST and not self._full:
+        if self._size > _MAX_WAITING and not self._full:
             self._full = True
             self._hold(1)
 
@@ -89,12 +89,12 @@ class Lane:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1e9, self._run)
                 break
             self._steps.popleft()
-            self._act(step)
-        if self._full and self._size <= _MOST // 2:
+            self._execute(step)
+        if self._full and self._size <= _MAX_WAITING // 2:
             self._full = False
             self._hold(-1)
 
-    def _act(self, step: Step | None) -> None:
+    def _execute(self, step: Step | None) -> None:
         if step is None:
             self._finish()
         elif step.cut:

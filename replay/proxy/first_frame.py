@@ -14,47 +14,47 @@ from pcli.codec.capture.stream_kind_by_bytes import sniff
 from pcli.replay.proxy.address_rewriting import rewritten_connect
 
 if TYPE_CHECKING:
-    from pcli.replay.proxy.broker_addresses import Doors
+    from pcli.replay.proxy.broker_addresses import BrokerAddresses
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Opening"]
+__all__ = ["FirstFrame"]
 
 _LARGEST: Final = 1 << 20
 """Maximum bytes of a first frame. Tokens and signed tickets have a few thousand bytes."""
-_STRANGERS: Final = {
-    "tls": "speaks TLS; --listen-cert and --listen-key are for that",
-    "http": "speaks HTTP; --http-listen is for that",
+_OTHER_PROTOCOLS: Final = {
+    "tls": "uses TLS: give --listen-cert and --listen-key",
+    "http": "uses HTTP: give --http-listen",
 }
 
 
-class Opening:
+class FirstFrame:
     """The first bytes of one client."""
 
-    __slots__ = ("_asked", "_doors", "data")
+    __slots__ = ("_addresses", "_current", "data")
 
-    def __init__(self, doors: Doors, asked: ServiceUrl) -> None:
-        self._doors = doors
-        self._asked = asked
+    def __init__(self, addresses: BrokerAddresses, current: ServiceUrl) -> None:
+        self._addresses = addresses
+        self._current = current
         self.data = bytearray()
         """The received bytes; the caller appends to it."""
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether the bytes suffice to choose the broker."""
         kind = self._kind
         return bool(kind) and (kind != "pulsar" or len(self.data) >= min(self._size, _LARGEST))
 
     @property
-    def stranger(self) -> str:
-        """Return the error for a client with another protocol, or empty."""
-        return _STRANGERS.get(self._kind, "")
+    def wrong_protocol(self) -> str:
+        """The note for a client with another protocol, or empty."""
+        return _OTHER_PROTOCOLS.get(self._kind, "")
 
     def broker(self) -> ServiceUrl:
         """Return the client's broker, and set ``data`` to the bytes for it."""
         size = self._size
         if self._kind != "pulsar" or size > len(self.data):
-            return self._asked
-        self.data[:size], broker = rewritten_connect(bytes(self.data[:size]), self._doors, self._asked)
+            return self._current
+        self.data[:size], broker = rewritten_connect(bytes(self.data[:size]), self._addresses, self._current)
         return broker
 
     @property

@@ -13,21 +13,21 @@ from collections.abc import Callable, Container
 from struct import Struct
 from typing import Final
 
-__all__ = ["Passage"]
+__all__ = ["FrameFilter"]
 
 _lengths = Struct(">II").unpack_from
 _HEAD: Final = 10
 """Bytes up to the type: two lengths, the key of the field, its value."""
 _TYPE_KEY: Final = 8
 """Field 1, a varint."""
-_MOST: Final = 1 << 16
+_LARGEST_HELD: Final = 1 << 16
 """Size limit for frames that are held: frames that name a broker are far smaller."""
 
 
-class Passage:
+class FrameFilter:
     """A filter of a byte stream."""
 
-    __slots__ = ("_change", "_held", "_lost", "_rest", "_types")
+    __slots__ = ("_change", "_held", "_not_frames", "_rest", "_types")
 
     def __init__(self, types: Container[int], change: Callable[[bytes], bytes]) -> None:
         """``change`` receives each whole frame of these types and returns its replacement."""
@@ -36,7 +36,7 @@ class Passage:
         self._rest = 0
         """Bytes still to come of a frame that passes unchanged."""
         self._held = b""
-        self._lost = False
+        self._not_frames = False
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that can be forwarded now."""
@@ -44,7 +44,7 @@ class Passage:
         if self._rest >= size:  # the middle of a large frame, the most frequent case
             self._rest -= size
             return data
-        if self._lost:
+        if self._not_frames:
             return data
         if self._held:
             data, self._held = self._held + data, b""
@@ -61,11 +61,11 @@ class Passage:
         while size - position >= _HEAD:
             total, command = _lengths(data, position)
             if total < 6 or command > total - 4:
-                self._lost = True
+                self._not_frames = True
                 position = size
                 break
             end = position + 4 + total
-            if data[position + 8] == _TYPE_KEY and data[position + 9] in types and total < _MOST:
+            if data[position + 8] == _TYPE_KEY and data[position + 9] in types and total < _LARGEST_HELD:
                 if end > size:
                     break
                 out += (data[kept:position], self._change(data[position:end]))

@@ -42,11 +42,11 @@ _BODILESS: Final = ("204", "304")
 """Responses without a body; like responses to HEAD, the proxy sends them without a length (RFC 9110, 8.6)."""
 _REDIRECTS: Final = 20
 """The limit of the Java client's HttpClient."""
-_PATIENCE: Final = 30.0
+_REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for a request."""
 _TIMEOUT: Final = 60.0
 """Seconds to wait for the web service's response."""
-_Answer = tuple[str, list[tuple[str, str]], bytes]
+_Response = tuple[str, list[tuple[str, str]], bytes]
 """Status, headers, body."""
 
 
@@ -54,7 +54,7 @@ class Lookups:
     """The HTTP listener."""
 
     def __init__(self, listener: Listener, to: ServiceUrl, http_to: ServiceUrl, tls: ssl.SSLContext | None) -> None:
-        """``to``: the broker whose binary address a lookup is most likely to name; ``http_to``: the web service."""
+        """``to``: the broker of the listener, which most lookup responses name; ``http_to``: the web service."""
         self._listener = listener
         self._to = to
         self._http_to = http_to
@@ -64,7 +64,7 @@ class Lookups:
 
     def start(self, port: int) -> str:
         """Listen and return the URL for clients. LocalError if the port is in use."""
-        sock = self._listener.bound(port)
+        sock = self._listener.bound_socket(port)
         self._listener.serve(sock, self._serve)
         return f"http://{self._listener.host}:{sock.getsockname()[1]}"
 
@@ -74,12 +74,12 @@ class Lookups:
             tap.opened(number, address, client.getsockname()[:2], now_ns())
         reader, writer = await asyncio.open_connection(sock=client)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
                 request = await _Request.read(reader)
-            self._tell(number, request.raw, from_client=True)
-            answer = await self._answer(request)
-            self._tell(number, answer, from_client=False)
-            writer.write(answer)
+            self._pass_to_taps(number, request.raw, from_client=True)
+            response = await self._respond(request)
+            self._pass_to_taps(number, response, from_client=False)
+            writer.write(response)
             await writer.drain()
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # the client disconnected or sent no valid request, or the proxy stops: no response is possible
@@ -88,67 +88,67 @@ class Lookups:
             for tap in self.taps:
                 tap.closed(number, now_ns(), from_client=False, reset=False, reason="")
 
-    def _tell(self, number: int, data: bytes, *, from_client: bool) -> None:
+    def _pass_to_taps(self, number: int, data: bytes, *, from_client: bool) -> None:
         for tap in self.taps:
             tap.passed(number, data, now_ns(), from_client=from_client)
 
-    async def _answer(self, request: _Request) -> bytes:
+    async def _respond(self, request: _Request) -> bytes:
         """Return the whole response, head and body."""
         try:
             async with asyncio.timeout(_TIMEOUT):
-                status, headers, body = await self._ask(request)
+                status, headers, body = await self._request_from_service(request)
         except (OSError, ValueError, HTTPException, LocalError) as fault:
             reason = reason_of(fault) if isinstance(fault, OSError) else str(fault)
             self._listener.note(f"no web service at {self._http_to}: {reason}")
             status, headers, body = "502 Bad Gateway", [], f"{self._http_to}: {reason}\n".encode()
         if request.is_lookup and status.startswith("200"):
-            body = rewritten_lookup(body, self._listener.doors, self._to)
+            body = rewritten_lookup(body, self._listener.addresses, self._to)
         own = [("Connection", "close")]
         if request.method != "HEAD" and not status.startswith(_BODILESS):
             own.append(("Content-Length", str(len(body))))
         lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in [*headers, *own]), "", ""]
         return "\r\n".join(lines).encode("latin-1") + body
 
-    async def _ask(self, request: _Request) -> _Answer:
+    async def _request_from_service(self, request: _Request) -> _Response:
         """Return the web service's response. OSError, ValueError, HTTPException or LocalError if there is none."""
         url, target = self._http_to, request.target
         for _ in range(_REDIRECTS):
-            answer = await self._exchange(url, target, request)
-            status, headers, _ = answer
+            response = await self._exchange(url, target, request)
+            status, headers, _ = response
             location = next((value for name, value in headers if name.lower() == "location"), "")
             if not request.is_lookup or not status.startswith("3") or not location:
-                return answer
+                return response
             there = urlsplit(location)
             target = f"{there.path}?{there.query}" if there.query else there.path
             if there.netloc:
                 url = ServiceUrl.parse(f"{there.scheme}://{there.netloc}")
         raise HTTPException(f"more than {_REDIRECTS} redirects")
 
-    async def _exchange(self, url: ServiceUrl, target: str, request: _Request) -> _Answer:
+    async def _exchange(self, url: ServiceUrl, target: str, request: _Request) -> _Response:
         """Send one request on a new connection and return the response."""
         host, port = url.hosts[0]
         reader, writer = await asyncio.open_connection(host, port, ssl=(self._tls or True) if url.tls else None)
         try:
             writer.write(request.to(target, str(ServiceUrl(url.scheme, url.hosts[:1])).partition("://")[2]))
-            said = await _all(reader)
+            data = await _read_to_end(reader)
         finally:
             writer.close()
-        with HTTPResponse(cast("Any", _Said(said)), method=request.method) as answer:
-            answer.begin()
-            headers = [pair for pair in answer.getheaders() if pair[0].lower() not in _HOP]
-            return f"{answer.status} {answer.reason}", headers, answer.read()
+        with HTTPResponse(cast("Any", _BytesSocket(data)), method=request.method) as response:
+            response.begin()
+            headers = [pair for pair in response.getheaders() if pair[0].lower() not in _HOP]
+            return f"{response.status} {response.reason}", headers, response.read()
 
 
-async def _all(reader: asyncio.StreamReader) -> bytes:
+async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
     """Read to the end of the stream. ValueError if it is too large."""
     try:
         await reader.readexactly(_LARGEST)
     except asyncio.IncompleteReadError as end:
         return end.partial
-    raise ValueError("its answer is too large")
+    raise ValueError("its response is too large")
 
 
-class _Said:
+class _BytesSocket:
     """Bytes with the one socket method that HTTPResponse uses."""
 
     def __init__(self, data: bytes) -> None:

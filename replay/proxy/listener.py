@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
-from pcli.replay.proxy.broker_addresses import Doors
-from pcli.replay.proxy.byte_faults import ByteFault, Shaper
+from pcli.replay.proxy.broker_addresses import BrokerAddresses
+from pcli.replay.proxy.byte_faults import ByteFault, TrafficShaper
 from pcli.replay.proxy.relay import Relay
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Listener", "reason_of"]
 
-_Welcome = Callable[[socket.socket, "Address"], Coroutine[None, None, None]]
+_ClientHandler = Callable[[socket.socket, "Address"], Coroutine[None, None, None]]
 """Handles an accepted client."""
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
@@ -41,10 +41,10 @@ _PAUSE: Final = 1.0
 """Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
 """Seconds to connect to one host of a broker, including TLS; the value of the clients' connectionTimeoutMs."""
-_WORDLESS: Final = {True: "it took too long", False: "no TLS: it ended the connection"}
-"""Texts for errors without a message: whether it is a timeout of asyncio, otherwise the end of a handshake."""
-_DOORS: Final = 1000
-"""Maximum number of brokers besides that of ``--to``. Each uses a port, and no real cluster has as many."""
+_TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
+"""Texts for errors without a message: True for a timeout of asyncio, False for the end of a handshake."""
+_MAX_LISTENERS: Final = 1000
+"""Maximum number of brokers besides ``--to``. Each uses a port, and no real cluster has as many."""
 
 
 class Listener:
@@ -73,7 +73,7 @@ class Listener:
         self._note = note
         self._noted = ""
         self._opened = 0
-        """Number of ports for brokers besides that of ``--to``."""
+        """Number of ports for brokers besides ``--to``."""
         self.relays: set[Relay] = set()
         """Open connections."""
         self._numbers = itertools.count()
@@ -83,17 +83,19 @@ class Listener:
     def start(self, bind: str, port: int, advertised: str) -> None:
         """Listen. LocalError if the address is in use or not local."""
         self._bind = bind
-        sock = self.bound(port)
+        sock = self.bound_socket(port)
         host = advertised or bind
         self.host = "localhost" if host in _ANY else f"[{host}]" if ":" in host else host
         own = f"{self.host}:{sock.getsockname()[1]}"
-        self.doors = Doors(self._to, own, tls=self._client_tls is not None, open_door=self._open_door)
+        self.addresses = BrokerAddresses(
+            self._to, own, tls=self._client_tls is not None, open_listener=self._open_listener
+        )
         self._serve(sock, self._to)
 
     @property
     def service_url(self) -> str:
         """The URL for clients."""
-        return self.doors.url(self._to)
+        return self.addresses.url(self._to)
 
     async def stop(self) -> None:
         """Reset the open connections and stop listening."""
@@ -108,11 +110,11 @@ class Listener:
         """Return the number of a new connection."""
         return next(self._numbers)
 
-    def shapers(self) -> tuple[Shaper | None, Shaper | None]:
+    def traffic_shapers(self) -> tuple[TrafficShaper | None, TrafficShaper | None]:
         """Draw the byte faults of a new connection; return those toward the broker and those toward the client."""
-        befalling = [fault for fault in self._byte_faults if fault.befalls(self._random)]
-        ways = ([fault for fault in befalling if fault.side in ("", side)] for side in ("client", "broker"))
-        to_broker, to_client = (Shaper(faults, self._random) if faults else None for faults in ways)
+        drawn = [fault for fault in self._byte_faults if fault.draws(self._random)]
+        by_direction = ([fault for fault in drawn if fault.side in ("", side)] for side in ("client", "broker"))
+        to_broker, to_client = (TrafficShaper(faults, self._random) if faults else None for faults in by_direction)
         return to_broker, to_client
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], broker: ServiceUrl) -> str:
@@ -135,23 +137,23 @@ class Listener:
             self._noted = text
             self._note(text)
 
-    def all_is_well(self) -> None:
+    def allow_repeated_note(self) -> None:
         """Report the next problem even if it is the same: a broker has responded since."""
         self._noted = ""
 
-    def _open_door(self, broker: ServiceUrl) -> str:
+    def _open_listener(self, broker: ServiceUrl) -> str:
         try:
-            if self._opened >= _DOORS:
-                raise LocalError(f"{_DOORS} have one already")
-            sock = self.bound(0)
+            if self._opened >= _MAX_LISTENERS:
+                raise LocalError(f"{_MAX_LISTENERS} brokers have one already")
+            sock = self.bound_socket(0)
         except LocalError as fault:
-            self.note(f"no door for {broker}, clients go there directly: {fault.text}")
+            self.note(f"no port for {broker}, so clients connect to it directly: {fault.text}")
             return ""
         self._opened += 1
         self._serve(sock, broker)
         return f"{self.host}:{sock.getsockname()[1]}"
 
-    def bound(self, port: int) -> socket.socket:
+    def bound_socket(self, port: int) -> socket.socket:
         """Return a socket that listens on this port. LocalError if it is in use or the address is not local."""
         family = socket.AF_INET6 if ":" in self._bind else socket.AF_INET
         try:
@@ -159,26 +161,26 @@ class Listener:
         except (OSError, UnicodeError) as fault:
             raise LocalError(f"port {port} of {self._bind}: {reason_of(fault)}") from None
 
-    def serve(self, sock: socket.socket, welcome: _Welcome) -> None:
+    def serve(self, sock: socket.socket, handle: _ClientHandler) -> None:
         """Accept clients without asyncio's server, which would not report why a handshake failed."""
         sock.settimeout(0)
-        self._begin(self._accept(sock, welcome)).add_done_callback(lambda _: sock.close())
+        self._start_task(self._accept(sock, handle)).add_done_callback(lambda _: sock.close())
 
-    async def _accept(self, sock: socket.socket, welcome: _Welcome) -> None:
+    async def _accept(self, sock: socket.socket, handle: _ClientHandler) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
                 client, address = await loop.sock_accept(sock)
             except OSError as fault:  # for example, no file descriptor is left
-                self.note(f"a client can't come in: {reason_of(fault)}")
+                self.note(f"a client could not be accepted: {reason_of(fault)}")
                 await asyncio.sleep(_PAUSE)
             else:
-                self._begin(welcome(client, address[:2])).add_done_callback(partial(_left, client))
+                self._start_task(handle(client, address[:2])).add_done_callback(partial(_close_if_cancelled, client))
 
     def _serve(self, sock: socket.socket, broker: ServiceUrl) -> None:
-        self.serve(sock, lambda client, address: self._welcome(client, address, broker))
+        self.serve(sock, lambda client, address: self._relay_client(client, address, broker))
 
-    async def _welcome(self, client: socket.socket, address: Address, broker: ServiceUrl) -> None:
+    async def _relay_client(self, client: socket.socket, address: Address, broker: ServiceUrl) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -187,14 +189,14 @@ class Listener:
         except OSError as fault:
             self.note(f"a client at {address[0]}: {reason_of(fault)}")
 
-    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
 
-def _left(client: socket.socket, task: asyncio.Task[None]) -> None:
+def _close_if_cancelled(client: socket.socket, task: asyncio.Task[None]) -> None:
     """Close the socket of a client whose task was cancelled, possibly before its first step."""
     if task.cancelled():
         client.close()
@@ -203,10 +205,10 @@ def _left(client: socket.socket, task: asyncio.Task[None]) -> None:
 def reason_of(fault: OSError | UnicodeError) -> str:
     """Return why there is no connection, as the end of a sentence, without the text that asyncio adds to errors."""
     if isinstance(fault, UnicodeError):
-        return "no host's name"
+        return "invalid host name"
     told = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)
     if isinstance(told, str):
         return f"no TLS: {told.lower().replace('_', ' ')}"
     # Errors of name resolution have negative numbers.
     text = os.strerror(fault.errno) if fault.errno is not None and fault.errno > 0 else fault.strerror or str(fault)
-    return text.lower().partition(" (while ")[0] or _WORDLESS[isinstance(fault, TimeoutError)]
+    return text.lower().partition(" (while ")[0] or _TEXTS[isinstance(fault, TimeoutError)]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.capture.stream_kind_by_bytes import sniff
 from pcli.replay.event_loop import now_ns
-from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_answer
-from pcli.replay.proxy.delayed_output import Lane
-from pcli.replay.proxy.first_frame import Opening
-from pcli.replay.proxy.frame_filter import Passage
+from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_response
+from pcli.replay.proxy.delayed_output import DelayedOutput
+from pcli.replay.proxy.first_frame import FirstFrame
+from pcli.replay.proxy.frame_filter import FrameFilter
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
@@ -33,27 +33,27 @@ __all__ = ["Relay"]
 
 _HIGH: Final = 1 << 20
 """Bytes in one side's write buffer at which reading from the other side stops."""
-_PATIENCE: Final = 30.0
+_REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for the first frame, as in a broker (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """The SO_LINGER value that turns a close into a reset."""
-_STRANGERS: Final = {
-    "tls": "speaks TLS; --to pulsar+ssl://… is for that",
-    "http": "speaks HTTP; --to is for its binary port",
+_OTHER_PROTOCOLS: Final = {
+    "tls": "uses TLS: write --to pulsar+ssl://…",
+    "http": "uses HTTP: write the binary port in --to",
 }
 """Notes for a broker whose first bytes are not Pulsar's, such as a TLS alert or 400 Bad Request."""
-_SILENT: Final = "ends the connection without a word; if it speaks TLS, --to pulsar+ssl://… is for that"
+_SILENT: Final = "closed the connection without a response; if it uses TLS, write --to pulsar+ssl://…"
 """The note for a broker that closes the connection without a response: a TLS port that receives cleartext does, and so
 does a cleartext port that receives TLS."""
 
 
-class _End(asyncio.Protocol):
+class _Endpoint(asyncio.Protocol):
     """The socket of one side."""
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
         self.transport: Any = None
-        self.lane = Lane(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
+        self.output = DelayedOutput(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
         """Bytes on the way to this side."""
         self.ended = False
         """Whether this side has ended its stream."""
@@ -63,7 +63,7 @@ class _End(asyncio.Protocol):
         self._holds = 0
 
     @property
-    def other(self) -> _End:
+    def other(self) -> _Endpoint:
         """The other side."""
         relay = self.relay
         return relay.broker if self is relay.client else relay.client
@@ -114,9 +114,9 @@ class _End(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Write bytes to this side."""
         if self is self.relay.client:
-            self.relay.tell(data, from_client=False)
-        elif self.relay.opening is not None:
-            self.relay.wait_for_broker(self.relay.opening, data)
+            self.relay.pass_to_taps(data, from_client=False)
+        elif self.relay.first_frame is not None:
+            self.relay.wait_for_broker(self.relay.first_frame, data)
             return
         if not self.transport.is_closing():
             self.transport.write(data)
@@ -125,8 +125,8 @@ class _End(asyncio.Protocol):
         """Forward the end of the other side's stream to this side."""
         self.finished = True
         transport, other = self.transport, self.other
-        if self is self.relay.broker and self.relay.opening is not None:
-            self.relay.without_broker()
+        if self is self.relay.broker and self.relay.first_frame is not None:
+            self.relay.end_without_broker()
         elif other.finished or other.closed or not transport.can_write_eof():
             transport.close()
             other.transport.close()
@@ -135,7 +135,7 @@ class _End(asyncio.Protocol):
 
     def cut(self) -> None:
         """Reset the connection immediately."""
-        self.lane.clear()
+        self.output.clear()
         if self.transport is not None and not self.closed:
             with suppress(OSError):  # the socket may be closing already
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -145,24 +145,26 @@ class _End(asyncio.Protocol):
 class Relay:
     """A client's connection and the matching one to its broker."""
 
-    def __init__(self, listener: Listener, number: int, address: Address, asked: ServiceUrl) -> None:
-        """``address``: the client's, when it was accepted; ``asked``: the broker of the port that accepted it."""
+    def __init__(self, listener: Listener, number: int, address: Address, current: ServiceUrl) -> None:
+        """``address``: the client's, when it was accepted; ``current``: the broker of the port that accepted it."""
         self._listener = listener
         self._number = number
         self._address = address  # a socket that was already reset does not return it
-        self.opening: Opening | None = Opening(listener.doors, asked)
+        self.first_frame: FirstFrame | None = FirstFrame(listener.addresses, current)
         """The client's bytes before the broker is connected; None afterwards."""
-        self._broker_url = asked
-        self.client = _End(self)
-        self.broker = _End(self)
-        self._answers = Passage(FROM_BROKER, lambda frame: rewritten_answer(frame, listener.doors, self._broker_url))
-        self._first_to_end: _End | None = None
+        self._broker_url = current
+        self.client = _Endpoint(self)
+        self.broker = _Endpoint(self)
+        self._responses = FrameFilter(
+            FROM_BROKER, lambda frame: rewritten_response(frame, listener.addresses, self._broker_url)
+        )
+        self._first_to_end: _Endpoint | None = None
         self._reason = ""
         self._cut = False
-        self._answered = False
+        self._responded = False
         """Whether the broker has sent any bytes."""
         self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self.cut, "no first frame")
+        self._timer = asyncio.get_running_loop().call_later(_REQUEST_TIMEOUT, self.cut, "no first frame")
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -175,23 +177,23 @@ class Relay:
             tap.opened(self._number, client, server, now_ns())
         if listener.injector is not None:
             listener.injector.open(self._number, client, server)
-        self.broker.lane.shaper, self.client.lane.shaper = listener.shapers()
+        self.broker.output.shaper, self.client.output.shaper = listener.traffic_shapers()
 
-    def wait_for_broker(self, opening: Opening, data: bytes) -> None:
+    def wait_for_broker(self, first_frame: FirstFrame, data: bytes) -> None:
         """Keep the client's bytes, and connect to the broker once the first frame is complete."""
-        opening.data += data
-        if self._task is not None or not opening.whole:
+        first_frame.data += data
+        if self._task is not None or not first_frame.complete:
             return
-        if opening.stranger:
-            self._listener.note(f"a client at {self._address[0]} {opening.stranger}")
-            self.cut("a stranger")
+        if first_frame.wrong_protocol:
+            self._listener.note(f"a client at {self._address[0]} {first_frame.wrong_protocol}")
+            self.cut("another protocol")
             return
         self.client.hold(1)
-        self._task = asyncio.ensure_future(self._connect(opening))
+        self._task = asyncio.ensure_future(self._connect(first_frame))
 
-    async def _connect(self, opening: Opening) -> None:
+    async def _connect(self, first_frame: FirstFrame) -> None:
         self._timer.cancel()
-        self._broker_url = opening.broker()
+        self._broker_url = first_frame.broker()
         reason = await self._listener.connect(lambda: self.broker, self._broker_url)
         if self._cut:
             self.broker.cut()
@@ -199,13 +201,13 @@ class Relay:
             self._listener.note(f"no broker at {self._broker_url}: {reason}")
             self.cut("no broker")
         else:
-            self.opening = None
-            self.broker.write(bytes(opening.data))
+            self.first_frame = None
+            self.broker.write(bytes(first_frame.data))
             if self.broker.finished:
                 self.broker.finish()
             self.client.hold(-1)
 
-    def without_broker(self) -> None:
+    def end_without_broker(self) -> None:
         """Process the end of the client's stream without a broker: close unless a connect is in progress."""
         if self._task is None:
             self.client.transport.close()
@@ -214,51 +216,51 @@ class Relay:
 
     def from_client(self, data: bytes) -> None:
         """Forward bytes from the client."""
-        self.tell(data, from_client=True)
+        self.pass_to_taps(data, from_client=True)
         if self._listener.injector is None:
-            self.broker.lane.send(data)
+            self.broker.output.send(data)
         else:
             self._inject(data, from_client=True)
 
     def from_broker(self, data: bytes) -> None:
         """Forward bytes from the broker with rewritten addresses."""
-        if not self._answered:
-            self._answered = True
-            if stranger := _STRANGERS.get(sniff(data[:4096], final=False)):
-                self._listener.note(f"the broker at {self._broker_url} {stranger}")
+        if not self._responded:
+            self._responded = True
+            if wrong_protocol := _OTHER_PROTOCOLS.get(sniff(data[:4096], final=False)):
+                self._listener.note(f"the broker at {self._broker_url} {wrong_protocol}")
             else:
-                self._listener.all_is_well()
-        self._to_client(self._answers.feed(data))
+                self._listener.allow_repeated_note()
+        self._to_client(self._responses.feed(data))
 
     def _to_client(self, data: bytes) -> None:
         if self._listener.injector is None:
-            self.client.lane.send(data)
+            self.client.output.send(data)
         else:
             self._inject(data, from_client=False)
 
     def _inject(self, data: bytes, *, from_client: bool) -> None:
         assert self._listener.injector is not None
         for step in self._listener.injector.feed(self._number, data, now_ns(), from_client=from_client):
-            (self.broker if step.to_broker else self.client).lane.do(step)
+            (self.broker if step.to_broker else self.client).output.execute(step)
 
-    def tell(self, data: bytes, *, from_client: bool) -> None:
+    def pass_to_taps(self, data: bytes, *, from_client: bool) -> None:
         """Pass bytes of the client's socket to the taps."""
         for tap in self._listener.taps:
             tap.passed(self._number, data, now_ns(), from_client=from_client)
 
     # -- end -------------------------------------------------------------------------------------------------------
 
-    def ends(self, end: _End) -> None:
+    def ends(self, end: _Endpoint) -> None:
         """Forward the end of a side's stream to the other side, after the bytes on the way."""
         if not end.ended:
             end.ended = True
             if not self._cut:
                 self._first_to_end = self._first_to_end or end
-            if end is self.broker and (held := self._answers.end()):
+            if end is self.broker and (held := self._responses.end()):
                 self._to_client(held)
-            end.other.lane.end()
+            end.other.output.end()
 
-    def lost(self, end: _End, exc: Exception | None) -> None:
+    def lost(self, end: _Endpoint, exc: Exception | None) -> None:
         """Process the closing of a side's socket."""
         if exc is not None and not self._cut:
             self._first_to_end = self._first_to_end or end
@@ -283,8 +285,8 @@ class Relay:
             return
         self._listener.relays.remove(self)
         for end in (self.client, self.broker):
-            end.lane.clear()
-        if self._first_to_end is self.broker and not self._answered:
+            end.output.clear()
+        if self._first_to_end is self.broker and not self._responded:
             self._listener.note(f"the broker at {self._broker_url} {_SILENT}")
         from_client = self._first_to_end is self.client
         for tap in self._listener.taps:

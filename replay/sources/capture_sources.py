@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from pcli.codec.errors import CaptureError, LocalError
-from pcli.replay.sources.lazy_file import LazyFile, Turn, reason_of
+from pcli.replay.sources.lazy_file import LazyFile, OpenFileSlot, reason_of
 from pcli.replay.sources.scapy_capture import has_scapy, open_with_scapy
 
 __all__ = ["Input", "capture_command", "open_inputs", "open_interface", "refusal"]
@@ -56,9 +56,9 @@ def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input
     names = [name for path in paths for name in _expand(path)]
     if not names:
         raise LocalError("no capture to read: give files with -r, or an interface with -i")
-    turn = Turn()
+    slot = OpenFileSlot()
     with ExitStack() as opened:
-        inputs = [opened.enter_context(_open(name, turn)) for name in names]
+        inputs = [opened.enter_context(_open(name, slot)) for name in names]
         opened.pop_all()  # all are open: from here on the caller closes them
     if rewindable:
         inputs = [one if one.size is not None else _spooled(one) for one in inputs]
@@ -96,7 +96,7 @@ def _may_be_capture(path: Path) -> bool:
         return True
 
 
-def _open(name: str, turn: Turn) -> Input:
+def _open(name: str, slot: OpenFileSlot) -> Input:
     if name == "-":
         return Input("-", sys.stdin.buffer, None)
     path = Path(name)
@@ -109,7 +109,7 @@ def _open(name: str, turn: Turn) -> Input:
     if not stat.S_ISREG(status.st_mode):
         return Input(name, cast(BinaryIO, file), None)
     file.close()
-    return Input(name, cast(BinaryIO, LazyFile(path, turn)), status.st_size)
+    return Input(name, cast(BinaryIO, LazyFile(path, slot)), status.st_size)
 
 
 def _spooled(source: Input) -> Input:
@@ -154,21 +154,21 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
             yield cast(BinaryIO, process.stdout)
         except CaptureError:
             # A failed program leaves an empty capture: its own error message is better than one about that.
-            said = ""
+            output = ""
             if process.wait():
                 errors.seek(0)
-                said = refusal(errors.read())
-            if said:
-                raise CaptureError(f"{interface}: {said}") from None
+                output = refusal(errors.read())
+            if output:
+                raise CaptureError(f"{interface}: {output}") from None
             raise
         finally:
             process.terminate()
 
 
-def refusal(said: bytes) -> str:
+def refusal(output: bytes) -> str:
     """Return why a capture program failed: its first stderr lines except progress, up to an empty one."""
     reason: list[str] = []
-    for line in map(str.strip, said.decode(errors="replace").splitlines()):
+    for line in map(str.strip, output.decode(errors="replace").splitlines()):
         if line and not _PROGRESS.match(line):
             reason.append(line)
         elif reason:

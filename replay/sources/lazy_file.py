@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A file is opened at its first read, and closed at its end and when it is rewound; its position is kept.
-2. Of the files that share a `Turn`, one is open at a time. A damaged file is not read to its end, and must not stay
-   open.
+2. Of the files that share an `OpenFileSlot`, one is open at a time: a damaged file is not read to its end and would
+   otherwise stay open.
 3. A failure is a CaptureError with the path: a file that was deleted after it was listed is not a bug.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pcli.codec.errors import CaptureError
 
-__all__ = ["LazyFile", "Turn", "reason_of"]
+__all__ = ["LazyFile", "OpenFileSlot", "reason_of"]
 
 
-class Turn:
+class OpenFileSlot:
     """The one open file among several."""
 
     __slots__ = ("holder",)
@@ -26,7 +26,7 @@ class Turn:
     def __init__(self) -> None:
         self.holder: LazyFile | None = None
 
-    def pass_to(self, file: LazyFile) -> None:
+    def take(self, file: LazyFile) -> None:
         """Close the open file so that this one can be opened."""
         if self.holder is not None and self.holder is not file:
             self.holder.release()
@@ -36,9 +36,9 @@ class Turn:
 class LazyFile(io.RawIOBase):
     """A regular file for binary reading, with the interface of any other file."""
 
-    def __init__(self, path: Path, turn: Turn) -> None:
+    def __init__(self, path: Path, slot: OpenFileSlot) -> None:
         self._path = path
-        self._turn = turn
+        self._slot = slot
         self._file: io.FileIO | None = None
         self._position = 0
 
@@ -57,7 +57,7 @@ class LazyFile(io.RawIOBase):
 
     def _opened(self) -> io.FileIO:
         if self._file is None:
-            self._turn.pass_to(self)
+            self._slot.take(self)
             # The reader has its own buffers: another one would only add a copy.
             self._file = self._path.open("rb", buffering=0)
             self._file.seek(self._position)

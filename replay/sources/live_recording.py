@@ -28,11 +28,11 @@ from pcli.codec.errors import CaptureError
 from pcli.replay.sources.capture_sources import capture_command, refusal
 from pcli.replay.sources.scapy_capture import record_with_scapy
 
-__all__ = ["Recorded", "record"]
+__all__ = ["RecordingResult", "record"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordingResult:
     """The result of a recording."""
 
     program: str
@@ -58,7 +58,7 @@ def record(
     ring: Sequence[str] = (),
     duration: float = 0,
     on_count: Callable[[int], None] = lambda _count: None,
-) -> Recorded:
+) -> RecordingResult:
     """Record for the duration (in seconds; 0 for no limit) or until Ctrl-C.
 
     ``on_count`` receives the number of packets about once a second. CaptureError if the program fails (no such
@@ -67,31 +67,31 @@ def record(
     """
     command = capture_command(interface, capture_filter, path, ring)
     if command is None:
-        return Recorded("scapy", record_with_scapy(interface, path, capture_filter, duration, on_count), None)
+        return RecordingResult("scapy", record_with_scapy(interface, path, capture_filter, duration, on_count), None)
     program = Path(command[0]).name
-    said = _Said(on_count)
+    output = _ProgramOutput(on_count)
     until = time.monotonic() + duration if duration else None
     # Ctrl-C is a normal end of a recording; the program receives the signal too.
-    fine = {0}
+    expected_codes = {0}
     with (
-        _interrupts_later() as let_go,
+        _interrupts_later() as deliver_signals,
         subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process,  # noqa: S603
     ):
         assert process.stderr is not None
         try:
-            let_go()
-            ended = _watch(process, program, said, until)
+            deliver_signals()
+            ended = _watch(process, program, output, until)
         except KeyboardInterrupt:
             ended = False
         if not ended:
             process.terminate()
-            fine |= {-signal.SIGTERM, -signal.SIGINT}
-        said.feed(process.stderr.read())
-    if process.returncode not in fine:
-        raise CaptureError(f"{interface}: {said.refusal or f'{program} failed'}{said.counts}")
-    if program == "tcpdump" and said.packets and Path(path).is_file():
-        _check_all_written(path, said)
-    return Recorded(program, said.packets or 0, said.dropped)
+            expected_codes |= {-signal.SIGTERM, -signal.SIGINT}
+        output.feed(process.stderr.read())
+    if process.returncode not in expected_codes:
+        raise CaptureError(f"{interface}: {output.refusal or f'{program} failed'}{output.counts}")
+    if program == "tcpdump" and output.packets and Path(path).is_file():
+        _check_all_written(path, output)
+    return RecordingResult(program, output.packets or 0, output.dropped)
 
 
 @contextmanager
@@ -101,32 +101,32 @@ def _interrupts_later() -> Iterator[Callable[[], None]]:
     A signal while a program is being started would leave it running without a parent that stops it.
     """
     before: dict[int, Callable[[int, Any], object]] = {}
-    came: list[int] = []
+    deferred: list[int] = []
 
-    def let_go() -> None:
+    def deliver_signals() -> None:
         while before:
             signal.signal(*before.popitem())
-        while came:
-            signal.raise_signal(came.pop())
+        while deferred:
+            signal.raise_signal(deferred.pop())
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = signal.getsignal(number)
             if callable(handler) and threading.current_thread() is threading.main_thread():
                 before[number] = handler
-                signal.signal(number, lambda number, _: came.append(number))
-        yield let_go
+                signal.signal(number, lambda number, _: deferred.append(number))
+        yield deliver_signals
     finally:
-        let_go()
+        deliver_signals()
 
 
-class _Said:
+class _ProgramOutput:
     """The stderr output of a capture program so far."""
 
     def __init__(self, on_count: Callable[[int], None]) -> None:
         self.packets: int | None = None
         self.dropped: int | None = None
-        self.spoke = False
+        self.has_output = False
         """Whether there was any output: then the program runs and handles its signals."""
         self._on_count = on_count
         self._rest = ""
@@ -148,7 +148,7 @@ class _Said:
     def feed(self, data: bytes | None) -> None:
         """Parse the next bytes; lines may also end with a carriage return."""
         *lines, self._rest = re.split(r"[\r\n]", self._rest + (data or b"").decode(errors="replace"))
-        self.spoke = self.spoke or bool(data)
+        self.has_output = self.has_output or bool(data)
         if not data:
             lines.append(self._rest)
         for line in lines:
@@ -162,7 +162,7 @@ class _Said:
                 self._lines.append(line)
 
 
-def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: float | None) -> bool:
+def _watch(process: subprocess.Popen[bytes], program: str, output: _ProgramOutput, until: float | None) -> bool:
     """Read the program's output until it ends by itself (True) or the time is over (False)."""
     assert process.stderr is not None
     with selectors.DefaultSelector() as selector:
@@ -172,17 +172,17 @@ def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: f
                 data = process.stderr.read(65536)
                 if not data:
                     return True
-                said.feed(data)
-            elif program == "tcpdump" and said.spoke:  # it prints its counts on SIGUSR1
+                output.feed(data)
+            elif program == "tcpdump" and output.has_output:  # it prints its counts on SIGUSR1
                 process.send_signal(signal.SIGUSR1)
     return False
 
 
-def _check_all_written(path: str, said: _Said) -> None:
+def _check_all_written(path: str, output: _ProgramOutput) -> None:
     """Raise CaptureError if the file lacks packets: tcpdump itself does not check that they were written."""
     from pcli.codec.capture import Packet, read_packets
 
     with Path(path).open("rb") as file:
         written = sum(isinstance(item, Packet) for item in read_packets([(path, file)]))
-    if written < (said.packets or 0):
-        raise CaptureError(f"{path}: only {written} packets are in the file: is the disk full?{said.counts}")
+    if written < (output.packets or 0):
+        raise CaptureError(f"{path}: only {written} packets are in the file: is the disk full?{output.counts}")

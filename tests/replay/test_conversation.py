@@ -14,10 +14,10 @@ def talk(broker):
 
 
 def greet(client):
-    client.say("CONNECT", client_version="test", protocol_version=21)
-    client.hear("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
-    client.say("LOOKUP", topic=TOPIC, request_id=100)
-    client.hear(
+    client.send("CONNECT", client_version="test", protocol_version=21)
+    client.expect("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
+    client.send("LOOKUP", topic=TOPIC, request_id=100)
+    client.expect(
         "LOOKUP_RESPONSE",
         request_id=100,
         response="Connect",
@@ -29,17 +29,17 @@ def greet(client):
 
 
 def subscribe(client, kind="Exclusive"):
-    client.say("SUBSCRIBE", topic=TOPIC, subscription="s", subType=kind, consumer_id=0, request_id=1)
+    client.send("SUBSCRIBE", topic=TOPIC, subscription="s", subType=kind, consumer_id=0, request_id=1)
 
 
 def test_a_conversation(talk):
     (m1,) = ids(1)
     client = greet(talk.connect())
     subscribe(client)
-    client.hear("SUCCESS", request_id=1)
-    client.say("FLOW", consumer_id=0, messagePermits=10)
-    client.say("PRODUCER", topic=TOPIC, producer_id=0, request_id=2, producer_name="p")
-    client.hear(
+    client.expect("SUCCESS", request_id=1)
+    client.send("FLOW", consumer_id=0, messagePermits=10)
+    client.send("PRODUCER", topic=TOPIC, producer_id=0, request_id=2, producer_name="p")
+    client.expect(
         "PRODUCER_SUCCESS",
         request_id=2,
         producer_name="p",
@@ -48,31 +48,31 @@ def test_a_conversation(talk):
         producer_ready=True,
     )
     hello = entry(b"hello", producer_name="p", sequence_id=0, publish_time=1)
-    client.say("SEND", entry=hello, producer_id=0, sequence_id=0)
-    client.hear("SEND_RECEIPT", producer_id=0, sequence_id=0, message_id=m1, highest_sequence_id=0)
-    client.hear("MESSAGE", entry=hello, consumer_id=0, message_id=m1)
-    client.say("ACK", consumer_id=0, ack_type="Individual", message_id=[m1])
+    client.send("SEND", entry=hello, producer_id=0, sequence_id=0)
+    client.expect("SEND_RECEIPT", producer_id=0, sequence_id=0, message_id=m1, highest_sequence_id=0)
+    client.expect("MESSAGE", entry=hello, consumer_id=0, message_id=m1)
+    client.send("ACK", consumer_id=0, ack_type="Individual", message_id=[m1])
 
 
 def test_another_answer_is_told_at_once(talk):
     client = greet(talk.connect())
-    client.say("SEEK", consumer_id=5, request_id=3, message_publish_time=1)
-    with pytest.raises(AssertionError, match=r"heard << ERROR .*'request_id': 3"):
-        client.hear("SUCCESS", request_id=3)
-    client.hear("ERROR", request_id=3, error="MetadataError", message=ANY)
+    client.send("SEEK", consumer_id=5, request_id=3, message_publish_time=1)
+    with pytest.raises(AssertionError, match=r"received << ERROR .*'request_id': 3"):
+        client.expect("SUCCESS", request_id=3)
+    client.expect("ERROR", request_id=3, error="MetadataError", message=ANY)
 
 
 def test_what_does_not_come_is_told(talk):
     client = greet(talk.connect())
-    with pytest.raises(AssertionError, match=r"expected << MESSAGE .*did not come"):
-        client.hear("MESSAGE", consumer_id=0, message_id=ANY)
+    with pytest.raises(AssertionError, match=r"expected << MESSAGE .*did not arrive in time"):
+        client.expect("MESSAGE", consumer_id=0, message_id=ANY)
 
 
 def test_what_nobody_expected_is_told(broker):
     talk = Conversation(broker.service_url)
     client = greet(talk.connect())
     subscribe(client)
-    with pytest.raises(AssertionError, match="did not expect this\n   heard << SUCCESS"), talk:
+    with pytest.raises(AssertionError, match="sent unexpected responses:\n   received << SUCCESS"), talk:
         pass
 
 
@@ -80,15 +80,15 @@ def test_all_listen_while_one_waits(talk):
     """The broker asks who holds a subscription whether he is there before it refuses another."""
     first, second = greet(talk.connect()), greet(talk.connect())
     subscribe(first)
-    first.hear("SUCCESS", request_id=1)
+    first.expect("SUCCESS", request_id=1)
     subscribe(second)
-    second.hear("ERROR", request_id=1, error="ConsumerBusy", message=ANY)
+    second.expect("ERROR", request_id=1, error="ConsumerBusy", message=ANY)
 
 
 def test_the_broker_has_seen_who_left(broker, talk):
     client = greet(talk.connect())
     subscribe(client)
-    client.hear("SUCCESS", request_id=1)
+    client.expect("SUCCESS", request_id=1)
     client.close()
     assert broker.connections == []
 
@@ -96,13 +96,13 @@ def test_the_broker_has_seen_who_left(broker, talk):
 def test_the_end_of_a_connection(broker, talk):
     client = greet(talk.connect())
     broker.disconnect()
-    client.hear_end()
+    client.expect_close()
     with pytest.raises(AssertionError, match="has closed the connection"):
-        client.hear("SUCCESS", request_id=1)
+        client.expect("SUCCESS", request_id=1)
 
 
 def test_calls_of_an_administrator(talk):
     assert talk.admin("PUT", "persistent/public/default/parts/partitions", body=3) == 204
     client = greet(talk.connect())
-    client.say("PARTITIONED_METADATA", topic="persistent://public/default/parts", request_id=1)
-    client.hear("PARTITIONED_METADATA_RESPONSE", partitions=3, request_id=1, response="Success")
+    client.send("PARTITIONED_METADATA", topic="persistent://public/default/parts", request_id=1)
+    client.expect("PARTITIONED_METADATA_RESPONSE", partitions=3, request_id=1, response="Success")

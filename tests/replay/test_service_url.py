@@ -32,14 +32,14 @@ def test_a_service_url_is_written_with_its_ports():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "is no service URL"),
-        ("kafka://one", "is no service URL"),
-        ("pulsar://", "is no service URL"),
-        ("pulsar://one/two", "is no service URL"),
-        ("pulsar://one:x", "'one:x' is no host:port"),
-        ("pulsar://one,,two", "'' is no host:port"),
+        ("", "is not a service URL"),
+        ("kafka://one", "is not a service URL"),
+        ("pulsar://", "is not a service URL"),
+        ("pulsar://one/two", "is not a service URL"),
+        ("pulsar://one:x", "'one:x' is not host:port"),
+        ("pulsar://one,,two", "'' is not host:port"),
         ("pulsar://one:65536", "65536 is not a port"),
-        ("pulsar://user@one", "'user@one' is no host:port"),
+        ("pulsar://user@one", "'user@one' is not host:port"),
     ],
 )
 def test_what_is_no_service_url_is_said_to_be_none(text, what):
@@ -75,7 +75,7 @@ def test_the_method_is_what_one_has_to_show():
 def test_certificates_that_are_no_use_are_named(tmp_path):
     path = tmp_path / "trust.pem"
     path.write_text("nothing")
-    with pytest.raises(LocalError, match="no certificate"):
+    with pytest.raises(LocalError, match="no usable certificate"):
         Security(trust=str(path)).context()
     with pytest.raises(LocalError, match=r"missing\.pem: no such file"):
         Security(trust=str(tmp_path / "missing.pem")).context()

@@ -22,9 +22,9 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
-from pcli.replay.player.id_translation import Ids, place_of
-from pcli.replay.player.response_matching import Book, Pair
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.id_translation import Ids, position_of
+from pcli.replay.player.response_matching import Pair, ResponseMatcher
+from pcli.replay.player.script.script import Step
 
 __all__ = ["EXTRA", "MISSING", "Difference", "Outcome", "compare"]
 
@@ -55,9 +55,9 @@ class Outcome:
     """Field to the rule that explains its difference."""
 
     @property
-    def line(self) -> Line | None:
+    def step(self) -> Step | None:
         """The captured response, or None."""
-        return self.pair.line
+        return self.pair.step
 
     @property
     def frame(self) -> Frame | None:
@@ -65,15 +65,15 @@ class Outcome:
         return self.pair.frame
 
     @property
-    def part(self) -> int:
+    def stream(self) -> int:
         """The number of the connection in the script."""
-        return self.pair.line.part if self.pair.line is not None else self.pair.part
+        return self.pair.step.stream if self.pair.step is not None else self.pair.stream
 
     @property
     def name(self) -> str:
         """The name of the captured command, or of the live one if there is no captured one."""
-        if self.pair.line is not None:
-            return self.pair.line.name
+        if self.pair.step is not None:
+            return self.pair.step.name
         return "END" if self.pair.frame is None else name_of(self.pair.frame.type)
 
     @property
@@ -82,43 +82,43 @@ class Outcome:
         return [one for one in self.differences if one.field not in self.rules]
 
 
-def compare(book: Book, ids: Ids) -> list[Outcome]:
+def compare(matcher: ResponseMatcher, ids: Ids) -> list[Outcome]:
     """Return an outcome for each response in capture order, followed by the extra live ones."""
-    late = set(_overtaken(book.pairs))
+    late = set(_overtaken(matcher.pairs))
     found = []
-    for pair in book.pairs:
+    for pair in matcher.pairs:
         differences = list(_differences(pair, ids, pair.order in late))
-        if pair.line in book.nameless:
+        if pair.step in matcher.without_highest_id:
             differences = [one for one in differences if not _is_nothing(one)]
         found.append(Outcome(pair, differences, {}))
-    for line in book.missing():
-        pair = Pair(line, line.part, None, line.index, -1, None)
-        found.append(Outcome(pair, [Difference(MISSING, line.name, None)], {}))
-    return sorted(found, key=_place)
+    for step in matcher.missing():
+        pair = Pair(step, step.stream, None, step.index, -1, None)
+        found.append(Outcome(pair, [Difference(MISSING, step.name, None)], {}))
+    return sorted(found, key=_position)
 
 
 def _is_nothing(difference: Difference) -> bool:
     return difference.field == "highest_sequence_id" and {difference.captured, difference.live} == {0, MINUS_ONE}
 
 
-def _place(outcome: Outcome) -> tuple[bool, int]:
-    line = outcome.line
-    return (True, outcome.pair.order) if line is None else (False, line.index)
+def _position(outcome: Outcome) -> tuple[bool, int]:
+    step = outcome.step
+    return (True, outcome.pair.order) if step is None else (False, step.index)
 
 
 def _overtaken(pairs: list[Pair]) -> Iterator[int]:
-    """Yield the numbers of live deliveries that arrived after one that the capture has later, on the same consumer."""
+    """Yield the numbers of live deliveries that arrived after one that follows them in the capture, per consumer."""
     furthest: dict[tuple[int, int, bytes], int] = {}
     for pair in pairs:
-        line = pair.line
-        if line is None or line.type != _MESSAGE or pair.frame is None:
+        step = pair.step
+        if step is None or step.type != _MESSAGE or pair.frame is None:
             continue
-        key = pair.part, pair.frame.command.message.consumer_id, _order_key(pair)
-        if line.part != pair.part or line.peer is not pair.consumer or _has_no_order(pair.consumer, pair.frame):
+        key = pair.stream, pair.frame.command.message.consumer_id, _order_key(pair)
+        if step.stream != pair.stream or step.peer is not pair.consumer or _has_no_order(pair.consumer, pair.frame):
             continue
-        if line.index < furthest.get(key, -1):
+        if step.index < furthest.get(key, -1):
             yield pair.order
-        furthest[key] = max(line.index, furthest.get(key, -1))
+        furthest[key] = max(step.index, furthest.get(key, -1))
 
 
 def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
@@ -142,24 +142,24 @@ def _order_key(pair: Pair) -> bytes:
 
 
 def _differences(pair: Pair, ids: Ids, overtaken: bool) -> Iterator[Difference]:
-    line, live = pair.line, pair.frame
-    if line is None:
+    step, live = pair.step, pair.frame
+    if step is None:
         yield Difference(EXTRA, None, "END" if live is None else name_of(live.type))
         return
-    if line.frame is None or live is None:
+    if step.frame is None or live is None:
         return
-    if line.type != live.type:
-        yield Difference("type", line.name, name_of(live.type))
+    if step.type != live.type:
+        yield Difference("type", step.name, name_of(live.type))
         return
     if live.body is not None:
-        yield from _of_bodies("", line.frame.body, live.body, ids)
-    elif line.frame.data != live.data:
-        yield Difference("data", line.frame.data.hex(), live.data.hex())
-    yield from _of_entries(line.frame, live, ids)
-    if live.type == _MESSAGE and (line.part != pair.part or line.peer is not pair.consumer):
-        yield Difference("consumer", getattr(line.peer, "name", ""), getattr(pair.consumer, "name", ""))
+        yield from _of_bodies("", step.frame.body, live.body, ids)
+    elif step.frame.data != live.data:
+        yield Difference("data", step.frame.data.hex(), live.data.hex())
+    yield from _of_entries(step.frame, live, ids)
+    if live.type == _MESSAGE and (step.stream != pair.stream or step.peer is not pair.consumer):
+        yield Difference("consumer", getattr(step.peer, "name", ""), getattr(pair.consumer, "name", ""))
     if overtaken:
-        yield Difference("order", line.index, "later")
+        yield Difference("order", step.index, "later")
 
 
 def _of_entries(captured: Frame, live: Frame, ids: Ids) -> Iterator[Difference]:
@@ -198,7 +198,7 @@ def _same_transaction(captured: Any, live: Any, ids: Ids) -> bool:
 
 
 def _of_ids(path: str, captured: pb.MessageIdData, live: pb.MessageIdData, ids: Ids) -> Iterator[Difference]:
-    mine, theirs = place_of(captured), place_of(live)
+    mine, theirs = position_of(captured), position_of(live)
     rest = [(one.partition, one.batch_index, one.batch_size, list(one.ack_set)) for one in (captured, live)]
     if not ids.same_place(mine, theirs) or rest[0] != rest[1]:
         yield Difference(path, captured, live)

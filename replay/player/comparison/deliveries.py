@@ -3,8 +3,8 @@
 Rules of this file
 1. Subscriptions are those of the capture; a live delivery belongs to the captured consumer whose SUBSCRIBE was sent.
 2. A consumer leaves where either side of the capture closes it or its connection.
-3. A live delivery must have a cause: it is the first of its entry to the subscription, the previous receiver left, or
-   the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
+3. A live delivery needs a cause: it is the first delivery of its entry to the subscription, the previous receiver left,
+   or the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import Outcome
-from pcli.replay.player.id_translation import Ids, Place, place_of
-from pcli.replay.player.response_matching import Book, Pair
+from pcli.replay.player.id_translation import Ids, Position, position_of
+from pcli.replay.player.response_matching import Pair, ResponseMatcher
 from pcli.replay.player.script.recorded_sends import stored
-from pcli.replay.player.script.script import Line, Script
+from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Deliveries", "Subscription"]
 
@@ -46,76 +46,76 @@ def messages_in(frame: Frame) -> int:
 class Deliveries:
     """All deliveries of one finished replay."""
 
-    def __init__(self, script: Script, book: Book, ids: Ids) -> None:
+    def __init__(self, script: Script, matcher: ResponseMatcher, ids: Ids) -> None:
         self._ids = ids
         self.consumers: dict[Subscription, set[Consumer]] = defaultdict(set)
-        self.leaves: dict[Consumer, Line] = {}
-        """The line with which each consumer left in the capture; consumers that stayed are absent."""
+        self.leaves: dict[Consumer, Step] = {}
+        """The step with which each consumer left in the capture; consumers that stayed are absent."""
         self.permits: dict[int, int] = {}
         """By the index of a captured MESSAGE: the consumer's permits before it."""
-        self.sent = {line.content for line in script.lines if line.name == "SEND"}
+        self.sent = {step.content for step in script.steps if step.name == "SEND"}
         """Content of the entries that the script publishes."""
-        self._stored = {(send.topic, place): send.content for send, _, place in stored(script.lines)}
+        self._stored = {(send.topic, position): send.content for send, _, position in stored(script.steps)}
         self._left: Counter[Consumer] = Counter()
         """Each consumer's permits at the end of the capture."""
         self._given: Counter[Consumer] = Counter()
-        self._asked: dict[Subscription, list[tuple[int, set[Place]]]] = defaultdict(list)
+        self._redelivery_requests: dict[Subscription, list[tuple[int, set[Position]]]] = defaultdict(list)
         """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set means all."""
         self._sought: dict[Subscription, list[int]] = defaultdict(list)
-        self._acked: dict[tuple[Subscription, Place], int] = {}
-        self._acked_up_to: dict[Subscription, list[tuple[int, Place]]] = defaultdict(list)
-        self._captured: dict[tuple[Subscription, Place], list[Line]] = defaultdict(list)
-        self._live: dict[tuple[Subscription, Place], list[Pair]] = defaultdict(list)
-        self._taken: Counter[Consumer] = Counter()
+        self._acked: dict[tuple[Subscription, Position], int] = {}
+        self._acked_up_to: dict[Subscription, list[tuple[int, Position]]] = defaultdict(list)
+        self._captured: dict[tuple[Subscription, Position], list[Step]] = defaultdict(list)
+        self._live: dict[tuple[Subscription, Position], list[Pair]] = defaultdict(list)
+        self._permits_used: Counter[Consumer] = Counter()
         self._furthest: dict[Consumer, int] = {}
         """The index of the last captured delivery of each consumer that also occurred live."""
         self._read(script)
-        for pair in book.pairs:
+        for pair in matcher.pairs:
             if pair.frame is not None and pair.frame.type == _MESSAGE and pair.consumer is not None:
                 self._live[self._key(pair.consumer, pair.frame)].append(pair)
-                self._taken[pair.consumer] += messages_in(pair.frame)
-                if pair.line is not None:
-                    self._furthest[pair.consumer] = max(pair.line.index, self._furthest.get(pair.consumer, -1))
+                self._permits_used[pair.consumer] += messages_in(pair.frame)
+                if pair.step is not None:
+                    self._furthest[pair.consumer] = max(pair.step.index, self._furthest.get(pair.consumer, -1))
 
     # -- reading the capture ---------------------------------------------------------------------------------------
 
     def _read(self, script: Script) -> None:
         here: dict[int, set[Consumer]] = defaultdict(set)
         left = self._left
-        for line in script.lines:
-            if line.frame is None:
-                for consumer in here.pop(line.part, ()):
-                    self.leaves.setdefault(consumer, line)
-            elif isinstance(line.peer, Consumer):
-                if line.name == "SUBSCRIBE":
-                    here[line.part].add(line.peer)
-                self._note(line, line.peer, line.frame, left)
+        for step in script.steps:
+            if step.frame is None:
+                for consumer in here.pop(step.stream, ()):
+                    self.leaves.setdefault(consumer, step)
+            elif isinstance(step.peer, Consumer):
+                if step.name == "SUBSCRIBE":
+                    here[step.stream].add(step.peer)
+                self._note(step, step.peer, step.frame, left)
 
-    def _note(self, line: Line, peer: Consumer, frame: Frame, left: Counter[Consumer]) -> None:
+    def _note(self, step: Step, peer: Consumer, frame: Frame, left: Counter[Consumer]) -> None:
         subscription = self.subscription_of(peer)
-        match line.name:
+        match step.name:
             case "SUBSCRIBE":
                 self.consumers[subscription].add(peer)
             case "FLOW":
                 left[peer] += frame.command.flow.messagePermits
                 self._given[peer] += frame.command.flow.messagePermits
             case "MESSAGE":
-                self.permits[line.index] = left[peer]
+                self.permits[step.index] = left[peer]
                 left[peer] -= messages_in(frame)
-                self._captured[subscription, place_of(frame.command.message.message_id)].append(line)
+                self._captured[subscription, position_of(frame.command.message.message_id)].append(step)
             case "ACK":
-                for place in _wholly(frame.command.ack):
-                    self._acked.setdefault((subscription, place), line.index)
+                for position in _fully_acked(frame.command.ack):
+                    self._acked.setdefault((subscription, position), step.index)
                 if frame.command.ack.ack_type == pb.CommandAck.Cumulative:
-                    self._acked_up_to[subscription].append((line.index, place_of(frame.command.ack.message_id[0])))
+                    self._acked_up_to[subscription].append((step.index, position_of(frame.command.ack.message_id[0])))
             case name if name in _LEAVING:
-                self.leaves.setdefault(peer, line)
+                self.leaves.setdefault(peer, step)
             case "SEEK":
-                self._asked[subscription].append((line.index, set()))
-                self._sought[subscription].append(line.index)
+                self._redelivery_requests[subscription].append((step.index, set()))
+                self._sought[subscription].append(step.index)
             case "REDELIVER_UNACKNOWLEDGED_MESSAGES":
                 ids = frame.command.redeliverUnacknowledgedMessages.message_ids
-                self._asked[subscription].append((line.index, set(map(place_of, ids))))
+                self._redelivery_requests[subscription].append((step.index, set(map(position_of, ids))))
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
@@ -124,33 +124,33 @@ class Deliveries:
         """Return topic and name, both empty if the argument is not a consumer."""
         return (consumer.topic, consumer.subscription) if isinstance(consumer, Consumer) else ("", "")
 
-    def has_left(self, consumer: object, place: int) -> bool:
+    def has_left(self, consumer: object, position: int) -> bool:
         """Return whether a consumer had left at this index of the script."""
-        return isinstance(consumer, Consumer) and consumer in self.leaves and self.leaves[consumer].index <= place
+        return isinstance(consumer, Consumer) and consumer in self.leaves and self.leaves[consumer].index <= position
 
-    def is_starved(self, line: Line, consumer: Consumer) -> bool:
+    def is_starved(self, step: Step, consumer: Consumer) -> bool:
         """Return whether a captured delivery is missing live because no remaining consumer had permits.
 
         Deliveries to a single consumer are ordered: nothing after the missing one was delivered either. For Key_Shared,
         the captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
-        if any(self._given[one] > self._taken[one] for one in consumers if not self.has_left(one, line.index)):
+        if any(self._given[one] > self._permits_used[one] for one in consumers if not self.has_left(one, step.index)):
             return False
         if len(consumers) > 1 and consumer.type in ("Shared", "Key_Shared"):
-            return consumer.type == "Shared" or self.permits[line.index] <= 0
-        return line.index > self._furthest.get(consumer, -1)
+            return consumer.type == "Shared" or self.permits[step.index] <= 0
+        return step.index > self._furthest.get(consumer, -1)
 
-    def is_beyond(self, outcome: Outcome) -> bool:
+    def exceeds_permits(self, outcome: Outcome) -> bool:
         """Return whether an extra live delivery is a batch that exceeded the permits; a single message cannot."""
         frame, consumer = outcome.frame, outcome.pair.consumer
         metadata = frame.metadata if frame is not None else None
         if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:
             return False
         consumers = self.consumers[self.subscription_of(consumer)]
-        return all(self._left[one] <= 0 for one in consumers) and self.is_founded(outcome)
+        return all(self._left[one] <= 0 for one in consumers) and self.is_justified(outcome)
 
-    def is_founded(self, outcome: Outcome) -> bool:
+    def is_justified(self, outcome: Outcome) -> bool:
         """Return whether a correct broker may send a live MESSAGE that was not captured (rule 3).
 
         A client sent the entry, it has the id of its receipt, its redelivery count does not exceed the earlier
@@ -166,53 +166,53 @@ class Deliveries:
         counted = frame.command.message.redelivery_count <= len(before)
         return known and counted and not self._is_doubled(consumer, frame) and not self._was_acked(outcome.pair, before)
 
-    def is_lost(self, line: Line) -> bool:
+    def is_lost(self, step: Step) -> bool:
         """Return whether a captured delivery that is missing live was required.
 
-        It was if it is the first of its entry, if the previous captured receiver had not left, or if the entry was
-        never delivered live or its last live receiver left without an ACK.
+        It was required if it is the first of its entry, or if the previous captured receiver had not left. It was also
+        required if the entry was never delivered live, or if its last live receiver left without an ACK.
         """
-        subscription = self.subscription_of(line.peer)
-        frame = line.frame
+        subscription = self.subscription_of(step.peer)
+        frame = step.frame
         assert frame is not None
-        place = place_of(frame.command.message.message_id)
-        before = [one for one in self._captured[subscription, place] if one.index < line.index]
-        if not before or not self.has_left(before[-1].peer, line.index):
+        position = position_of(frame.command.message.message_id)
+        before = [one for one in self._captured[subscription, position] if one.index < step.index]
+        if not before or not self.has_left(before[-1].peer, step.index):
             return True
-        live = self._live.get((subscription, self._ids.places.get(place, place)), [])
-        acked = (subscription, place) in self._acked
-        return not live or (self.has_left(live[-1].consumer, line.index) and not acked)
+        live = self._live.get((subscription, self._ids.positions.get(position, position)), [])
+        acked = (subscription, position) in self._acked
+        return not live or (self.has_left(live[-1].consumer, step.index) and not acked)
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
         """Return how often the entry of a MESSAGE was delivered to its subscription: captured and live."""
-        consumer = outcome.pair.consumer or (outcome.line.peer if outcome.line is not None else None)
+        consumer = outcome.pair.consumer or (outcome.step.peer if outcome.step is not None else None)
         subscription = self.subscription_of(consumer)
         if outcome.frame is not None:
-            live = place_of(outcome.frame.command.message.message_id)
-            captured = self._ids.live_places.get(live, live)
+            live = position_of(outcome.frame.command.message.message_id)
+            captured = self._ids.live_positions.get(live, live)
         else:
-            assert outcome.line is not None
-            assert outcome.line.frame is not None
-            captured = place_of(outcome.line.frame.command.message.message_id)
-            live = self._ids.places.get(captured, captured)
+            assert outcome.step is not None
+            assert outcome.step.frame is not None
+            captured = position_of(outcome.step.frame.command.message.message_id)
+            live = self._ids.positions.get(captured, captured)
         return len(self._captured.get((subscription, captured), ())), len(self._live.get((subscription, live), ()))
 
-    def _key(self, consumer: Consumer, frame: Frame) -> tuple[Subscription, Place]:
-        return self.subscription_of(consumer), place_of(frame.command.message.message_id)
+    def _key(self, consumer: Consumer, frame: Frame) -> tuple[Subscription, Position]:
+        return self.subscription_of(consumer), position_of(frame.command.message.message_id)
 
-    def _captured_place(self, frame: Frame) -> Place | None:
-        return self._ids.live_places.get(place_of(frame.command.message.message_id))
+    def _captured_place(self, frame: Frame) -> Position | None:
+        return self._ids.live_positions.get(position_of(frame.command.message.message_id))
 
-    def _was_asked(self, subscription: Subscription, place: Place | None, after: int, until: int) -> bool:
+    def _was_requested(self, subscription: Subscription, position: Position | None, after: int, until: int) -> bool:
         """Return whether a redelivery of an entry was requested between two indexes of the script."""
-        asked = (places for at, places in self._asked[subscription] if after < at <= until)
-        return any(not places or place in places for places in asked)
+        asked = (positions for at, positions in self._redelivery_requests[subscription] if after < at <= until)
+        return any(not positions or position in positions for positions in asked)
 
     def _is_doubled(self, consumer: Consumer, frame: Frame) -> bool:
         subscription, captured = self.subscription_of(consumer), self._captured_place(frame)
         return any(
-            not self.has_left(one.consumer, other.said)
-            and not self._was_asked(subscription, captured, one.said, other.said)
+            not self.has_left(one.consumer, other.last_sent)
+            and not self._was_requested(subscription, captured, one.last_sent, other.last_sent)
             for one, other in pairwise(self._live[self._key(consumer, frame)])
         )
 
@@ -222,13 +222,15 @@ class Deliveries:
         subscription, captured = self.subscription_of(pair.consumer), self._captured_place(pair.frame)
         if captured is None or not before:
             return False
-        found = [at for at, place in self._acked_up_to[subscription] if captured < place]
+        found = [at for at, position in self._acked_up_to[subscription] if captured < position]
         found += [self._acked[subscription, captured]] if (subscription, captured) in self._acked else []
-        at = min(found, default=pair.said)
-        return at < pair.said and not any(at < place <= pair.said for place in self._sought[subscription])
+        at = min(found, default=pair.last_sent)
+        return at < pair.last_sent and not any(
+            at < position <= pair.last_sent for position in self._sought[subscription]
+        )
 
 
-def _wholly(ack: pb.CommandAck) -> Iterator[Place]:
+def _fully_acked(ack: pb.CommandAck) -> Iterator[Position]:
     """Yield the entries that an individual ACK outside a transaction acknowledges completely."""
     if ack.ack_type == pb.CommandAck.Individual and not ack.HasField("txnid_least_bits"):
-        yield from (place_of(one) for one in ack.message_id if not one.ack_set)
+        yield from (position_of(one) for one in ack.message_id if not one.ack_set)

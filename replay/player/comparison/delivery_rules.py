@@ -8,43 +8,43 @@ from pcli.codec.observe import Consumer
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 
-__all__ = ["choice", "crossed", "end_of_capture", "left_over", "overshoot", "told_again", "unanswered"]
+__all__ = ["choice", "crossed", "end_of_capture", "overshoot", "redelivered", "repeated_notification", "unanswered"]
 
 _SOON_MS: Final = 500
 """How much slower the captured broker may have been than the live one, in milliseconds."""
-_WHOM: Final = ("consumer", "consumer_id")
+_CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 
 
 def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """A Shared subscription gives an entry to any of its consumers.
+    """A Shared subscription delivered the entry to another of its consumers.
 
-    How many entries a reading gives to one consumer depends on how many there are at that moment.
+    How many entries of one read a consumer receives depends on the number of consumers at that moment.
     """
     consumer = outcome.pair.consumer
     if outcome.name != "MESSAGE" or consumer is None or consumer.type != "Shared":
         return False
     deliveries = evidence.deliveries
     shared = len(deliveries.consumers[deliveries.subscription_of(consumer)]) > 1
-    return shared and difference.field in _WHOM
+    return shared and difference.field in _CONSUMER_FIELDS
 
 
-def left_over(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """What a consumer held when it left comes again; how much that is, and to whom, is a matter of moments.
+def redelivered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """An entry is redelivered after its consumer left; whether and to which consumer depends on timing.
 
-    Missing: who had it in the capture had left, who has it live had not. Too much: the other way round; or who got it
-    live left, or acknowledged it, before the captured broker came to it.
+    Missing: the previous captured receiver had left, and the live one had not. Extra or to another consumer: the
+    opposite, or the captured consumer left or acknowledged the entry soon after.
     """
-    line, deliveries = outcome.line, evidence.deliveries
+    step, deliveries = outcome.step, evidence.deliveries
     if outcome.name != "MESSAGE":
         return False
-    if difference.field == MISSING and line is not None:
-        return not deliveries.is_lost(line)
+    if difference.field == MISSING and step is not None:
+        return not deliveries.is_lost(step)
     consumer = outcome.pair.consumer
     if consumer is None:
         return False
-    if difference.field in _WHOM and line is not None:
-        return deliveries.has_left(consumer, line.index) and _was_too_late(outcome, consumer, evidence)
-    if difference.field != EXTRA or not deliveries.is_founded(outcome):
+    if difference.field in _CONSUMER_FIELDS and step is not None:
+        return deliveries.has_left(consumer, step.index) and _was_too_late(outcome, consumer, evidence)
+    if difference.field != EXTRA or not deliveries.is_justified(outcome):
         return False
     again = deliveries.counts(outcome)[1] > 1
     return again or _was_too_late(outcome, consumer, evidence)
@@ -52,73 +52,73 @@ def left_over(difference: Difference, outcome: Outcome, evidence: Evidence) -> b
 
 def _was_too_late(outcome: Outcome, consumer: Consumer, evidence: Evidence) -> bool:
     """Return whether the captured consumer left, or acknowledged the entry, soon after this index of the script."""
-    lines, said = evidence.script.lines, outcome.pair.said
-    start = lines[said].time_ms if said >= 0 else 0.0
+    steps, last_sent = evidence.script.steps, outcome.pair.last_sent
+    start = steps[last_sent].time_ms if last_sent >= 0 else 0.0
     leave = evidence.deliveries.leaves.get(consumer)
-    if leave is not None and leave.index >= said and leave.time_ms - start < _SOON_MS:
+    if leave is not None and leave.index >= last_sent and leave.time_ms - start < _SOON_MS:
         return True
     assert outcome.frame is not None
     live = outcome.frame.command.message.message_id
-    place = evidence.ids.live_places.get((live.ledgerId, live.entryId))
-    acks = (line for line in lines[said + 1 :] if line.name == "ACK" and line.peer is consumer)
+    position = evidence.ids.live_positions.get((live.ledgerId, live.entryId))
+    acks = (step for step in steps[last_sent + 1 :] if step.name == "ACK" and step.peer is consumer)
     return any(
-        place == (one.ledgerId, one.entryId)
-        for line in acks
-        if line.frame is not None and line.time_ms - start < _SOON_MS
-        for one in line.frame.command.ack.message_id
+        position == (one.ledgerId, one.entryId)
+        for step in acks
+        if step.frame is not None and step.time_ms - start < _SOON_MS
+        for one in step.frame.command.ack.message_id
     )
 
 
 def overshoot(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """Permits decide otherwise: one dispatcher gave more than there were, or gave them to others than the other one.
+    """A dispatcher exceeded the permits, or had used up the permits for other entries.
 
-    A dispatcher goes beyond the permits by a batch, and by what one reading found. What is missing may have gone to
-    nobody of the subscription: all their permits are used up.
+    It may exceed them by one batch, or by the entries of one read. A missing delivery may have had no receiver, because
+    no consumer of the subscription had permits left.
     """
-    line = outcome.line
+    step = outcome.step
     if outcome.name == "MESSAGE" and difference.field == EXTRA:
-        return evidence.deliveries.is_beyond(outcome)
-    if outcome.name != "MESSAGE" or line is None or not isinstance(line.peer, Consumer):
+        return evidence.deliveries.exceeds_permits(outcome)
+    if outcome.name != "MESSAGE" or step is None or not isinstance(step.peer, Consumer):
         return False
     if difference.field == MISSING:
-        return evidence.deliveries.is_starved(line, line.peer)
-    return difference.field in _WHOM and evidence.deliveries.permits.get(line.index, 1) <= 0
+        return evidence.deliveries.is_starved(step, step.peer)
+    return difference.field in _CONSUMER_FIELDS and evidence.deliveries.permits.get(step.index, 1) <= 0
 
 
-def told_again(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """Who was told that it is not active, or that the topic has ended, is told so again at a matter of moments."""
-    line = outcome.line
-    if outcome.name == "ACTIVE_CONSUMER_CHANGE" and line is not None and line.frame is not None:
-        again = evidence.last_told.get(line.index) == line.frame.command.active_consumer_change.is_active
+def repeated_notification(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
+    """Whether a consumer is notified once more of the same state or of the end of the topic depends on timing."""
+    step = outcome.step
+    if outcome.name == "ACTIVE_CONSUMER_CHANGE" and step is not None and step.frame is not None:
+        again = evidence.previous_state.get(step.index) == step.frame.command.active_consumer_change.is_active
         return difference.field == MISSING and again
     if outcome.name != "REACHED_END_OF_TOPIC" or difference.field != EXTRA or evidence.is_repeated(outcome):
         return False
-    return evidence.deliveries.subscription_of(outcome.pair.consumer) in evidence.told_end
+    return evidence.deliveries.subscription_of(outcome.pair.consumer) in evidence.notified_of_end
 
 
 def crossed(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The broker closes a producer or consumer whose connection its client closes at that moment."""
+    """The broker closed a producer or consumer while its client closed the connection."""
     if difference.field != EXTRA or outcome.name not in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
         return False
-    lines, said = evidence.script.lines, max(outcome.pair.said, 0)
-    own = (line for line in lines[said:] if line.part == outcome.pair.part and line.frame is None)
-    return any(line.time_ms - lines[said].time_ms < _SOON_MS for line in own) and not evidence.is_repeated(outcome)
+    steps, last_sent = evidence.script.steps, max(outcome.pair.last_sent, 0)
+    own = (step for step in steps[last_sent:] if step.stream == outcome.pair.stream and step.frame is None)
+    return any(step.time_ms - steps[last_sent].time_ms < _SOON_MS for step in own) and not evidence.is_repeated(outcome)
 
 
 def unanswered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The live broker answers what the captured one did not: its connection, or the capture, had ended before."""
+    """The live broker answered a request that had no response when the captured connection or the capture ended."""
     if difference.field != EXTRA or outcome.frame is None or evidence.is_repeated(outcome):
         return False
     if outcome.name in ("SEND_RECEIPT", "SEND_ERROR"):
-        return any(line.index not in evidence.received for line in evidence.send_of(outcome))
+        return any(step.index not in evidence.received for step in evidence.send_of(outcome))
     request = evidence.request_of(outcome)
     return request is not None and request.frame is not None and request.frame.number not in evidence.answered
 
 
 def end_of_capture(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The capture ended, or had a hole, before the broker came to it."""
-    if difference.field != EXTRA or outcome.name != "MESSAGE" or not evidence.deliveries.is_founded(outcome):
+    """The capture ended, or has a gap, before the broker could deliver the entry."""
+    if difference.field != EXTRA or outcome.name != "MESSAGE" or not evidence.deliveries.is_justified(outcome):
         return False
-    lines = evidence.script.lines
-    ended = any(line.frame is None and line.part == outcome.pair.part for line in lines)
-    return not ended and evidence.last_ms - lines[max(outcome.pair.said, 0)].time_ms < _SOON_MS
+    steps = evidence.script.steps
+    ended = any(step.frame is None and step.stream == outcome.pair.stream for step in steps)
+    return not ended and evidence.last_ms - steps[max(outcome.pair.last_sent, 0)].time_ms < _SOON_MS

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.script.script import Step
 
 __all__ = ["Report", "report_of"]
 
@@ -36,7 +36,7 @@ class Report:
     """Every difference, explained or not."""
     not_played: dict[str, int] = field(default_factory=dict)
     not_said: list[str] = field(default_factory=list)
-    """Client lines without a live connection or a live id."""
+    """Client steps without a live connection or a live id."""
 
     @property
     def good(self) -> bool:
@@ -83,11 +83,11 @@ class Report:
         }
 
 
-def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Line]) -> Report:
+def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Step]) -> Report:
     """Summarize outcomes."""
-    report = Report(not_played=dict(not_played), not_said=[_place(line) for line in not_said])
+    report = Report(not_played=dict(not_played), not_said=[_position(step) for step in not_said])
     for number, outcome in enumerate(outcomes):
-        captured = outcome.line.frame if outcome.line is not None else None
+        captured = outcome.step.frame if outcome.step is not None else None
         if not outcome.differences:
             report.equal[outcome.name] += 1
             continue
@@ -100,8 +100,8 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
                 {
                     "answer": number,
                     "command": outcome.name,
-                    "frame": _number(outcome.line),
-                    "stream": outcome.line.part if outcome.line is not None else outcome.pair.part,
+                    "frame": _number(outcome.step),
+                    "stream": outcome.step.stream if outcome.step is not None else outcome.pair.stream,
                     "field": difference.field,
                     "captured": _shown(difference, difference.captured, captured),
                     "live": _shown(difference, difference.live, outcome.frame),
@@ -111,13 +111,13 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
     return report
 
 
-def _place(line: Line) -> str:
-    return f"{line.name}, frame {_number(line)} of stream {line.part}"
+def _position(step: Step) -> str:
+    return f"{step.name}, frame {_number(step)} of stream {step.stream}"
 
 
-def _number(line: Line | None) -> int:
-    """Return ``pulsar.number``, or 0 if the line has no frame in the capture."""
-    return line.frame.number if line is not None and line.frame is not None else 0
+def _number(step: Step | None) -> int:
+    """Return ``pulsar.number``, or 0 if the step has no frame in the capture."""
+    return step.frame.number if step is not None and step.frame is not None else 0
 
 
 def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
@@ -133,8 +133,8 @@ def _content(frame: Frame) -> str:
     """Return the ids of a MESSAGE, or all fields of another command."""
     command = frame.command
     if command.HasField("message"):
-        place = command.message.message_id
-        return f"{place.ledgerId}:{place.entryId} to consumer {command.message.consumer_id}"
+        position = command.message.message_id
+        return f"{position.ledgerId}:{position.entryId} to consumer {command.message.consumer_id}"
     return "" if frame.body is None else _one_line(frame.body)
 
 

@@ -14,19 +14,19 @@ __all__ = ["address", "clock", "other_topics", "version", "wording"]
 
 
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker has an address of its own, and says so in lookups, closes and statistics.
+    """The live broker has another address, which lookup responses, closes and statistics contain.
 
-    A loopback address goes through the service URL (TopicLookupBase of 4.2.4): only that may change with it.
+    A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4), another does not.
     """
-    field, line, frame = difference.field, outcome.line, outcome.frame
+    field, step, frame = difference.field, outcome.step, outcome.frame
     if outcome.name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
         return field in ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
     if outcome.name == "CONSUMER_STATS_RESPONSE":
         return field == "address"
-    if outcome.name != "LOOKUP_RESPONSE" or line is None or line.frame is None or frame is None:
+    if outcome.name != "LOOKUP_RESPONSE" or step is None or step.frame is None or frame is None:
         return False
     if field == "proxy_through_service_url":
-        captured, live = (one.command.lookupTopicResponse.brokerServiceUrl for one in (line.frame, frame))
+        captured, live = (one.command.lookupTopicResponse.brokerServiceUrl for one in (step.frame, frame))
         return _is_loopback(captured) != _is_loopback(live)
     if field == "brokerServiceUrlTls":  # either broker may have no TLS port
         return all(url is None or _host(url) for url in (difference.captured, difference.live))
@@ -51,17 +51,17 @@ def _is_loopback(url: str) -> bool:
 
 
 def version(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker is of another version, and says so."""
-    line, frame = outcome.line, outcome.frame
-    if outcome.name != "CONNECTED" or line is None or line.frame is None or frame is None:
+    """The live broker has another version."""
+    step, frame = outcome.step, outcome.frame
+    if outcome.name != "CONNECTED" or step is None or step.frame is None or frame is None:
         return False
-    told = "server_version", "protocol_version"
-    other = line.frame.command.connected.server_version != frame.command.connected.server_version
-    return other and (difference.field in told or difference.field.startswith("feature_flags."))
+    fields = "server_version", "protocol_version"
+    other = step.frame.command.connected.server_version != frame.command.connected.server_version
+    return other and (difference.field in fields or difference.field.startswith("feature_flags."))
 
 
 def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker stamps entries and statistics with its own time, and measures its own rates."""
+    """Entries and statistics contain times of the live broker and rates that it measured."""
     if outcome.name == "MESSAGE":
         stamped = None not in (difference.captured, difference.live)
         return stamped and difference.field == "broker_entry.broker_timestamp"
@@ -71,21 +71,21 @@ def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool
 
 
 def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bool:
-    """An error says the same in other words: its code is compared, of its text the first sentence without ids.
+    """An error with the same code has another text, but the same first sentence apart from ids.
 
-    A Java broker puts the exception's class in front, and objects and schemas as Java prints them behind.
+    A Java broker writes the class of the exception before the text, and printed objects and schemas after it.
     """
     if difference.field not in ("message", "error_message"):
         return False
-    told = str(difference.live or "")
+    text = str(difference.live or "")
     for live_topic, topic in evidence.ids.mapped.items():
-        told = told.replace(live_topic, topic)
-    captured, live = _sentence(difference.captured), _sentence(told)
+        text = text.replace(live_topic, topic)
+    captured, live = _sentence(difference.captured), _sentence(text)
     return bool(live) and captured == live
 
 
 _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:\$\w+)?: ")
-_BEHIND: Final = re.compile(
+_END: Final = re.compile(
     r" caused by |: org\.apache|: \S+: missing in the writer's schema|Consumer\{|\. Active subscription"
 )
 _IDS: Final = re.compile(r"\(\d+,\d+\)|\b\d+:\d+\b")
@@ -96,18 +96,18 @@ def _sentence(text: Any) -> str:
     """Return the text of an error without class, cause and printed objects."""
     plain = _CLASS.sub("", str(text or ""))
     plain = _IDS.sub("", plain)
-    end = _BEHIND.search(plain)
+    end = _END.search(plain)
     return _NAMED.sub(r"\1", (plain[: end.start()] if end else plain).strip(" .:"))
 
 
 def other_topics(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """A namespace has topics that nobody in the play works on, captured or live: the others are compared."""
-    line, frame = outcome.line, outcome.frame
-    if outcome.name != "GET_TOPICS_OF_NAMESPACE_RESPONSE" or line is None or line.frame is None or frame is None:
+    """The namespace has topics, captured or live, that the replay does not use; the other topics are equal."""
+    step, frame = outcome.step, outcome.frame
+    if outcome.name != "GET_TOPICS_OF_NAMESPACE_RESPONSE" or step is None or step.frame is None or frame is None:
         return False
     if difference.field not in ("topics", "topics_hash"):
         return False
-    captured = set(line.frame.command.getTopicsOfNamespaceResponse.topics)
+    captured = set(step.frame.command.getTopicsOfNamespaceResponse.topics)
     live = set(evidence.ids.captured_topics(frame.command.getTopicsOfNamespaceResponse.topics))
     others = captured ^ live
-    return bool(others) and not others & {line.topic for line in evidence.script.lines}
+    return bool(others) and not others & {step.topic for step in evidence.script.steps}

@@ -1,13 +1,13 @@
-"""Commands and entries of a conversation as Python source: which words a test that is written uses for them.
+"""Python source of the commands and entries in a reproduced conversation.
 
 Rules of this file
-1. Ids that the broker gives are ``m[0]``, ``m[1]`` … in the order in which they are heard; an id that it never gave is
-   written with its numbers.
-2. What is the broker's own is not compared: its version, its times and rates, texts with ids or ports in them. Its
-   address is ``broker.service_url``.
-3. Payloads are short literals. A broker does not look into them: longer ones are zeros of that size. An entry that is
-   damaged is written byte by byte.
-4. Credentials are not written.
+1. Message ids that the broker assigned are ``m[0]``, ``m[1]`` … in the order of their first occurrence. Other ids are
+   written as numbers.
+2. Values that differ between brokers and runs are not compared: version, timestamps, rates, and texts that contain ids
+   or ports. The broker's address is written as ``broker.service_url``.
+3. Short payloads are literals. Longer ones become zeros of the same size, because a broker does not parse payloads. A
+   damaged entry is written byte by byte.
+4. Credentials are replaced by a placeholder.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.redact import SECRET_FIELDS, hidden
-from pcli.replay.player.id_translation import Place, place_of
-from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, literal, pieces
+from pcli.replay.player.id_translation import Position, position_of
+from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, literal, split_literal
 
-__all__ = ["Words", "message_ids"]
+__all__ = ["CommandSource", "message_ids"]
 
 _LONG: Final = 80
-"""Characters of a literal that stands in its line."""
+"""Maximum characters of an inline literal."""
 _PAYLOAD: Final = 40
-"""Bytes of a payload that is written out."""
+"""Maximum bytes of a payload that is written as a literal."""
 _OWN: Final = frozenset({
     "CommandConnected.feature_flags",
     "CommandConnected.server_version",
@@ -44,46 +44,46 @@ _RATE: Final = "CommandConsumerStatsResponse.msgRate"
 _TOPICS: Final = ("topic", "topics", "new_topics")
 _TEXTS: Final = ("message", "error_message")
 _PASSING: Final = re.compile(r"\d:\d|:\d{4}|\(\d+,\d+\)|@|\d{10}")
-"""What a text has that is another the next time: ids, ports, hash codes, times."""
+"""The parts of an error text that differ between runs: ids, ports, hash codes, times."""
 _ROLLBACK: Final = "CommandSubscribe.start_message_rollback_duration_sec"
 _DELIVERY: Final = "MessageMetadata.deliver_at_time"
 _NOWHERE: Final = (1 << 63) - 1
 
 
-class Words:
-    """What things are called in one test."""
+class CommandSource:
+    """Writes the commands of one test as source, and collects the names that they use."""
 
-    def __init__(self, service_url: str, start_ms: int, heard: list[Message]) -> None:
-        """``service_url``: of the broker that was played to; ``heard``: every body that it said."""
+    def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
+        """``service_url``: the live broker's; ``received``: the bodies of all commands that it sent."""
         self._service_url, self._start_ms = service_url, start_ms
-        self.ids: dict[Place, int] = {}
-        for body in heard:
+        self.ids: dict[Position, int] = {}
+        for body in received:
             for data in message_ids(body):
                 if 0 <= data.ledgerId < _NOWHERE:
-                    self.ids.setdefault(place_of(data), len(self.ids))
+                    self.ids.setdefault(position_of(data), len(self.ids))
         self.used: set[str] = set()
-        """Helpers that the words need: ``ANY``, ``entry``, ``place``; ``clock``, and ``start``, its first time."""
+        """Helpers that the source uses: ``ANY``, ``entry``, ``position``, ``clock``, ``start`` (the initial time)."""
         self.long: dict[str | bytes, str] = {}
-        """Values that are too long for a line, and their constants."""
+        """Values that are too long for one line, with the names of their constants."""
         self.topics: dict[str, str] = {}
-        """Topics and their constants."""
+        """Topics, with the names of their constants."""
         self.entries: dict[bytes, str] = {}
-        """Variables of entries, by metadata and payload as they stand in frames."""
+        """Metadata and payload as in the frame, with the variable that contains the entry."""
 
     # -- commands --------------------------------------------------------------------------------------------------
 
-    def fields(self, body: Message, now_ms: int = 0, *, heard: bool = False) -> list[tuple[str, Node]]:
-        """The fields of a body as keywords. ``now_ms``: when it was said."""
+    def fields(self, body: Message, now_ms: int = 0, *, received: bool = False) -> list[tuple[str, Node]]:
+        """Return the fields of a command as keyword arguments. ``now_ms``: when it was sent."""
         return [
-            (f"{one.name}=", self._field(body.DESCRIPTOR.name, one, value, now_ms, heard=heard))
+            (f"{one.name}=", self._field(body.DESCRIPTOR.name, one, value, now_ms, received=received))
             for one, value in body.ListFields()
         ]
 
-    def _field(self, owner: str, one: Any, value: Any, now_ms: int, *, heard: bool) -> Node:
+    def _field(self, owner: str, one: Any, value: Any, now_ms: int, *, received: bool) -> Node:
         path = f"{owner}.{one.name}"
         if path in SECRET_FIELDS:
             return literal(hidden(value) if isinstance(value, str) else hidden(value).encode())
-        if heard and self._is_own(path, one.name, value):
+        if received and self._is_own(path, one.name, value):
             self.used.add("ANY")
             return "ANY"
         if path == _ROLLBACK and value:
@@ -94,19 +94,19 @@ class Words:
             self.used.add("start")
             return f"start + {late}" if late >= 0 else f"start - {-late}"
         if one.is_repeated:
-            items = [("", self._value(one, item, heard=heard)) for item in value]
+            items = [("", self._value(one, item, received=received)) for item in value]
             return Group("[", items, "]", call=False)
-        return self._value(one, value, heard=heard)
+        return self._value(one, value, received=received)
 
     def _is_own(self, path: str, name: str, value: Any) -> bool:
         passing = name in _TEXTS and isinstance(value, str) and _PASSING.search(value) is not None
         return path in _OWN or path.startswith(_RATE) or passing
 
-    def _value(self, one: Any, value: Any, *, heard: bool) -> Node:
+    def _value(self, one: Any, value: Any, *, received: bool) -> Node:
         if isinstance(value, pb.MessageIdData):
             return self._id(value)
         if isinstance(value, Message):
-            items = [(f'"{name[:-1]}": ', node) for name, node in self.fields(value, heard=heard)]
+            items = [(f'"{name[:-1]}": ', node) for name, node in self.fields(value, received=received)]
             return Group("{", items, "}", call=False)
         if one.enum_type is not None:
             known = one.enum_type.values_by_number.get(value)
@@ -118,7 +118,7 @@ class Words:
         return self.text(value) if isinstance(value, (str, bytes)) else repr(value)
 
     def _id(self, data: pb.MessageIdData) -> Node:
-        found = place_of(data)
+        found = position_of(data)
         if found not in self.ids:
             self.used.add("place")
         name = f"m[{self.ids[found]}]" if found in self.ids else f"place({found[0]}, {found[1]})"
@@ -126,7 +126,7 @@ class Words:
         return Group(f"{name}.at(", rest, ")") if rest else name
 
     def _topic(self, value: str) -> str:
-        """The constant of a topic, called by its local name."""
+        """Return the constant of a topic, named after its local name."""
         if value not in self.topics:
             name = re.sub(r"\W+", "_", value.rpartition("/")[2], flags=re.ASCII).strip("_").upper()[:40]
             name = name if name[:1].isalpha() else f"TOPIC_{name}".rstrip("_")
@@ -135,13 +135,13 @@ class Words:
         return self.topics[value]
 
     def text(self, value: str | bytes) -> str:
-        """A literal, or the constant that stands for it."""
+        """Return a literal, or the name of the constant that contains the value."""
         if len(value) <= _LONG and len(literal(value)) <= _LONG:
             return literal(value)
         return self.long.setdefault(value, f"LONG_{len(self.long) + 1}")
 
     def admin_body(self, body: object) -> Node:
-        """What a call of the REST interface carries."""
+        """Return the source of a REST call's body."""
         if not isinstance(body, dict):
             return self.text(body) if isinstance(body, str) else repr(body)
         found = signed(body.get("ledgerId", -1)), signed(body.get("entryId", -1))
@@ -161,7 +161,7 @@ class Words:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def entry(self, frame: Frame) -> Node:
-        """What stands behind a SEND."""
+        """Return the source of the headers and payload of a SEND."""
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None or frame.checksum == "bad":
             return self.text(frame.data[frame.parts.command_end :])
@@ -171,8 +171,8 @@ class Words:
             items.append(("checksum=", "False"))
         return Group("entry(", [*items, *self.fields(metadata)], ")")
 
-    def of_entry(self, frame: Frame) -> str:
-        """What an entry is, where it is not written out; else empty."""
+    def describe_entry(self, frame: Frame) -> str:
+        """Return a description of an entry whose payload is not written as a literal, or an empty string."""
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None or not _is_long(payload):
             return ""
@@ -182,7 +182,7 @@ class Words:
         return ", ".join(words)
 
     def constants(self) -> Iterator[str]:
-        """The lines that define what is too long for a line."""
+        """Yield the lines that define the constants."""
         named: list[tuple[str | bytes, str]] = [*self.topics.items(), *self.long.items()]
         for value, name in named:
             line = f"{name} = {literal(value)}"
@@ -190,7 +190,7 @@ class Words:
 
 
 def _in_pieces(value: str | bytes) -> list[str]:
-    return [f"    {piece}" for piece in pieces(value, 100)]
+    return [f"    {piece}" for piece in split_literal(value, 100)]
 
 
 def _is_long(payload: bytes) -> bool:
@@ -202,7 +202,7 @@ def _payload(payload: bytes) -> str:
 
 
 def _batch(metadata: pb.MessageMetadata, payload: bytes) -> str:
-    """How many messages a batch has, and the first of them."""
+    """Return the number of messages in a batch and the first of them, or an empty string if it is not a batch."""
     if not metadata.HasField("num_messages_in_batch"):
         return ""
     count = metadata.num_messages_in_batch
@@ -210,12 +210,12 @@ def _batch(metadata: pb.MessageMetadata, payload: bytes) -> str:
     if not metadata.compression and not metadata.encryption_keys:
         for _, start, end in split_batch(payload, count)[0][:1]:
             first = literal(payload[start:end])
-            text += f": {first if len(first) < 30 else first[:29] + '…'}" + (" and on" if count > 1 else "")
+            text += f", first message {first if len(first) < 30 else first[:29] + '…'}"
     return text
 
 
 def message_ids(body: Message) -> Iterator[pb.MessageIdData]:
-    """Every message id in a body, and in the messages inside it."""
+    """Yield the message ids in a command and in the messages that it contains."""
     for one, value in body.ListFields():
         if one.message_type is None:
             continue

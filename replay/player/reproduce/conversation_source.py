@@ -1,11 +1,11 @@
-"""A conversation as it was played, line by line in Python: each command said, each answer asserted.
+"""Python source of a replayed conversation: one statement for each command sent and each response received.
 
 Rules of this file
-1. The test says what the player said, and hears what the mini-broker answered then; so it passes until a broker answers
-   otherwise. Where that is not what was captured, a comment says so, with the rule that explains it.
-2. Time stands still but for ``advance``: where the capture paused for a second or more, and where a timer of the broker
-   made it speak.
-3. What can't be said, and what does not come, is a comment at its place.
+1. The test expects the responses of the mini-broker in the replay, so it passes as long as the broker's responses do
+   not change. If a response differed from the capture, a comment states the difference and the rule that explains it.
+2. The clock is manual. ``advance`` is called for pauses of a second or more, and before frames that a timer of the
+   broker caused.
+3. Commands that were not sent and responses that did not arrive are comments at their positions.
 """
 
 from __future__ import annotations
@@ -16,183 +16,183 @@ from typing import Final
 from pcli.codec.wire.commands import COMMANDS, name_of
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import EXTRA, Outcome
-from pcli.replay.player.player import HangUp, Open, Say
-from pcli.replay.player.recording_player import Noting, Step
+from pcli.replay.player.player import CloseConnection, OpenConnection, SendCommand
+from pcli.replay.player.recording_player import RecordingPlayer, TimedEvent
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.reproduce.command_source import Words
-from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, laid_out, literal
+from pcli.replay.player.reproduce.command_source import CommandSource
+from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, formatted_lines, literal
 from pcli.replay.player.response_matching import KEEP_ALIVE, Pair
 from pcli.replay.player.script.rest_calls import RESTART, Call
-from pcli.replay.player.script.script import Line
-from pcli.replay.player.script.seed_messages import SEED_PART
+from pcli.replay.player.script.script import Step
+from pcli.replay.player.script.seed_messages import SEED_STREAM
 
-__all__ = ["INDENT", "Retelling"]
+__all__ = ["INDENT", "ConversationSource"]
 
 _PAUSE_MS: Final = 1000
 INDENT: Final = 8
-"""Spaces before a line of the conversation."""
-_QUIET: Final = ("address", "clock", "version")
-"""Rules that nobody needs to read at every answer."""
+"""Indentation of the conversation's statements."""
+_UNCOMMENTED: Final = ("address", "clock", "version")
+"""Rules that apply to almost every response and are not worth a comment."""
 
 
-class Retelling:
-    """The lines of one conversation."""
+class ConversationSource:
+    """Writes the statements of one conversation."""
 
-    def __init__(self, replay: Replay, noted: Noting, service_url: str) -> None:
-        """``noted``: who has played it, against a broker at ``service_url``."""
-        self._replay, self._steps = replay, noted.steps
-        heard = [frame.body for step in noted.steps if (frame := _heard(step)) is not None]
-        self.words = Words(service_url, replay.start_ms, heard)
-        outcomes = noted.outcomes()
+    def __init__(self, replay: Replay, player: RecordingPlayer, service_url: str) -> None:
+        """``player``: a player that has finished a replay against a broker at ``service_url``."""
+        self._replay, self._steps = replay, player.events
+        received = [frame.body for event in player.events if (frame := _received_frame(event)) is not None]
+        self.commands = CommandSource(service_url, replay.start_ms, received)
+        outcomes = player.outcomes()
         self._outcomes = {id(one.pair): one for one in outcomes}
-        self._absent = sorted(_absent(replay, noted, outcomes))
-        self._clients = _clients(noted)
-        self._delivered = {_content(frame) for step in noted.steps if (frame := _heard(step)) is not None}
+        self._absent = sorted(_absent(replay, player, outcomes))
+        self._clients = _clients(player)
+        self._delivered = {_content(frame) for event in player.events if (frame := _received_frame(event)) is not None}
         self._clock_ms = replay.start_ms
         self.lines: list[str] = []
 
     def _add(self, before: str, node: Node, after: str = "") -> None:
-        self.lines += laid_out(before, node, INDENT, after)
+        self.lines += formatted_lines(before, node, INDENT, after)
 
     def _note(self, text: str) -> None:
         line = f"{' ' * INDENT}# {text}"
         self.lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
 
     def write(self) -> None:
-        """Write every step."""
+        """Write all events of the replay."""
         before_ms = self._clock_ms
-        for step in self._steps:
-            self._tell_absent(step.place)
-            self._pass_time(step, before_ms)
-            before_ms = step.ms
-            match step.what:
-                case Open(part):
-                    self._add(f"{self._clients[part]} = ", "talk.connect()")
-                case Say(part, data):
-                    self._say(self._clients[part], Frame.of(data), step.ms)
-                case HangUp(part):
-                    self._add("", f"{self._clients[part]}.close()")
+        for event in self._steps:
+            self._note_absent(event.position)
+            self._pass_time(event, before_ms)
+            before_ms = event.ms
+            match event.what:
+                case OpenConnection(stream):
+                    self._add(f"{self._clients[stream]} = ", "conversation.connect()")
+                case SendCommand(stream, data):
+                    self._send(self._clients[stream], Frame.of(data), event.ms)
+                case CloseConnection(stream):
+                    self._add("", f"{self._clients[stream]}.close()")
                 case Call():
-                    self._add("", self.call(step.what))
+                    self._add("", self.call(event.what))
                 case Pair():
-                    self._hear(self._clients[step.what.part], step.what)
-        self._tell_absent(len(self._replay.script.lines))
+                    self._expect(self._clients[event.what.stream], event.what)
+        self._note_absent(len(self._replay.script.steps))
 
-    def _pass_time(self, step: Step, before_ms: int) -> None:
-        """Advance where it matters: what came while time went on was said by a timer, and delays begin now."""
-        timed = isinstance(step.what, Pair) and step.ms > before_ms
-        if timed or step.ms - before_ms >= _PAUSE_MS or _is_delayed(step):
-            gap, self._clock_ms = step.ms - self._clock_ms, step.ms
+    def _pass_time(self, event: TimedEvent, before_ms: int) -> None:
+        """Advance the clock after a pause, before a frame that a timer caused, and before a delayed SEND."""
+        timed = isinstance(event.what, Pair) and event.ms > before_ms
+        if timed or event.ms - before_ms >= _PAUSE_MS or _is_delayed(event):
+            gap, self._clock_ms = event.ms - self._clock_ms, event.ms
             if gap:
-                self.words.used.add("clock")
+                self.commands.used.add("clock")
                 self._add("", f"broker.clock.advance({gap / 1000})")
 
-    def _tell_absent(self, place: int) -> None:
-        while self._absent and self._absent[0][0] <= place:
+    def _note_absent(self, position: int) -> None:
+        while self._absent and self._absent[0][0] <= position:
             self._note(self._absent.pop(0)[1])
 
     def call(self, call: Call) -> Node:
-        """A call of the REST interface, or what stands for it."""
+        """Return the source of a REST call or a restart."""
         if call == RESTART:
             return "broker.restart()"
-        items: list[tuple[str, Node]] = [("", literal(call.method)), ("", self.words.text(call.path))]
+        items: list[tuple[str, Node]] = [("", literal(call.method)), ("", self.commands.text(call.path))]
         if call.body is not None:
-            items.append(("body=", self.words.admin_body(call.body)))
-        return Group("talk.admin(", items, ")")
+            items.append(("body=", self.commands.admin_body(call.body)))
+        return Group("conversation.admin(", items, ")")
 
-    def _say(self, client: str, frame: Frame, now_ms: int) -> None:
+    def _send(self, client: str, frame: Frame, now_ms: int) -> None:
         if frame.type in KEEP_ALIVE:
             return
         if frame.type not in COMMANDS:
-            self._note(f">> {name_of(frame.type)} is no command of this version")
+            self._note(f">> {name_of(frame.type)} is unknown to this version of the protocol")
             return
         items: list[tuple[str, Node]] = [("", literal(name_of(frame.type)))]
         if frame.command.HasField("send"):
             items.append(("entry=", self._entry(frame)))
-        fields = self.words.fields(frame.body, now_ms)
-        self._add(f"{client}.say(", Group("", [*items, *fields], ")"))
+        fields = self.commands.fields(frame.body, now_ms)
+        self._add(f"{client}.send(", Group("", [*items, *fields], ")"))
 
     def _entry(self, frame: Frame) -> Node:
-        """The entry, or the variable that it is put into since it is heard again."""
-        text = self.words.of_entry(frame)
+        """Return the source of an entry, or the variable that contains it if the broker delivers it later."""
+        text = self.commands.describe_entry(frame)
         if text:
             self._note(text)
-        entry, content = self.words.entry(frame), _content(frame)
+        entry, content = self.commands.entry(frame), _content(frame)
         if content not in self._delivered:
             return entry
-        if content not in self.words.entries:
-            name = self.words.entries[content] = f"entry{len(self.words.entries)}"
+        if content not in self.commands.entries:
+            name = self.commands.entries[content] = f"entry{len(self.commands.entries)}"
             self._add(f"{name} = ", entry)
-        return self.words.entries[content]
+        return self.commands.entries[content]
 
-    def _hear(self, client: str, pair: Pair) -> None:
+    def _expect(self, client: str, pair: Pair) -> None:
         frame = pair.frame
         note = _difference(self._outcomes[id(pair)])
         if note:
             self._note(note)
         if frame is None:
-            self._add("", f"{client}.hear_end()")
+            self._add("", f"{client}.expect_close()")
             return
         body = frame.body
         items: list[tuple[str, Node]] = [("", literal(name_of(frame.type)))]
         if frame.command.HasField("message"):
-            items.append(("entry=", self.words.entries.get(_content(frame)) or self.words.entry(frame)))
+            items.append(("entry=", self.commands.entries.get(_content(frame)) or self.commands.entry(frame)))
             if frame.broker_entry is not None:
                 fields = [
-                    (f'"{name[:-1]}": ', node) for name, node in self.words.fields(frame.broker_entry, heard=True)
+                    (f'"{name[:-1]}": ', node) for name, node in self.commands.fields(frame.broker_entry, received=True)
                 ]
                 items.append(("broker_entry=", Group("{", fields, "}", call=False)))
-        self._add(f"{client}.hear(", Group("", [*items, *self.words.fields(body, heard=True)], ")"))
+        self._add(f"{client}.expect(", Group("", [*items, *self.commands.fields(body, received=True)], ")"))
 
 
-def _heard(step: Step) -> Frame | None:
-    return step.what.frame if isinstance(step.what, Pair) else None
+def _received_frame(event: TimedEvent) -> Frame | None:
+    return event.what.frame if isinstance(event.what, Pair) else None
 
 
-def _is_delayed(step: Step) -> bool:
-    """Whether a message is sent that is to be delivered at its time."""
-    metadata = Frame.of(step.what.data).metadata if isinstance(step.what, Say) else None
+def _is_delayed(event: TimedEvent) -> bool:
+    """Return whether the event is a SEND with a delivery time."""
+    metadata = Frame.of(event.what.data).metadata if isinstance(event.what, SendCommand) else None
     return metadata is not None and metadata.HasField("deliver_at_time")
 
 
 def _content(frame: Frame) -> bytes:
-    """Metadata and payload of a SEND or MESSAGE; empty for others."""
+    """Return metadata and payload of a SEND or MESSAGE; empty for other commands."""
     return frame.data[frame.parts.checked_start :] if frame.parts.checked_start >= 0 else b""
 
 
-def _clients(noted: Noting) -> dict[int, str]:
-    """What each connection is called: by its number, unless it is the only one."""
-    parts = list(dict.fromkeys(step.what.part for step in noted.steps if isinstance(step.what, Open)))
-    played = [part for part in parts if part != SEED_PART]
-    return {part: "client" if len(played) == 1 else f"client{part}" for part in played} | {SEED_PART: "earlier"}
+def _clients(player: RecordingPlayer) -> dict[int, str]:
+    """Return the variable of each connection, numbered if there are several."""
+    parts = list(dict.fromkeys(event.what.stream for event in player.events if isinstance(event.what, OpenConnection)))
+    played = [stream for stream in parts if stream != SEED_STREAM]
+    return {stream: "client" if len(played) == 1 else f"client{stream}" for stream in played} | {SEED_STREAM: "earlier"}
 
 
-def _absent(replay: Replay, noted: Noting, outcomes: list[Outcome]) -> Iterator[tuple[int, str]]:
-    """Lines of the capture that are not in the test: their place, and why."""
+def _absent(replay: Replay, player: RecordingPlayer, outcomes: list[Outcome]) -> Iterator[tuple[int, str]]:
+    """Yield the position of each captured step that the test lacks, with a comment that states the reason."""
     for one in outcomes:
-        if one.line is not None and one.pair.order < 0 and one.line.part != SEED_PART:
+        if one.step is not None and one.pair.order < 0 and one.step.stream != SEED_STREAM:
             rule = next(iter(one.rules.values()), "unexplained")
-            yield one.line.index, f"<< {_place(one.line)} does not come: {rule}"
-    for line in noted.unsaid:
-        yield line.index, f">> {_place(line)} is not said: its connection or its ids are not there"
-    for index in replay.preparation.unsaid:
-        line = replay.script.lines[index]
-        if line.from_client:
-            yield index, f">> {_place(line)} is not said: the captured broker lost it while it unloaded the topic"
+            yield one.step.index, f"<< {_position(one.step)} did not arrive: {rule}"
+    for step in player.not_sent:
+        yield step.index, f">> {_position(step)} was not sent: its connection is closed or its ids are unknown"
+    for index in replay.preparation.skipped:
+        step = replay.script.steps[index]
+        if step.from_client:
+            yield index, f">> {_position(step)} was not sent: the captured broker dropped it during an unload"
 
 
-def _place(line: Line) -> str:
-    return f"{line.name} of frame {line.frame.number}" if line.frame is not None else line.name
+def _position(step: Step) -> str:
+    return f"{step.name} of frame {step.frame.number}" if step.frame is not None else step.name
 
 
 def _difference(outcome: Outcome) -> str:
-    """What was captured otherwise; empty: nothing that matters."""
-    told = {one.field: outcome.rules.get(one.field, "unexplained") for one in outcome.differences}
-    told = {name: rule for name, rule in told.items() if rule not in _QUIET}
-    if outcome.part == SEED_PART or not told:
+    """Return a comment that states how a response differed from the capture; empty if no comment is needed."""
+    rules = {one.field: outcome.rules.get(one.field, "unexplained") for one in outcome.differences}
+    rules = {name: rule for name, rule in rules.items() if rule not in _UNCOMMENTED}
+    if outcome.stream == SEED_STREAM or not rules:
         return ""
-    if EXTRA in told:
-        return f"not in the capture: {told[EXTRA]}"
-    if "type" in told:
-        return f"captured: << {outcome.name} ({told['type']})"
-    return "captured otherwise: " + ", ".join(f"{name} ({rule})" for name, rule in told.items())
+    if EXTRA in rules:
+        return f"not in the capture: {rules[EXTRA]}"
+    if "type" in rules:
+        return f"captured: << {outcome.name} ({rules['type']})"
+    return "differs from the capture: " + ", ".join(f"{name} ({rule})" for name, rule in rules.items())

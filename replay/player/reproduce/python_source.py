@@ -1,9 +1,9 @@
-"""Python source of values and calls, laid out as ruff's formatter would: what it prints, ``ruff format`` leaves alone.
+"""Python source of values and calls, formatted as ``ruff format`` would format it.
 
 Rules of this file
-1. A node that fits in its line stands there. If not, the arguments of a call stand in a line of their own, and if they
-   do not fit either, in a line each; the items of a list or dict in a line each at once.
-2. Text is in double quotes, unless that means more escapes. What is too long for a line is a constant of its own.
+1. A node is written on one line if it fits. Otherwise the arguments of a call are moved to one indented line, or to one
+   line each if they do not fit either. The items of a list or dict are written on one line each.
+2. Strings have double quotes, unless these need more escapes. A value that is too long becomes a constant.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["WIDTH", "Group", "Node", "laid_out", "literal", "pieces"]
+__all__ = ["WIDTH", "Group", "Node", "formatted_lines", "literal", "split_literal"]
 
 WIDTH: Final = 120
 _INDENT: Final = 4
@@ -20,18 +20,18 @@ _INDENT: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Something in brackets: ``head`` ends with the opening one."""
+    """A bracketed expression; ``head`` ends with the opening bracket."""
 
     head: str
     items: Sequence[tuple[str, Node]]
-    """What stands before an item (``name=``), and the item."""
+    """Pairs of a prefix (``name=``) and an item."""
     close: str
     call: bool = True
-    """Not a list or dict."""
+    """True for calls, False for lists and dicts."""
 
     @property
     def flat(self) -> str:
-        """In one line."""
+        """The source on one line."""
         return self.head + ", ".join(before + _flat(node) for before, node in self.items) + self.close
 
 
@@ -42,8 +42,8 @@ def _flat(node: Node) -> str:
     return node if isinstance(node, str) else node.flat
 
 
-def laid_out(before: str, node: Node, indent: int, after: str = "") -> list[str]:
-    """The lines of ``before node after`` at an indentation of so many spaces."""
+def formatted_lines(before: str, node: Node, indent: int, after: str = "") -> list[str]:
+    """Return the lines of ``before node after`` with this indentation."""
     space = " " * indent
     line = f"{space}{before}{_flat(node)}{after}"
     if len(line) <= WIDTH or isinstance(node, str) or not node.items:
@@ -52,12 +52,12 @@ def laid_out(before: str, node: Node, indent: int, after: str = "") -> list[str]
     if node.call and len(inner) <= WIDTH:
         body = [inner]
     else:
-        body = [text for name, item in node.items for text in laid_out(name, item, indent + _INDENT, ",")]
+        body = [text for name, item in node.items for text in formatted_lines(name, item, indent + _INDENT, ",")]
     return [f"{space}{before}{node.head}", *body, f"{space}{node.close}{after}"]
 
 
 def literal(value: str | bytes) -> str:
-    """Text or bytes as source, in one line."""
+    """Return a one-line literal of a string or bytes."""
     items = [value[at : at + 1] for at in range(len(value))]
     marks = [item if isinstance(item, str) else item.decode("latin-1") for item in items]
     quote = "'" if marks.count('"') > marks.count("'") else '"'
@@ -71,8 +71,8 @@ def _escaped(item: str | bytes, mark: str, quote: str) -> str:
     return repr(item)[len(repr(item[:0])) - 1 : -1]
 
 
-def pieces(value: str | bytes, width: int) -> list[str]:
-    """Text or bytes as several literals, none wider than ``width``."""
+def split_literal(value: str | bytes, width: int) -> list[str]:
+    """Split a string or bytes into literals of at most ``width`` characters."""
     found, rest = [], value
     while rest:
         size = min(len(rest), width)

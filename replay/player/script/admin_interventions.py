@@ -19,11 +19,11 @@ from typing import Final
 
 from pcli.codec.observe import Consumer, Producer
 from pcli.codec.proto import pb
-from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.rest_calls import RESTART, Call, Rename, topic_path
-from pcli.replay.player.script.script import Line, Script
+from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["Deed", "interventions"]
+__all__ = ["Intervention", "find_interventions"]
 
 _TOGETHER_MS: Final = 2000
 _CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")
@@ -31,202 +31,202 @@ _ASKING: Final = ("SEEK", "UNSUBSCRIBE")
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """One operation, and the captured line that shows it first."""
+class Intervention:
+    """One operation, and the captured step that shows it first."""
 
-    line: Line
+    step: Step
     topic: str
     """Empty for all topics."""
     call: Call
 
 
-def interventions(script: Script, rename: Rename = str) -> list[Deed]:
+def find_interventions(script: Script, rename: Rename = str) -> list[Intervention]:
     """Return all operations; ``rename`` maps captured topic names to those in the calls."""
-    deeds: list[Deed] = []
+    interventions: list[Intervention] = []
     restart = _restart(script)
     for group in _groups(script):
         topic = group[0].topic
-        call = _which(script, group, topic, topic_path(rename(topic)))
+        call = _call_for_group(script, group, topic, topic_path(rename(topic)))
         if call is not None:
-            deeds.append(Deed(group[0], topic, call))
-    deeds += _unseen(script, {deed.topic for deed in deeds}, rename)
+            interventions.append(Intervention(group[0], topic, call))
+    interventions += _unseen(script, {intervention.topic for intervention in interventions}, rename)
     if restart is not None:
-        deeds.append(Deed(restart, "", RESTART))
-    return deeds
+        interventions.append(Intervention(restart, "", RESTART))
+    return interventions
 
 
-def _groups(script: Script) -> Iterator[list[Line]]:
+def _groups(script: Script) -> Iterator[list[Step]]:
     """Yield the unrequested CLOSEs, grouped by operation."""
-    open_: dict[str, list[Line]] = {}
-    for line in _unasked(script):
-        topic = line.topic
+    open_: dict[str, list[Step]] = {}
+    for step in _unrequested(script):
+        topic = step.topic
         group = open_.get(topic)
-        again = group is not None and any(_same_peer(line, one) for one in group)
-        if group is not None and not again and line.time_ms - group[0].time_ms < _TOGETHER_MS:
-            group.append(line)
+        again = group is not None and any(_same_peer(step, one) for one in group)
+        if group is not None and not again and step.time_ms - group[0].time_ms < _TOGETHER_MS:
+            group.append(step)
             continue
         if group is not None:
             yield group
-        open_[topic] = [line]
+        open_[topic] = [step]
     yield from open_.values()
 
 
-def _same_peer(one: Line, other: Line) -> bool:
-    """Return whether both lines close the same producer or consumer of a client, which reconnected in between."""
+def _same_peer(one: Step, other: Step) -> bool:
+    """Return whether both steps close the same producer or consumer of a client, which reconnected in between."""
     mine, theirs = one.peer, other.peer
-    alike = one.part == other.part and type(mine) is type(theirs)
+    alike = one.stream == other.stream and type(mine) is type(theirs)
     return alike and mine is not None and theirs is not None and mine.id == theirs.id
 
 
-def _unasked(script: Script) -> Iterator[Line]:
+def _unrequested(script: Script) -> Iterator[Step]:
     asking: dict[tuple[str, str], int] = {}
     requests: dict[int, tuple[str, str]] = {}
-    for line in script.lines:
-        key = _asks(line)
-        if key is not None and line.frame is not None:
-            requests[line.frame.number] = key
+    for step in script.steps:
+        key = _asks(step)
+        if key is not None and step.frame is not None:
+            requests[step.frame.number] = key
             asking[key] = asking.get(key, 0) + 1
-        elif line.name in _CLOSES and not line.from_client and line.topic:
-            subscription = line.peer.subscription if isinstance(line.peer, Consumer) else ""
-            if not asking.get((line.topic, subscription)):
-                yield line
-        elif line.request is not None and line.request.number in requests:
-            asking[requests.pop(line.request.number)] -= 1
+        elif step.name in _CLOSES and not step.from_client and step.topic:
+            subscription = step.peer.subscription if isinstance(step.peer, Consumer) else ""
+            if not asking.get((step.topic, subscription)):
+                yield step
+        elif step.request is not None and step.request.number in requests:
+            asking[requests.pop(step.request.number)] -= 1
 
 
-def _asks(line: Line) -> tuple[str, str] | None:
-    """Return the topic and subscription (empty for producers) that the broker may close because of a client's line."""
-    if line.name in _ASKING and isinstance(line.peer, Consumer):
-        return line.peer.topic, line.peer.subscription
-    if line.name == "PRODUCER" and line.frame is not None:
-        command = line.frame.command.producer
+def _asks(step: Step) -> tuple[str, str] | None:
+    """Return the topic and subscription (empty for producers) that the broker may close because of a client's step."""
+    if step.name in _ASKING and isinstance(step.peer, Consumer):
+        return step.peer.topic, step.peer.subscription
+    if step.name == "PRODUCER" and step.frame is not None:
+        command = step.frame.command.producer
         if command.producer_access_mode == pb.ExclusiveWithFencing:
             return command.topic, ""
     return None
 
 
-def _which(script: Script, group: list[Line], topic: str, path: str) -> Call | None:
+def _call_for_group(script: Script, group: list[Step], topic: str, path: str) -> Call | None:
     """Return the call that closes this group and nothing else, or None if there is no such call."""
     if _terminated(script, topic, group):
         return Call("POST", f"{path}/terminate")
     if _deleted(script, topic, group[0].index) or _forgotten(script, group):
         return Call("DELETE", f"{path}?force=true")
-    subscriptions = {line.peer.subscription for line in group if isinstance(line.peer, Consumer)}
-    if len(subscriptions) == 1 and all(isinstance(line.peer, Consumer) for line in group) and _others(script, group):
+    subscriptions = {step.peer.subscription for step in group if isinstance(step.peer, Consumer)}
+    if len(subscriptions) == 1 and all(isinstance(step.peer, Consumer) for step in group) and _others(script, group):
         return _reset(script, group, f"{path}/subscription/{next(iter(subscriptions))}")
-    if all(isinstance(line.peer, Producer) for line in group) and _others(script, group):
+    if all(isinstance(step.peer, Producer) for step in group) and _others(script, group):
         return None
     return Call("PUT", f"{path}/unload")
 
 
-def _terminated(script: Script, topic: str, group: list[Line]) -> bool:
-    if any(isinstance(line.peer, Consumer) for line in group):
+def _terminated(script: Script, topic: str, group: list[Step]) -> bool:
+    if any(isinstance(step.peer, Consumer) for step in group):
         return False
-    return any(_tells_end(line, topic) for line in script.lines[group[0].index :])
+    return any(_tells_end(step, topic) for step in script.steps[group[0].index :])
 
 
-def _tells_end(line: Line, topic: str) -> bool:
-    if line.name == "REACHED_END_OF_TOPIC":
-        return line.topic == topic
-    refused = line.name == "ERROR" and line.frame is not None and line.request is not None
-    if not refused or line.frame is None or line.request is None:
+def _tells_end(step: Step, topic: str) -> bool:
+    if step.name == "REACHED_END_OF_TOPIC":
+        return step.topic == topic
+    refused = step.name == "ERROR" and step.frame is not None and step.request is not None
+    if not refused or step.frame is None or step.request is None:
         return False
-    return line.frame.command.error.error == pb.TopicTerminatedError and line.request.topic == topic
+    return step.frame.command.error.error == pb.TopicTerminatedError and step.request.topic == topic
 
 
 def _deleted(script: Script, topic: str, index: int) -> bool:
-    updates = (line.frame for line in script.lines[index:] if line.name == "WATCH_TOPIC_UPDATE")
+    updates = (step.frame for step in script.steps[index:] if step.name == "WATCH_TOPIC_UPDATE")
     return any(frame is not None and topic in frame.command.watchTopicUpdate.deleted_topics for frame in updates)
 
 
-def _forgotten(script: Script, group: list[Line]) -> bool:
+def _forgotten(script: Script, group: list[Step]) -> bool:
     """Return whether a closed subscription reconnected and received none of its unacknowledged entries."""
-    for peer in (line.peer for line in group):
+    for peer in (step.peer for step in group):
         if not isinstance(peer, Consumer):
             continue
-        history = [line for line in script.lines if _is_of(line, peer)]
-        before = [line for line in history if line.index < group[0].index]
-        after = [line for line in history if line.index > group[-1].index]
+        history = [step for step in script.steps if _is_of(step, peer)]
+        before = [step for step in history if step.index < group[0].index]
+        after = [step for step in history if step.index > group[-1].index]
         left = set(_places(before, "MESSAGE")) - set(_places(before, "ACK"))
-        back = any(line.name == "FLOW" for line in after)
+        back = any(step.name == "FLOW" for step in after)
         if back and left and not left & set(_places(after, "MESSAGE")) and not any(map(_is_cumulative, before)):
             return True
     return False
 
 
-def _is_of(line: Line, peer: Consumer) -> bool:
-    other = line.peer
+def _is_of(step: Step, peer: Consumer) -> bool:
+    other = step.peer
     return isinstance(other, Consumer) and (other.topic, other.subscription) == (peer.topic, peer.subscription)
 
 
-def _is_cumulative(line: Line) -> bool:
-    frame = line.frame
-    return line.name == "ACK" and frame is not None and frame.command.ack.ack_type == pb.CommandAck.Cumulative
+def _is_cumulative(step: Step) -> bool:
+    frame = step.frame
+    return step.name == "ACK" and frame is not None and frame.command.ack.ack_type == pb.CommandAck.Cumulative
 
 
-def _places(lines: list[Line], name: str) -> Iterator[Place]:
-    for line in lines:
-        if line.frame is not None and line.name == name:
-            command = line.frame.command
+def _places(steps: list[Step], name: str) -> Iterator[Position]:
+    for step in steps:
+        if step.frame is not None and step.name == name:
+            command = step.frame.command
             ids = command.ack.message_id if name == "ACK" else [command.message.message_id]
-            yield from map(place_of, ids)
+            yield from map(position_of, ids)
 
 
-def _others(script: Script, group: list[Line]) -> bool:
+def _others(script: Script, group: list[Step]) -> bool:
     """Return whether another producer or consumer used the topic before and after the group and was not closed."""
-    topic, closed = group[0].topic, {line.peer for line in group}
+    topic, closed = group[0].topic, {step.peer for step in group}
     start, end = group[0].index, group[-1].index
-    before = {line.peer for line in script.lines[:start] if line.peer is not None and line.peer.topic == topic}
-    after = {line.peer for line in script.lines[end:] if line.peer is not None and line.peer.topic == topic}
+    before = {step.peer for step in script.steps[:start] if step.peer is not None and step.peer.topic == topic}
+    after = {step.peer for step in script.steps[end:] if step.peer is not None and step.peer.topic == topic}
     return any(peer not in closed for peer in before & after)
 
 
-def _reset(script: Script, group: list[Line], path: str) -> Call:
+def _reset(script: Script, group: list[Step], path: str) -> Call:
     """Return a reset to the first entry that the subscription receives a second time, or its deletion if none."""
     peer = group[0].peer
     assert isinstance(peer, Consumer)
-    seen: set[Place] = set()
-    for line in script.lines:
-        if line.name != "MESSAGE" or line.frame is None or not isinstance(line.peer, Consumer):
+    seen: set[Position] = set()
+    for step in script.steps:
+        if step.name != "MESSAGE" or step.frame is None or not isinstance(step.peer, Consumer):
             continue
-        if (line.peer.topic, line.peer.subscription) == (peer.topic, peer.subscription):
-            place = place_of(line.frame.command.message.message_id)
-            if line.index > group[-1].index and place in seen:
-                return Call("POST", f"{path}/resetcursor", place=place)
-            seen.add(place)
+        if (step.peer.topic, step.peer.subscription) == (peer.topic, peer.subscription):
+            position = position_of(step.frame.command.message.message_id)
+            if step.index > group[-1].index and position in seen:
+                return Call("POST", f"{path}/resetcursor", position=position)
+            seen.add(position)
     return Call("DELETE", f"{path}?force=true")
 
 
-def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Deed]:
+def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Intervention]:
     """Yield the terminations and deletions that no CLOSE preceded."""
-    for line in script.lines:
-        topic = line.topic
-        if line.name == "REACHED_END_OF_TOPIC" and topic not in known:
+    for step in script.steps:
+        topic = step.topic
+        if step.name == "REACHED_END_OF_TOPIC" and topic not in known:
             known.add(topic)
-            yield Deed(line, topic, Call("POST", f"{topic_path(rename(topic))}/terminate"))
-        elif line.name == "WATCH_TOPIC_UPDATE" and line.frame is not None:
-            for name in line.frame.command.watchTopicUpdate.deleted_topics:
+            yield Intervention(step, topic, Call("POST", f"{topic_path(rename(topic))}/terminate"))
+        elif step.name == "WATCH_TOPIC_UPDATE" and step.frame is not None:
+            for name in step.frame.command.watchTopicUpdate.deleted_topics:
                 if name not in known:
                     known.add(name)
-                    yield Deed(line, name, Call("DELETE", f"{topic_path(rename(name))}?force=true"))
+                    yield Intervention(step, name, Call("DELETE", f"{topic_path(rename(name))}?force=true"))
 
 
-def _restart(script: Script) -> Line | None:
+def _restart(script: Script) -> Step | None:
     """Return the end of the first connection that the broker closed when it restarted, or None if it did not."""
     ends = [
-        line for line in script.lines if line.frame is None and not line.from_client and not _asked_for(script, line)
+        step for step in script.steps if step.frame is None and not step.from_client and not _asked_for(script, step)
     ]
     return ends[0] if ends and _all_ended(script, ends[0]) else None
 
 
-def _all_ended(script: Script, end: Line) -> bool:
+def _all_ended(script: Script, end: Step) -> bool:
     """Return whether every connection that was open at this end also ended within two seconds of it."""
-    begun = {line.part for line in script.lines[: end.index]}
-    later = {line.part for line in script.lines[end.index :] if line.time_ms > end.time_ms + _TOGETHER_MS}
+    begun = {step.stream for step in script.steps[: end.index]}
+    later = {step.stream for step in script.steps[end.index :] if step.time_ms > end.time_ms + _TOGETHER_MS}
     return not begun & later
 
 
-def _asked_for(script: Script, end: Line) -> bool:
+def _asked_for(script: Script, end: Step) -> bool:
     """Return whether a connection ended because of a refusal, a login, or a SEND to a closed producer."""
-    said = [line for line in script.lines[: end.index] if line.part == end.part]
-    return not said or said[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")
+    last_sent = [step for step in script.steps[: end.index] if step.stream == end.stream]
+    return not last_sent or last_sent[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")

@@ -19,11 +19,11 @@ from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.player.script.admin_interventions import interventions
-from pcli.replay.player.script.commands_not_replayed import topics_of, unsaid
-from pcli.replay.player.script.recorded_sends import answers_to_sends, stored
+from pcli.replay.player.script.admin_interventions import find_interventions
+from pcli.replay.player.script.commands_not_replayed import skipped_steps, topics_of
+from pcli.replay.player.script.recorded_sends import responses_to_sends, stored
 from pcli.replay.player.script.rest_calls import Call, Rename, topic_path
-from pcli.replay.player.script.script import Line, Script
+from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Preparation", "prepare"]
 
@@ -42,13 +42,13 @@ class Preparation:
     calls: list[Call] = field(default_factory=list)
     """Calls before the replay. The broker may refuse those that create what already exists."""
     before: dict[int, list[Call]] = field(default_factory=dict)
-    """Calls before a client's line is sent, by the line's index."""
+    """Calls before a client's step is sent, by the step's index."""
     instead: dict[int, list[Call]] = field(default_factory=dict)
-    """Calls to make if the live broker does not send a captured line by itself, by the line's index."""
+    """Calls to make if the live broker does not send a captured step by itself, by the step's index."""
     topics: set[str] = field(default_factory=set)
     """Topics with an administrative operation; an empty name means all topics."""
-    unsaid: set[int] = field(default_factory=set)
-    """Indexes of client lines that are not sent and of responses that are not awaited (commands_not_replayed.py)."""
+    skipped: set[int] = field(default_factory=set)
+    """Indexes of client steps that are not sent and of responses that are not awaited (commands_not_replayed.py)."""
 
 
 def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -> Preparation:
@@ -60,11 +60,11 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
     found.settings = {name: value for name, value in _settings(script) if name not in settings}
     found.calls = [*_namespaces(script, rename), *_schemas(script, rename)]
     _partitions(script, found, rename, partitioned=settings.get("allowAutoTopicCreationType") == "partitioned")
-    deeds = interventions(script, rename)
-    for deed in deeds:
-        found.instead.setdefault(deed.line.index, []).append(deed.call)
-    found.topics = {deed.topic for deed in deeds}
-    found.unsaid = unsaid(script, deeds)
+    interventions = find_interventions(script, rename)
+    for intervention in interventions:
+        found.instead.setdefault(intervention.step.index, []).append(intervention.call)
+    found.topics = {intervention.topic for intervention in interventions}
+    found.skipped = skipped_steps(script, interventions)
     _size_limits(script, found, rename)
     return found
 
@@ -73,11 +73,11 @@ def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -
 
 
 def _settings(script: Script) -> Iterator[tuple[str, str]]:
-    greetings = (line.frame for line in script.lines if line.name == "CONNECTED")
+    greetings = (step.frame for step in script.steps if step.name == "CONNECTED")
     size = max((frame.command.connected.max_message_size for frame in greetings if frame is not None), default=0)
     if size:
         yield "maxMessageSize", str(size)
-    entries = [line.frame.broker_entry for line in script.lines if line.frame is not None and line.name == "MESSAGE"]
+    entries = [step.frame.broker_entry for step in script.steps if step.frame is not None and step.name == "MESSAGE"]
     stamped = any(one is not None and one.HasField("broker_timestamp") for one in entries)
     counted = any(one is not None and one.HasField("index") for one in entries)
     classes = [name for name, used in ((_TIMESTAMP, stamped), (_INDEX, counted)) if used]
@@ -92,12 +92,12 @@ def _settings(script: Script) -> Iterator[tuple[str, str]]:
 def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
     """Yield the calls that create the tenants and namespaces that the captured broker served."""
     names: dict[str, None] = {}
-    for line in script.lines:
-        if line.name in ("PRODUCER_SUCCESS", "SUCCESS", "LOOKUP_RESPONSE") and line.request is not None:
-            good = line.frame is not None and not line.frame.command.lookupTopicResponse.error
-            names |= {_namespace(topic, rename): None for topic in topics_of(line.request.topic) if good}
-        if line.name == "GET_TOPICS_OF_NAMESPACE" and line.frame is not None:
-            names[line.frame.command.getTopicsOfNamespace.namespace] = None
+    for step in script.steps:
+        if step.name in ("PRODUCER_SUCCESS", "SUCCESS", "LOOKUP_RESPONSE") and step.request is not None:
+            good = step.frame is not None and not step.frame.command.lookupTopicResponse.error
+            names |= {_namespace(topic, rename): None for topic in topics_of(step.request.topic) if good}
+        if step.name == "GET_TOPICS_OF_NAMESPACE" and step.frame is not None:
+            names[step.frame.command.getTopicsOfNamespace.namespace] = None
     for tenant in dict.fromkeys(name.partition("/")[0] for name in names):
         yield Call("PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})
     duplicates = {_namespace(topic, rename) for topic in _with_duplicates(script)}
@@ -109,8 +109,8 @@ def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
 
 def _with_duplicates(script: Script) -> Iterator[TopicName]:
     """Yield the topics with a receipt of -1:-1, which marks a duplicate."""
-    for send, _, place in stored(script.lines):
-        if place == (-1, -1):
+    for send, _, position in stored(script.steps):
+        if position == (-1, -1):
             yield from topics_of(send.topic)
 
 
@@ -122,42 +122,42 @@ def _namespace(topic: TopicName, rename: Rename) -> str:
 def _partitions(script: Script, found: Preparation, rename: Rename, *, partitioned: bool) -> None:
     """Add the calls for partitioned topics and their growth, and for plain topics if auto-creation partitions them."""
     known: dict[str, int] = {}
-    for line in script.lines:
-        if line.name != "PARTITIONED_METADATA_RESPONSE" or line.request is None or line.frame is None:
+    for step in script.steps:
+        if step.name != "PARTITIONED_METADATA_RESPONSE" or step.request is None or step.frame is None:
             continue
-        answer = line.frame.command.partitionMetadataResponse
-        for topic in topics_of(line.request.topic) if not answer.error else ():
-            path, count, before = topic_path(rename(str(topic))), answer.partitions, known.get(str(topic))
+        response = step.frame.command.partitionMetadataResponse
+        for topic in topics_of(step.request.topic) if not response.error else ():
+            path, count, before = topic_path(rename(str(topic))), response.partitions, known.get(str(topic))
             if before is None and count:
                 found.calls.append(Call("PUT", f"{path}/partitions", count))
             elif before is None and partitioned:
                 found.calls.append(Call("PUT", path))
             elif before is not None and count > before > 0:
-                request = _line_of(script, line)
+                request = _line_of(script, step)
                 found.before.setdefault(request, []).append(Call("POST", f"{path}/partitions", count))
             known[str(topic)] = count
 
 
-def _line_of(script: Script, answer: Line) -> int:
+def _line_of(script: Script, response: Step) -> int:
     """Return the index of the request that belongs to a response."""
-    assert answer.request is not None
-    number = answer.request.number
-    return next(line.index for line in script.lines if line.frame is not None and line.frame.number == number)
+    assert response.request is not None
+    number = response.request.number
+    return next(step.index for step in script.steps if step.frame is not None and step.frame.number == number)
 
 
 def _schemas(script: Script, rename: Rename) -> Iterator[Call]:
     """Yield calls that create the schemas that a response contains and no client registered before."""
     brought: set[str] = set()
-    for line in script.lines:
-        if line.frame is None:
+    for step in script.steps:
+        if step.frame is None:
             continue
-        command = line.frame.command
-        if line.from_client:
+        command = step.frame.command
+        if step.from_client:
             carriers = (command.producer, command.subscribe, command.getOrCreateSchema)
             with_schema = [one.topic for one in carriers if one.topic and one.HasField("schema")]
             brought |= {str(topic.base) for topic in topics_of(with_schema)}
-        elif line.request is not None and command.getSchemaResponse.HasField("schema"):
-            for topic in topics_of(line.request.topic):
+        elif step.request is not None and command.getSchemaResponse.HasField("schema"):
+            for topic in topics_of(step.request.topic):
                 if str(topic.base) not in brought:
                     brought.add(str(topic.base))
                     yield _schema_call(TopicName.parse(rename(str(topic))), command.getSchemaResponse.schema)
@@ -175,12 +175,12 @@ def _schema_call(topic: TopicName, schema: pb.Schema) -> Call:
 def _size_limits(script: Script, found: Preparation, rename: Rename) -> None:
     """Add a maxMessageSize call for each topic that refused a message smaller than the broker's maximum."""
     largest: dict[str, int] = {}
-    for send, answer in answers_to_sends(script.lines).items():
-        if send.frame is None or answer.frame is None:
+    for send, response in responses_to_sends(script.steps).items():
+        if send.frame is None or response.frame is None:
             continue
-        if answer.name == "SEND_RECEIPT":
+        if response.name == "SEND_RECEIPT":
             size = len(send.frame.data) - send.frame.parts.command_end
             largest[send.topic] = max(largest.get(send.topic, 0), size)
-        elif "maximum message size" in answer.frame.command.send_error.message:
+        elif "maximum message size" in response.frame.command.send_error.message:
             call = Call("POST", f"{topic_path(rename(send.topic))}/maxMessageSize", max(largest.get(send.topic, 0), 1))
             found.before.setdefault(send.index, []).append(call)

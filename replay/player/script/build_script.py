@@ -1,4 +1,4 @@
-"""Build the script of a replay from a capture: the lines of both sides, and what cannot be replayed.
+"""Build the script of a replay from a capture: the steps of both sides, and what cannot be replayed.
 
 Rules of this file
 1. Only connections whose start was captured are replayed: they begin with CONNECT. If a connection started before the
@@ -26,7 +26,7 @@ from pcli.codec.errors import CaptureError
 from pcli.codec.observe import Facts, Observer
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.replay.player.script.command_order import in_order_of_effects
-from pcli.replay.player.script.script import Line, Part, Script
+from pcli.replay.player.script.script import Connection, Script, Step
 
 if TYPE_CHECKING:
     pass
@@ -60,34 +60,34 @@ def build_script(
     streams: dict[int, list[Facts]] = {}
     for facts in seen:
         streams.setdefault(facts.frame.stream.number, []).append(facts)
-    lines: list[Line] = []
+    steps: list[Step] = []
     for number, found in streams.items():
         if only is None or only == number:
-            lines += _play(script, found, ends.get(number), wanted)
-    lines.sort(key=_place)
-    _shorten_pauses(lines)
-    script.lines = in_order_of_effects(_up_to_hole(script, lines))
-    for index, line in enumerate(script.lines):
-        line.index = index
+            steps += _play(script, found, ends.get(number), wanted)
+    steps.sort(key=_position)
+    _shorten_pauses(steps)
+    script.steps = in_order_of_effects(_up_to_hole(script, steps))
+    for index, step in enumerate(script.steps):
+        step.index = index
     return script
 
 
-def _shorten_pauses(lines: list[Line]) -> None:
+def _shorten_pauses(steps: list[Step]) -> None:
     """Shorten long pauses (rule 6)."""
     ahead = 0.0
-    for before, line in pairwise(lines):
-        line.time_ms -= ahead
-        if line.time_ms - before.time_ms > _LONGEST_MS:
-            ahead += line.time_ms - before.time_ms - _LONGEST_MS
-            line.time_ms = before.time_ms + _LONGEST_MS
+    for before, step in pairwise(steps):
+        step.time_ms -= ahead
+        if step.time_ms - before.time_ms > _LONGEST_MS:
+            ahead += step.time_ms - before.time_ms - _LONGEST_MS
+            step.time_ms = before.time_ms + _LONGEST_MS
 
 
-def _up_to_hole(script: Script, lines: list[Line]) -> list[Line]:
-    for count, line in enumerate(lines):
-        if line.frame is not None and _broken(line.frame):
-            script.left_out["frames from the first hole or cut packet on"] += len(lines) - count
-            return lines[:count]
-    return lines
+def _up_to_hole(script: Script, steps: list[Step]) -> list[Step]:
+    for count, step in enumerate(steps):
+        if step.frame is not None and _broken(step.frame):
+            script.left_out["frames from the first gap or cut packet on"] += len(steps) - count
+            return steps[:count]
+    return steps
 
 
 def _broken(frame: CapturedFrame) -> bool:
@@ -108,25 +108,25 @@ def _observe(
     return seen, ends, others
 
 
-def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None) -> Iterator[Line]:
-    """Yield the lines of one connection, or nothing if it cannot be replayed."""
+def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None) -> Iterator[Step]:
+    """Yield the steps of one connection, or nothing if it cannot be replayed."""
     reason = _why_not(seen, wanted)
     if reason:
         script.left_out[reason] += 1
         return
     stream = seen[0].frame.stream
     number = stream.number
-    script.parts[number] = Part(number, stream.client, stream.server)
+    script.connections[number] = Connection(number, stream.client, stream.server)
     for facts in seen:
         frame = facts.frame
         assert isinstance(frame, CapturedFrame)
         if facts.system:
-            script.left_out["frames of the broker's own client"] += 1
+            script.left_out["frames of the broker's internal client"] += 1
         else:
             time_ms = frame.time_ns / _MS
-            yield Line(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request)
+            yield Step(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request)
     if end is not None:
-        yield Line(end.packet, number, end.time_ns / _MS, end.from_client, None, reset=end.reset)
+        yield Step(end.packet, number, end.time_ns / _MS, end.from_client, None, reset=end.reset)
 
 
 def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
@@ -134,15 +134,15 @@ def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
     first = seen[0].frame
     telling = [facts.system for facts in seen if facts.frame.type not in _GREETINGS]
     if telling and all(telling):
-        return "connections of the broker's own client"
+        return "connections of the broker's internal client"
     if first.sync != START or not first.from_client or first.type != _CONNECT:
         return "connections that began before the capture"
     if all(facts.frame.from_client for facts in seen):
-        return "connections that the broker never answered"
+        return "connections without a response of the broker"
     if any(_is_newer(facts.frame.type) for facts in seen):
-        return "connections that use what only Pulsar 5.0 has: scalable topics, watched coordinators"
+        return "connections with features of Pulsar 5.0: scalable topics, watched coordinators"
     if wanted is not None and not any(map(wanted, seen)):
-        return "connections without a frame that was asked for"
+        return "connections without a frame that the filter accepts"
     return ""
 
 
@@ -156,6 +156,6 @@ _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONN
 """Commands that do not show which client a connection belongs to."""
 
 
-def _place(line: Line) -> tuple[float, bool, int]:
+def _position(step: Step) -> tuple[float, bool, int]:
     """Return the sort key for capture order; the end of a connection follows the frames of its packet."""
-    return line.time_ms, line.frame is None, line.index
+    return step.time_ms, step.frame is None, step.index

@@ -18,12 +18,12 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.player.id_translation import Place, place_of
-from pcli.replay.player.script.admin_interventions import Deed
-from pcli.replay.player.script.recorded_sends import answers_to_sends
-from pcli.replay.player.script.script import Line, Script
+from pcli.replay.player.id_translation import Position, position_of
+from pcli.replay.player.script.admin_interventions import Intervention
+from pcli.replay.player.script.recorded_sends import responses_to_sends
+from pcli.replay.player.script.script import Script, Step
 
-__all__ = ["topics_of", "unsaid"]
+__all__ = ["skipped_steps", "topics_of"]
 
 _AWAY: Final = frozenset({pb.ServiceNotReady, pb.PersistenceError, pb.MetadataError})
 
@@ -37,28 +37,28 @@ def topics_of(names: str | list[str]) -> Iterator[TopicName]:
             continue
 
 
-def unsaid(script: Script, deeds: list[Deed]) -> set[int]:
-    """Return the indexes of lines that are not sent, and of their responses."""
-    topics = {deed.topic for deed in deeds}
+def skipped_steps(script: Script, interventions: list[Intervention]) -> set[int]:
+    """Return the indexes of steps that are not sent, and of their responses."""
+    topics = {intervention.topic for intervention in interventions}
     if not topics:
         return set()
-    return {*_refused(script, topics), *_lost_sends(script, topics), *_lost_acks(script, deeds)}
+    return {*_refused(script, topics), *_lost_sends(script, topics), *_lost_acks(script, interventions)}
 
 
 def _refused(script: Script, topics: set[str]) -> Iterator[int]:
     """Yield requests to these topics (an empty name: all topics) that were refused temporarily, and the responses."""
-    answers = {line.request.number: line for line in script.lines if line.request is not None}
-    for line in script.lines:
-        answer = answers.get(line.frame.number) if line.from_client and line.frame is not None else None
-        if answer is None or answer.request is None or _error_of(answer) not in _AWAY:
+    responses = {step.request.number: step for step in script.steps if step.request is not None}
+    for step in script.steps:
+        response = responses.get(step.frame.number) if step.from_client and step.frame is not None else None
+        if response is None or response.request is None or _error_of(response) not in _AWAY:
             continue
-        if "" in topics or topics & set(map(str, topics_of(answer.request.topic))):
-            yield from (line.index, answer.index)
+        if "" in topics or topics & set(map(str, topics_of(response.request.topic))):
+            yield from (step.index, response.index)
 
 
-def _error_of(answer: Line) -> int | None:
+def _error_of(response: Step) -> int | None:
     """Return the error of a response, or None if it has none."""
-    command = answer.frame.command if answer.frame is not None else pb.BaseCommand()
+    command = response.frame.command if response.frame is not None else pb.BaseCommand()
     if command.HasField("error"):
         return command.error.error
     if command.HasField("lookupTopicResponse") and command.lookupTopicResponse.HasField("error"):
@@ -68,41 +68,41 @@ def _error_of(answer: Line) -> int | None:
 
 def _lost_sends(script: Script, topics: set[str]) -> Iterator[int]:
     """Yield SENDs that were not stored, and their SEND_ERRORs."""
-    answers = answers_to_sends(script.lines)
-    unclaimed = _unclaimed(script, answers)
-    for line in script.lines:
-        if line.name != "SEND" or not ("" in topics or line.topic in topics):
+    responses = responses_to_sends(script.steps)
+    unclaimed = _unclaimed(script, responses)
+    for step in script.steps:
+        if step.name != "SEND" or not ("" in topics or step.topic in topics):
             continue
-        answer = answers.get(line)
-        if answer is None and unclaimed.get(line.content):
-            unclaimed[line.content].pop()
-        elif answer is None or answer.name == "SEND_ERROR":
-            yield from (one.index for one in (line, answer) if one is not None)
+        response = responses.get(step)
+        if response is None and unclaimed.get(step.content):
+            unclaimed[step.content].pop()
+        elif response is None or response.name == "SEND_ERROR":
+            yield from (one.index for one in (step, response) if one is not None)
 
 
-def _unclaimed(script: Script, answers: dict[Line, Line]) -> dict[bytes, set[Place]]:
+def _unclaimed(script: Script, responses: dict[Step, Step]) -> dict[bytes, set[Position]]:
     """Return the message ids, by entry, from which an entry was delivered and that no receipt contains."""
-    found: dict[bytes, set[Place]] = {}
-    for line in script.lines:
-        if line.name == "MESSAGE" and line.frame is not None:
-            found.setdefault(line.content, set()).add(place_of(line.frame.command.message.message_id))
-    for send, answer in answers.items():
-        if answer.name == "SEND_RECEIPT" and answer.frame is not None:
-            found.get(send.content, set()).discard(place_of(answer.frame.command.send_receipt.message_id))
+    found: dict[bytes, set[Position]] = {}
+    for step in script.steps:
+        if step.name == "MESSAGE" and step.frame is not None:
+            found.setdefault(step.content, set()).add(position_of(step.frame.command.message.message_id))
+    for send, response in responses.items():
+        if response.name == "SEND_RECEIPT" and response.frame is not None:
+            found.get(send.content, set()).discard(position_of(response.frame.command.send_receipt.message_id))
     return found
 
 
-def _lost_acks(script: Script, deeds: list[Deed]) -> Iterator[int]:
+def _lost_acks(script: Script, interventions: list[Intervention]) -> Iterator[int]:
     """Yield ACKs during an unload, termination or restart of which an entry is redelivered afterwards."""
-    for deed in deeds:
-        if deed.call.place is not None or deed.call.method == "DELETE":
+    for intervention in interventions:
+        if intervention.call.position is not None or intervention.call.method == "DELETE":
             continue
-        again: dict[tuple[str, str], set[Place]] = {}
-        for line in reversed(script.lines[deed.line.index :]):
-            if not isinstance(line.peer, Consumer) or line.frame is None or deed.topic not in ("", line.topic):
+        again: dict[tuple[str, str], set[Position]] = {}
+        for step in reversed(script.steps[intervention.step.index :]):
+            if not isinstance(step.peer, Consumer) or step.frame is None or intervention.topic not in ("", step.topic):
                 continue
-            places = again.setdefault((line.topic, line.peer.subscription), set())
-            if line.name == "MESSAGE":
-                places.add(place_of(line.frame.command.message.message_id))
-            elif line.name == "ACK" and places & set(map(place_of, line.frame.command.ack.message_id)):
-                yield line.index
+            positions = again.setdefault((step.topic, step.peer.subscription), set())
+            if step.name == "MESSAGE":
+                positions.add(position_of(step.frame.command.message.message_id))
+            elif step.name == "ACK" and positions & set(map(position_of, step.frame.command.ack.message_id)):
+                yield step.index

@@ -6,52 +6,52 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pcli.codec.wire.message_id import signed
-from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.id_translation import Position, position_of
 
 if TYPE_CHECKING:
-    from pcli.replay.player.script.script import Line
+    from pcli.replay.player.script.script import Step
 
-__all__ = ["answers_to_sends", "stored", "without_highest"]
+__all__ = ["responses_to_sends", "stored", "without_highest"]
 
 
-def answers_to_sends(lines: Iterable[Line]) -> dict[Line, Line]:
+def responses_to_sends(steps: Iterable[Step]) -> dict[Step, Step]:
     """Return each SEND that has a response, with its SEND_RECEIPT or SEND_ERROR."""
-    waiting: dict[tuple[int, int, int], list[Line]] = {}
-    found: dict[Line, Line] = {}
-    for line in lines:
-        if line.frame is None:
+    waiting: dict[tuple[int, int, int], list[Step]] = {}
+    found: dict[Step, Step] = {}
+    for step in steps:
+        if step.frame is None:
             continue
-        command = line.frame.command
-        if line.name == "SEND":
-            key = line.part, command.send.producer_id, command.send.sequence_id
-            waiting.setdefault(key, []).append(line)
-        elif line.name in ("SEND_RECEIPT", "SEND_ERROR"):
-            body = command.send_receipt if line.name == "SEND_RECEIPT" else command.send_error
-            queue = waiting.get((line.part, body.producer_id, body.sequence_id))
+        command = step.frame.command
+        if step.name == "SEND":
+            key = step.stream, command.send.producer_id, command.send.sequence_id
+            waiting.setdefault(key, []).append(step)
+        elif step.name in ("SEND_RECEIPT", "SEND_ERROR"):
+            body = command.send_receipt if step.name == "SEND_RECEIPT" else command.send_error
+            queue = waiting.get((step.stream, body.producer_id, body.sequence_id))
             if queue:
-                found[queue.pop(0)] = line
+                found[queue.pop(0)] = step
     return found
 
 
-def stored(lines: Iterable[Line]) -> Iterator[tuple[Line, Line, Place]]:
+def stored(steps: Iterable[Step]) -> Iterator[tuple[Step, Step, Position]]:
     """Yield each SEND that has a receipt, the receipt, and the ledger and entry id in it."""
-    for send, answer in answers_to_sends(lines).items():
-        if answer.name == "SEND_RECEIPT" and answer.frame is not None:
-            yield send, answer, place_of(answer.frame.command.send_receipt.message_id)
+    for send, response in responses_to_sends(steps).items():
+        if response.name == "SEND_RECEIPT" and response.frame is not None:
+            yield send, response, position_of(response.frame.command.send_receipt.message_id)
 
 
-def without_highest(lines: Iterable[Line]) -> set[Line]:
+def without_highest(steps: Iterable[Step]) -> set[Step]:
     """Return the receipts whose highest sequence id is undefined: their SEND has none, or one below its sequence id.
 
     ServerCnx.handleSend then passes none to MessagePublishContext (Producer.java). If netty's Recycler reuses the
     object, the receipt contains -1, else 0.
     """
     receipts, named = [], set()
-    for line in lines:
-        if line.frame is not None and line.name == "SEND":
-            send = line.frame.command.send
+    for step in steps:
+        if step.frame is not None and step.name == "SEND":
+            send = step.frame.command.send
             if send.HasField("highest_sequence_id") and signed(send.highest_sequence_id) >= signed(send.sequence_id):
-                named.add((line.part, send.producer_id, send.sequence_id))
-        elif line.frame is not None and line.name == "SEND_RECEIPT":
-            receipts.append((line, line.frame.command.send_receipt))
-    return {line for line, body in receipts if (line.part, body.producer_id, body.sequence_id) not in named}
+                named.add((step.stream, send.producer_id, send.sequence_id))
+        elif step.frame is not None and step.name == "SEND_RECEIPT":
+            receipts.append((step, step.frame.command.send_receipt))
+    return {step for step, body in receipts if (step.stream, body.producer_id, body.sequence_id) not in named}

@@ -9,7 +9,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.comparison.compare_responses import Outcome
-from pcli.replay.player.id_translation import place_of
+from pcli.replay.player.id_translation import position_of
 from pcli.replay.player.script.script import Script
 
 __all__ = ["Transactions", "is_refusal"]
@@ -23,17 +23,17 @@ class Transactions:
     """The transactions of one replay."""
 
     def __init__(self, script: Script, outcomes: Collection[Outcome]) -> None:
-        inside = [line for line in script.lines if line.frame is not None and _is_inside(line.frame)]
-        sends = [line for line in inside if line.name == "SEND"]
-        self.contents = {line.content for line in sends}
+        inside = [step for step in script.steps if step.frame is not None and _is_inside(step.frame)]
+        sends = [step for step in inside if step.name == "SEND"]
+        self.contents = {step.content for step in sends}
         """Entries that were published in a transaction."""
-        self.topics = {line.topic for line in sends}
+        self.topics = {step.topic for step in sends}
         """Topics with entries that were published in a transaction."""
         self.acked = {
-            place_of(one)
-            for line in inside
-            if line.name == "ACK" and line.frame is not None
-            for one in line.frame.command.ack.message_id
+            position_of(one)
+            for step in inside
+            if step.name == "ACK" and step.frame is not None
+            for one in step.frame.command.ack.message_id
         }
         """Captured ids of entries that were acknowledged in a transaction."""
         self.refused = any(one.frame is not None and is_refusal(one.frame) for one in outcomes)

@@ -22,7 +22,7 @@ class Call:
     path: str
     """The path after ``/admin/v2/``."""
     body: object = None
-    place: tuple[int, int] | None = None
+    position: tuple[int, int] | None = None
     """A captured message id that becomes the body when its live id is known."""
 
 

@@ -12,16 +12,16 @@ from pcli.codec.wire.commands import name_of
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, Producer, Request
 
-__all__ = ["Line", "Part", "Script"]
+__all__ = ["Connection", "Script", "Step"]
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class Step:
     """One event in the capture: a frame or the end of a connection. Compared by identity."""
 
     index: int
     """Its index in the script."""
-    part: int
+    stream: int
     """Its connection: ``tcp.stream``."""
     time_ms: float
     """Milliseconds since 1970."""
@@ -57,7 +57,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Part:
+class Connection:
     """One replayed connection."""
 
     number: int
@@ -67,9 +67,9 @@ class Part:
 
 @dataclass(slots=True)
 class Script:
-    """The lines and connections of one replay."""
+    """The steps and connections of one replay."""
 
-    lines: list[Line] = field(default_factory=list)
-    parts: dict[int, Part] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    connections: dict[int, Connection] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """What is not replayed: reason to number of connections or frames."""

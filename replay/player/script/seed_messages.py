@@ -21,13 +21,13 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.id_translation import Position, position_of
 from pcli.replay.player.script.rest_calls import Call, Rename, topic_path
-from pcli.replay.player.script.script import Line, Part, Script
+from pcli.replay.player.script.script import Connection, Script, Step
 
-__all__ = ["SEED_PART", "seed"]
+__all__ = ["SEED_STREAM", "seed"]
 
-SEED_PART: Final = -1
+SEED_STREAM: Final = -1
 """The number of the connection that publishes the seed messages."""
 
 _NAME: Final = "pcli-replay"
@@ -39,39 +39,39 @@ def seed(script: Script, rename: Rename = str) -> list[Call]:
     found = _unsent(script)
     if not found:
         return []
-    first = script.lines[0]
-    script.parts[SEED_PART] = Part(SEED_PART, ("pcli", 0), script.parts[first.part].server)
-    stream = Stream(SEED_PART, ("pcli", 0), script.parts[first.part].server, midstream=False)
+    first = script.steps[0]
+    script.connections[SEED_STREAM] = Connection(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server)
+    stream = Stream(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server, midstream=False)
     frames = list(_conversation(found))
-    lines = [
-        Line(0, SEED_PART, first.time_ms, asked, _framed(data, stream, first.time_ms, from_client=asked))
+    steps = [
+        Step(0, SEED_STREAM, first.time_ms, asked, _framed(data, stream, first.time_ms, from_client=asked))
         for asked, data in frames
     ]
-    script.lines = [*lines, *script.lines]
-    for index, line in enumerate(script.lines):
-        line.index = index
+    script.steps = [*steps, *script.steps]
+    for index, step in enumerate(script.steps):
+        step.index = index
     return list(_subscriptions(script, found, rename))
 
 
-def _unsent(script: Script) -> dict[str, dict[Place, CapturedFrame]]:
+def _unsent(script: Script) -> dict[str, dict[Position, CapturedFrame]]:
     """Return the deliveries on persistent topics that no client sent, by topic and sorted message id."""
-    sent = {line.content for line in script.lines if line.name == "SEND"}
+    sent = {step.content for step in script.steps if step.name == "SEND"}
     compacted = {
-        line.peer
-        for line in script.lines
-        if line.name == "SUBSCRIBE" and line.frame is not None and line.frame.command.subscribe.read_compacted
+        step.peer
+        for step in script.steps
+        if step.name == "SUBSCRIBE" and step.frame is not None and step.frame.command.subscribe.read_compacted
     }
-    found: dict[str, dict[Place, CapturedFrame]] = {}
-    for line in script.lines:
-        peer, frame = line.peer, line.frame
-        if line.name != "MESSAGE" or frame is None or not isinstance(peer, Consumer) or peer in compacted:
+    found: dict[str, dict[Position, CapturedFrame]] = {}
+    for step in script.steps:
+        peer, frame = step.peer, step.frame
+        if step.name != "MESSAGE" or frame is None or not isinstance(peer, Consumer) or peer in compacted:
             continue
-        if peer.topic and TopicName.parse(peer.topic).persistent and line.content not in sent:
-            found.setdefault(peer.topic, {})[place_of(frame.command.message.message_id)] = frame
+        if peer.topic and TopicName.parse(peer.topic).persistent and step.content not in sent:
+            found.setdefault(peer.topic, {})[position_of(frame.command.message.message_id)] = frame
     return {topic: dict(sorted(entries.items())) for topic, entries in found.items()}
 
 
-def _conversation(found: dict[str, dict[Place, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
+def _conversation(found: dict[str, dict[Position, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
     """Yield the frames of both sides, each with whether the client sends it."""
     yield True, push_frame(pb.CommandConnect(client_version=_NAME, protocol_version=21))
     yield False, push_frame(pb.CommandConnected(server_version="", protocol_version=21))
@@ -81,10 +81,10 @@ def _conversation(found: dict[str, dict[Place, CapturedFrame]]) -> Iterator[tupl
         yield False, push_frame(pb.CommandLookupTopicResponse(request_id=request))
         yield True, push_frame(pb.CommandProducer(topic=topic, producer_id=number, request_id=request + 1))
         yield False, push_frame(pb.CommandProducerSuccess(request_id=request + 1, producer_name=_NAME))
-        for sequence, (place, frame) in enumerate(entries.items()):
+        for sequence, (position, frame) in enumerate(entries.items()):
             yield True, _send(number, sequence, frame)
             receipt = pb.CommandSendReceipt(producer_id=number, sequence_id=sequence)
-            receipt.message_id.CopyFrom(MessageId(*place).proto())
+            receipt.message_id.CopyFrom(MessageId(*position).proto())
             yield False, push_frame(receipt)
 
 
@@ -104,12 +104,12 @@ def _framed(data: bytes, stream: Stream, time_ms: float, *, from_client: bool) -
     return CapturedFrame(data, kind, 0, 0, int(time_ms * 1_000_000), stream, from_client, 0, START)
 
 
-def _subscriptions(script: Script, found: dict[str, dict[Place, CapturedFrame]], rename: Rename) -> Iterator[Call]:
+def _subscriptions(script: Script, found: dict[str, dict[Position, CapturedFrame]], rename: Rename) -> Iterator[Call]:
     """Yield calls for durable subscriptions that received a seed message but would start at the latest message."""
     made: set[tuple[str, str]] = set()
-    for line in script.lines:
-        peer, frame = line.peer, line.frame
-        if line.name != "SUBSCRIBE" or frame is None or not isinstance(peer, Consumer) or peer.topic not in found:
+    for step in script.steps:
+        peer, frame = step.peer, step.frame
+        if step.name != "SUBSCRIBE" or frame is None or not isinstance(peer, Consumer) or peer.topic not in found:
             continue
         asked = frame.command.subscribe
         key = peer.topic, peer.subscription
@@ -121,11 +121,11 @@ def _subscriptions(script: Script, found: dict[str, dict[Place, CapturedFrame]],
             yield Call("PUT", f"{path}/subscription/{peer.subscription}", {"ledgerId": -1, "entryId": -1})
 
 
-def _got(script: Script, peer: Consumer, entries: dict[Place, CapturedFrame]) -> bool:
+def _got(script: Script, peer: Consumer, entries: dict[Position, CapturedFrame]) -> bool:
     return any(
-        line.name == "MESSAGE"
-        and line.peer is peer
-        and line.frame is not None
-        and place_of(line.frame.command.message.message_id) in entries
-        for line in script.lines
+        step.name == "MESSAGE"
+        and step.peer is peer
+        and step.frame is not None
+        and position_of(step.frame.command.message.message_id) in entries
+        for step in script.steps
     )

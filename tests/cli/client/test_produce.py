@@ -238,7 +238,7 @@ def test_what_makes_no_sense(produce: Any, words: tuple[str, ...], text: str) ->
 def test_a_wrong_url(pcli_here: Any) -> None:
     ran = pcli_here("produce", "t", "-u", "kafka://x", "-m", "x")
     assert ran.code == 2
-    assert ran.err.startswith("pcli: 'kafka://x' is no service URL")
+    assert ran.err.startswith("pcli: 'kafka://x' is not a service URL")
 
 
 # -- keys and properties per line --------------------------------------------------------------------------------

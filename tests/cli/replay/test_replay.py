@@ -106,7 +106,7 @@ def test_settings(replay, small_captures):
         (["python/21-tls.truth.json"], "neither pcap nor pcapng"),
         (["nobody.pcap"], "no such file"),
         ([SIMPLE, "--to", "pulsar://127.0.0.1:1"], "pulsar://127.0.0.1:1: "),
-        ([SIMPLE, "--to", "ftp://x"], "is no service URL"),
+        ([SIMPLE, "--to", "ftp://x"], "is not a service URL"),
         ([SIMPLE, "--map-topic", "x"], "write REGEX=REPLACEMENT"),
         ([SIMPLE, "--map-topic", "(=x"], "--map-topic (=x: "),
         ([SIMPLE, "--set", "maxMessageSize"], "write NAME=VALUE"),

@@ -23,7 +23,7 @@ def test_a_file(reproduce, small_captures, tmp_path):
 
 def test_one_connection(reproduce, small_captures):
     text = reproduce(small_captures / SIMPLE, "-Y", "pulsar.type == 'PRODUCER'").out
-    assert '.say("PRODUCER"' in text
+    assert '.send("PRODUCER"' in text
     assert len(text) < len(reproduce(small_captures / SIMPLE).out)
 
 

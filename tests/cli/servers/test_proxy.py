@@ -183,7 +183,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--to", "b:1:2"], "'b:1:2' is no host:port"),
+        (["--to", "b:1:2"], "'b:1:2' is not host:port"),
         (["--to", "http://b:8080"], "binary port: write pulsar:// or pulsar+ssl://"),
         (["--to", "b", "-Y", "pulsar.typ == 1"], "pulsar.typ"),
         (["--to", "b", "-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
@@ -191,7 +191,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b", "--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
         (["--to", "b", "--bytes", "latency=fast"], "write a time"),
         (["--to", "b", "--listen-cert", "c.pem"], "two files"),
-        (["--to", "b", "--http-listen", "0"], "HTTP takes a port"),
+        (["--to", "b", "--http-listen", "0"], "HTTP needs both a port"),
         (["--to", "pulsar+ssl://b", "--tls-trust", "/nowhere/ca.pem"], "/nowhere/ca.pem: no such file"),
         (["--to", "b", "--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
     ],

@@ -32,8 +32,10 @@ Spoil = Callable[[Frame], list[bytes]]
 class Nth:
     """Spoils the nth frame of a type that is meant; lets all others pass."""
 
-    def __init__(self, name: str, deed: Callable[[Frame], list[bytes]], nth: int = 1, where: Any = None) -> None:
-        self._name, self._deed, self._left, self._where = name, deed, nth, where
+    def __init__(
+        self, name: str, intervention: Callable[[Frame], list[bytes]], nth: int = 1, where: Any = None
+    ) -> None:
+        self._name, self._deed, self._left, self._where = name, intervention, nth, where
 
     def __call__(self, frame: Frame) -> list[bytes]:
         if COMMANDS[frame.type].name == self._name and (self._where is None or self._where(body(frame))):
@@ -86,9 +88,9 @@ def spoilt(player: Player, spoil: Spoil) -> None:
     """Let a player hear what a faulty broker would have said."""
     receive, readers = player.receive, dict[int, FrameReader]()
 
-    def heard(part: int, data: bytes) -> list[Any]:
-        frames = readers.setdefault(part, FrameReader()).feed(data)
-        return receive(part, b"".join(piece for frame in frames for piece in spoil(frame)))
+    def heard(stream: int, data: bytes) -> list[Any]:
+        frames = readers.setdefault(stream, FrameReader()).feed(data)
+        return receive(stream, b"".join(piece for frame in frames for piece in spoil(frame)))
 
     player.receive = heard  # type: ignore[method-assign]
 

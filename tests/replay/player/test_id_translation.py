@@ -16,7 +16,7 @@ def frame(body, entry=b""):
     return Frame(data, pull_type(data, 8, 8 + int.from_bytes(data[4:8], "big")))
 
 
-def said(ids, body, entry=b""):
+def last_sent(ids, body, entry=b""):
     data = ids.rewritten(frame(body, entry))
     return Frame(data, frame(body).type).command if data else None
 
@@ -31,33 +31,33 @@ def ids():
     live.CopyFrom(receipt)
     captured.message_id.CopyFrom(MessageId(7, 3).proto())
     live.message_id.CopyFrom(MessageId(1, 0).proto())
-    found.learn(captured, live)
+    found.map_ids(captured, live)
     return found
 
 
 def test_an_ack_names_the_live_entry_and_keeps_partition_batch_and_bits(ids):
     ack = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual)
-    place = MessageId(7, 3, 2, 5).proto()
-    place.ack_set.append(6)
-    ack.message_id.append(place)
-    (live,) = said(ids, ack).ack.message_id
+    position = MessageId(7, 3, 2, 5).proto()
+    position.ack_set.append(6)
+    ack.message_id.append(position)
+    (live,) = last_sent(ids, ack).ack.message_id
     assert (live.ledgerId, live.entryId, live.partition, live.batch_index, list(live.ack_set)) == (1, 0, 2, 5, [6])
 
 
 def test_ids_that_nobody_knows_are_left_out(ids):
     ask = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1)
     ask.message_ids.extend([MessageId(7, 4).proto(), MessageId(7, 3).proto()])
-    (live,) = said(ids, ask).redeliverUnacknowledgedMessages.message_ids
+    (live,) = last_sent(ids, ask).redeliverUnacknowledgedMessages.message_ids
     assert (live.ledgerId, live.entryId) == (1, 0)
     assert ids.unknown == [(7, 4)]
     del ask.message_ids[1]
-    assert said(ids, ask) is None
+    assert last_sent(ids, ask) is None
 
 
-@pytest.mark.parametrize("place", [(-1, -1), (2**63 - 1, 2**63 - 1)])
-def test_earliest_and_latest_stay(ids, place):
+@pytest.mark.parametrize("position", [(-1, -1), (2**63 - 1, 2**63 - 1)])
+def test_earliest_and_latest_stay(ids, position):
     seek = pb.CommandSeek(consumer_id=1, request_id=1)
-    seek.message_id.CopyFrom(MessageId(*place).proto())
+    seek.message_id.CopyFrom(MessageId(*position).proto())
     assert ids.rewritten(frame(seek)) == frame(seek).data
 
 
@@ -70,7 +70,7 @@ def test_a_frame_in_which_nothing_changes_is_the_captured_one(ids):
 
 def test_topics_are_mapped_and_mapped_back():
     ids = Ids(topics=[(re.compile("/old/"), "/new/")])
-    live = said(ids, pb.CommandLookupTopic(topic="persistent://a/old/t", request_id=1)).lookupTopic.topic
+    live = last_sent(ids, pb.CommandLookupTopic(topic="persistent://a/old/t", request_id=1)).lookupTopic.topic
     assert live == "persistent://a/new/t"
     assert list(ids.captured_topics([live, "other"])) == ["persistent://a/old/t", "other"]
 
@@ -78,15 +78,15 @@ def test_topics_are_mapped_and_mapped_back():
 def test_a_given_producer_name_is_said_again():
     ids = Ids()
     captured = pb.CommandProducerSuccess(request_id=1, producer_name="standalone-0-9")
-    ids.learn(captured, pb.CommandProducerSuccess(request_id=1, producer_name="standalone-3-0"))
+    ids.map_ids(captured, pb.CommandProducerSuccess(request_id=1, producer_name="standalone-3-0"))
     again = pb.CommandProducer(topic="t", producer_id=1, request_id=2, producer_name="standalone-0-9")
-    assert said(ids, again).producer.producer_name == "standalone-3-0"
+    assert last_sent(ids, again).producer.producer_name == "standalone-3-0"
 
 
 def test_a_name_that_the_client_gave_is_no_name_to_learn():
     ids = Ids()
     ids.rewritten(frame(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="mine")))
-    ids.learn(
+    ids.map_ids(
         pb.CommandProducerSuccess(request_id=1, producer_name="mine"),
         pb.CommandProducerSuccess(request_id=1, producer_name="other"),
     )
@@ -96,7 +96,7 @@ def test_a_name_that_the_client_gave_is_no_name_to_learn():
 def test_a_name_stands_for_one():
     ids = Ids()
     for captured in ("standalone-0-1", "standalone-0-2"):
-        ids.learn(
+        ids.map_ids(
             pb.CommandProducerSuccess(request_id=1, producer_name=captured),
             pb.CommandProducerSuccess(request_id=1, producer_name="standalone-9-9"),
         )
@@ -105,7 +105,7 @@ def test_a_name_stands_for_one():
 
 def test_no_schema_is_no_version_to_learn():
     ids = Ids()
-    ids.learn(
+    ids.map_ids(
         pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b""),
         pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b"\0" * 8),
     )
@@ -113,15 +113,15 @@ def test_no_schema_is_no_version_to_learn():
 
 
 def test_entries_of_a_ledger_have_an_order():
-    ids = Ids(places={(7, 0): (1, 5), (7, 1): (1, 4)}, live_places={(1, 5): (7, 0), (1, 4): (7, 1)})
+    ids = Ids(positions={(7, 0): (1, 5), (7, 1): (1, 4)}, live_positions={(1, 5): (7, 0), (1, 4): (7, 1)})
     assert not ids.same_place((7, 1), (1, 4))
 
 
 def test_transactions():
     ids = Ids()
     captured = pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=0, txnid_least_bits=4)
-    ids.learn(captured, pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=2, txnid_least_bits=9))
-    end = said(ids, pb.CommandEndTxn(request_id=2, txnid_most_bits=0, txnid_least_bits=4)).endTxn
+    ids.map_ids(captured, pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=2, txnid_least_bits=9))
+    end = last_sent(ids, pb.CommandEndTxn(request_id=2, txnid_most_bits=0, txnid_least_bits=4)).endTxn
     assert (end.txnid_most_bits, end.txnid_least_bits) == (2, 9)
 
 

@@ -7,7 +7,7 @@ from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.id_translation import Ids
-from pcli.replay.player.player import HangUp, Open, Pace, Player, Say
+from pcli.replay.player.player import CloseConnection, OpenConnection, Pace, Player, SendCommand
 from pcli.replay.player.script.rest_calls import Call
 
 CAPTURE = "01-exclusive-unbatched.pcapng"
@@ -28,17 +28,17 @@ class Stage:
             done += actions
         return done
 
-    def said(self):
+    def last_sent(self):
         return [name_of(frame.type) for action in self.act() for frame in self.frames(action)]
 
     @staticmethod
     def frames(action):
-        return FrameReader().feed(action.data) if isinstance(action, Say) else []
+        return FrameReader().feed(action.data) if isinstance(action, SendCommand) else []
 
-    def answer(self, name, nth=1):
+    def response(self, name, nth=1):
         """What the captured broker said, the nth time."""
-        lines = [line for line in self.script.lines if line.name == name and not line.from_client]
-        self.player.receive(lines[nth - 1].part, lines[nth - 1].frame.data)
+        lines = [line for line in self.script.steps if line.name == name and not line.from_client]
+        self.player.receive(lines[nth - 1].stream, lines[nth - 1].frame.data)
 
 
 @pytest.fixture
@@ -52,23 +52,23 @@ def stage(small_captures, script):
 def test_nothing_goes_before_connected(stage):
     it = stage()
     opened, connect = it.act()
-    assert opened == Open(0)
+    assert opened == OpenConnection(0)
     assert it.frames(connect)[0].command.HasField("connect")
-    assert it.said() == []
-    it.answer("CONNECTED")
-    assert it.said() == ["PARTITIONED_METADATA"]
+    assert it.last_sent() == []
+    it.response("CONNECTED")
+    assert it.last_sent() == ["PARTITIONED_METADATA"]
 
 
 def test_a_wait_ends(stage):
     it = stage(pace=Pace(patience_ms=700))
     it.act()
-    assert it.said() == []
+    assert it.last_sent() == []
     assert it.player.deadline >= it.now + 700
     it.now = it.player.deadline - 1
-    assert it.said() == []
+    assert it.last_sent() == []
     it.now += 1
-    assert it.said() == ["PARTITIONED_METADATA"]
-    assert [line.name for line in it.player.book.missing()[:1]] == ["CONNECTED"]
+    assert it.last_sent() == ["PARTITIONED_METADATA"]
+    assert [line.name for line in it.player.matcher.missing()[:1]] == ["CONNECTED"]
 
 
 def test_what_comes_late_counts(stage):
@@ -76,19 +76,19 @@ def test_what_comes_late_counts(stage):
     it.act()
     it.now = it.player.deadline
     it.act()
-    it.answer("CONNECTED")
-    assert "CONNECTED" not in [line.name for line in it.player.book.missing()]
+    it.response("CONNECTED")
+    assert "CONNECTED" not in [line.name for line in it.player.matcher.missing()]
 
 
 def test_time_is_scaled(stage):
     it = stage(pace=Pace(speed=10))
     it.act()
-    it.answer("CONNECTED")
-    first, second = [line for line in it.script.lines if line.from_client][:2]
+    it.response("CONNECTED")
+    first, second = [line for line in it.script.steps if line.from_client][:2]
     wait = it.player.deadline - it.now
     assert wait == int((second.time_ms - first.time_ms) / 10)
     it.now += wait
-    assert it.said() == ["PARTITIONED_METADATA"]
+    assert it.last_sent() == ["PARTITIONED_METADATA"]
 
 
 def test_a_ping_is_answered_at_once(stage):
@@ -101,9 +101,9 @@ def test_a_ping_is_answered_at_once(stage):
 def test_a_token_of_ones_own(stage):
     it = stage(auth=("token", b"mine"))
     _, connect = it.act()
-    said = it.frames(connect)[0].command.connect
-    assert (said.auth_method_name, said.auth_data) == ("token", b"mine")
-    assert said.client_version.startswith("Pulsar-CPP")
+    last_sent = it.frames(connect)[0].command.connect
+    assert (last_sent.auth_method_name, last_sent.auth_data) == ("token", b"mine")
+    assert last_sent.client_version.startswith("Pulsar-CPP")
 
 
 def test_calls_stand_before_their_line(stage):
@@ -118,13 +118,13 @@ def test_calls_are_made_when_the_broker_says_nothing_by_itself(stage):
     it.act()
     it.now = it.player.deadline
     assert it.act() == [call]
-    it.answer("CONNECTED")
-    assert it.said() == ["PARTITIONED_METADATA"]
+    it.response("CONNECTED")
+    assert it.last_sent() == ["PARTITIONED_METADATA"]
 
 
 def test_a_call_with_a_message_id_waits_for_nobody(stage):
-    it = stage(before={0: [Call("POST", "p", place=(7, 1))]})
-    it.player.ids.places[7, 1] = 2, 0
+    it = stage(before={0: [Call("POST", "p", position=(7, 1))]})
+    it.player.ids.positions[7, 1] = 2, 0
     assert it.act()[0].body == {"ledgerId": 2, "entryId": 0, "partitionIndex": -1, "batchIndex": -1}
 
 
@@ -135,7 +135,7 @@ def test_a_lost_connection_is_not_spoken_to(stage):
     while it.player.deadline is not None and not it.player.done:
         it.now = max(it.now + 1, it.player.deadline)
         assert it.act() == []
-    assert len(it.player.unsaid) > 50
+    assert len(it.player.not_sent) > 50
 
 
 def test_answers_of_a_lost_connection_are_not_waited_for(stage):
@@ -143,15 +143,15 @@ def test_answers_of_a_lost_connection_are_not_waited_for(stage):
     it = stage(pace=Pace(patience_ms=3000))
     it.act()
     it.player.lost(0)
-    assert [action for _ in it.script.lines for action in it.act()] == []
+    assert [action for _ in it.script.steps for action in it.act()] == []
     assert it.player.done
-    assert "CONNECTED" in [line.name for line in it.player.book.missing()]
+    assert "CONNECTED" in [line.name for line in it.player.matcher.missing()]
 
 
 def test_bytes_that_are_no_frames_end_a_connection(stage):
     it = stage()
     it.act()
-    assert it.player.receive(0, b"\xff" * 16) == [HangUp(0)]
+    assert it.player.receive(0, b"\xff" * 16) == [CloseConnection(0)]
 
 
 def test_who_has_an_entry_asks_for_it(captures, play):

@@ -15,27 +15,31 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.asyncio_recorded_broker import play_broker
 from pcli.replay.player.comparison.compare_responses import compare
 from pcli.replay.player.id_translation import Ids
-from pcli.replay.player.player import HangUp, Open, Pace, Player, Say
-from pcli.replay.player.recorded_broker import BrokerSide
-from pcli.replay.player.recorded_broker_commands import permits_of, spoken
+from pcli.replay.player.player import CloseConnection, OpenConnection, Pace, Player, SendCommand
+from pcli.replay.player.recorded_broker import RecordedBroker
+from pcli.replay.player.recorded_broker_commands import permits_of, with_live_ids
 
 URL = "pulsar://127.0.0.1:6650"
 
 
 def converse(script, spoil=None):
     """The player of a capture against the broker's side of the same, in memory, until nobody has anything to say."""
-    side, player, now = BrokerSide(script, URL), Player(script, Ids(), 1_000_000, pace=Pace(patience_ms=100)), 1_000_000
+    side, player, now = (
+        RecordedBroker(script, URL),
+        Player(script, Ids(), 1_000_000, pace=Pace(patience_ms=100)),
+        1_000_000,
+    )
     while not player.done:
         actions = player.actions(now)
         for action in actions:
-            if isinstance(action, Open):
-                side.open(action.part)
-            elif isinstance(action, HangUp):
-                deliver(side, player, side.lost(action.part))
+            if isinstance(action, OpenConnection):
+                side.open(action.stream)
+            elif isinstance(action, CloseConnection):
+                deliver(side, player, side.lost(action.stream))
             else:
                 frames = FrameReader().feed(action.data) if spoil is not None else []
                 data = b"".join(piece for frame in frames for piece in spoil(frame)) if spoil else action.data
-                deliver(side, player, side.receive(action.part, data))
+                deliver(side, player, side.receive(action.stream, data))
         if not actions and player.deadline is not None:
             now = max(now + 1, player.deadline)
     return side, player
@@ -43,11 +47,11 @@ def converse(script, spoil=None):
 
 def deliver(side, player, actions):
     for action in actions:
-        if isinstance(action, Say):
-            player.receive(action.part, action.data)
+        if isinstance(action, SendCommand):
+            player.receive(action.stream, action.data)
         else:
-            player.lost(action.part)
-            deliver(side, player, side.lost(action.part))
+            player.lost(action.stream)
+            deliver(side, player, side.lost(action.stream))
 
 
 EQUAL = [
@@ -82,21 +86,21 @@ EQUAL = [
 @pytest.mark.parametrize("name", EQUAL)
 def test_recorded_clients_hear_and_say_what_was_recorded(name, small_captures, script):
     side, player = converse(script(small_captures / name))
-    assert [one for one in compare(player.book, player.ids) if one.differences] == []
+    assert [one for one in compare(player.matcher, player.ids) if one.differences] == []
     report = side.report()
     assert report.differences == []
     assert (report.not_said, side.notes) == ([], [])
-    said = [line for line in side.script.lines if line.from_client and line.name not in ("PING", "PONG")]
-    assert sum(report.equal.values()) == len(said) > 5
+    last_sent = [line for line in side.script.steps if line.from_client and line.name not in ("PING", "PONG")]
+    assert sum(report.equal.values()) == len(last_sent) > 5
 
 
 def came_behind(player, names, causes):
     """How many answers of these names came, all behind the last line of a client that is one of these causes."""
-    causing, count = [line.index for line in player.script.lines if line.from_client and line.name in causes], 0
-    for pair in player.book.pairs:
-        if pair.line is not None and pair.line.name in names:
-            before = [index for index in causing if index < pair.line.index]
-            assert pair.said >= max(before, default=-1)
+    causing, count = [line.index for line in player.script.steps if line.from_client and line.name in causes], 0
+    for pair in player.matcher.pairs:
+        if pair.step is not None and pair.step.name in names:
+            before = [index for index in causing if index < pair.step.index]
+            assert pair.last_sent >= max(before, default=-1)
             count += bool(before)
     return count
 
@@ -141,7 +145,7 @@ def in_halves(frame):
     ids = list(frame.command.ack.message_id)
     kind = frame.command.ack.ack_type
     parts = ids[: len(ids) // 2], ids[len(ids) // 2 :]
-    return [push_frame(pb.CommandAck(consumer_id=0, ack_type=kind, message_id=part)) for part in parts]
+    return [push_frame(pb.CommandAck(consumer_id=0, ack_type=kind, message_id=stream)) for stream in parts]
 
 
 def without_last(frame):
@@ -169,7 +173,7 @@ def with_token(frame):
 
 
 @pytest.mark.parametrize(
-    ("name", "deed", "rule"),
+    ("name", "intervention", "rule"),
     [
         ("SEND", shifted, "clock"),
         ("SEND", other_payload, ""),
@@ -185,13 +189,13 @@ def with_token(frame):
         ("CONNECT", with_token, ""),
     ],
 )
-def test_reasons(name, deed, rule, small_captures, script):
+def test_reasons(name, intervention, rule, small_captures, script):
     left = [name]
 
     def spoil(frame):
         if name_of(frame.type) in left:
             left.clear()
-            return deed(frame)
+            return intervention(frame)
         return [frame.data]
 
     report = converse(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), spoil)[0].report()
@@ -221,14 +225,14 @@ class Client:
     """Says one command after the other to the broker's side; hears frames."""
 
     def __init__(self, script):
-        self.side, self.over, self._reader = BrokerSide(script, "pulsar://here:1"), False, FrameReader()
+        self.side, self.over, self._reader = RecordedBroker(script, "pulsar://here:1"), False, FrameReader()
         self.side.open(5)
 
     def say(self, body, entry=b""):
         """What is answered, by name and body."""
         actions = self.side.receive(5, push_frame(body, entry))
-        self.over = any(isinstance(action, HangUp) for action in actions)
-        frames = self._reader.feed(b"".join(action.data for action in actions if isinstance(action, Say)))
+        self.over = any(isinstance(action, CloseConnection) for action in actions)
+        frames = self._reader.feed(b"".join(action.data for action in actions if isinstance(action, SendCommand)))
         return [(COMMANDS[frame.type].name, getattr(frame.command, COMMANDS[frame.type].field)) for frame in frames]
 
 
@@ -259,7 +263,7 @@ def test_live_ids_and_our_address(client):
 
 def test_messages_as_large_as_the_recorded_broker_takes(small_captures, script):
     recording = script(small_captures / "python" / "01-exclusive-unbatched.pcapng")
-    recording.lines[1].frame.command.connected.max_message_size = 1 << 23
+    recording.steps[1].frame.command.connected.max_message_size = 1 << 23
     it = Client(recording)
     it.say(pb.CommandConnect(client_version="test"))
     it.say(pb.CommandProducer(topic=TOPIC, producer_id=0, request_id=1, producer_name="till-1"))
@@ -270,13 +274,13 @@ def test_messages_as_large_as_the_recorded_broker_takes(small_captures, script):
 def test_an_address_with_tls_is_not_ours():
     found = pb.CommandLookupTopicResponse(request_id=1, brokerServiceUrl="pulsar://a:1", brokerServiceUrlTls="x")
     (frame,) = FrameReader().feed(push_frame(found))
-    (told,) = FrameReader().feed(spoken(frame, {"request_id": 2}, URL))
+    (told,) = FrameReader().feed(with_live_ids(frame, {"request_id": 2}, URL))
     expected = pb.CommandLookupTopicResponse(request_id=2, brokerServiceUrl=URL)
     assert told.command.lookupTopicResponse == expected
 
 
 def test_permits_are_what_is_left_of_a_batch(small_captures, script):
-    lines = script(small_captures / "python" / "22-batch-index-acks.pcap").lines
+    lines = script(small_captures / "python" / "22-batch-index-acks.pcap").steps
     frames = [line.frame for line in lines if line.name == "MESSAGE"]
     for frame in frames:
         acknowledged = [f"{word & 2**64 - 1:b}".count("1") for word in frame.command.message.ack_set]
@@ -288,19 +292,19 @@ def test_names_tell_who_is_who(small_captures, script):
     """The second and third consumer of the capture in the other order: the third was refused."""
     it = Client(script(small_captures / "java" / "key-shared-sticky.pcap"))
     it.say(pb.CommandConnect(client_version="test"))
-    for number, (consumer, answer) in enumerate([("auto", "ERROR"), ("high", "SUCCESS"), ("low", "SUCCESS")]):
+    for number, (consumer, response) in enumerate([("auto", "ERROR"), ("high", "SUCCESS"), ("low", "SUCCESS")]):
         subscribe = pb.CommandSubscribe(
             topic="persistent://public/default/key-shared-sticky", subscription="sticky", consumer_id=number
         )
         subscribe.request_id, subscribe.consumer_name, subscribe.subType = number, consumer, subscribe.Key_Shared
-        assert [name for name, _ in it.say(subscribe)] == [answer]
+        assert [name for name, _ in it.say(subscribe)] == [response]
 
 
 def test_a_reader_by_another_name(captures, script):
     it = Client(script(captures / "rust" / "reader.pcap"))
     it.say(pb.CommandConnect(client_version="test"))
     subscribe = pb.CommandSubscribe()
-    subscribe.CopyFrom(next(line for line in it.side.script.lines if line.name == "SUBSCRIBE").frame.command.subscribe)
+    subscribe.CopyFrom(next(line for line in it.side.script.steps if line.name == "SUBSCRIBE").frame.command.subscribe)
     subscribe.subscription = "reader-0123456789"
     assert [name for name, _ in it.say(subscribe)] == ["SUCCESS"]
 
@@ -312,7 +316,7 @@ def test_the_end_of_a_connection(client):
 
 
 def test_who_never_came_has_no_end(small_captures, script):
-    side = BrokerSide(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), URL)
+    side = RecordedBroker(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), URL)
     assert side.report().rules == {"asked again": 1}
     assert len(side.report().not_said) == 89
 
@@ -326,10 +330,10 @@ def test_messages_wait_for_their_send_and_for_permits(client):
     assert [name for name, _ in client.say(pb.CommandSend(producer_id=0, sequence_id=0), entry(0))] == ["SEND_RECEIPT"]
     ((name, first),) = client.say(pb.CommandFlow(consumer_id=9, messagePermits=2))
     assert (name, first.consumer_id, first.message_id.entryId) == ("MESSAGE", 9, 0)
-    for number, heard in ((1, ["SEND_RECEIPT", "MESSAGE"]), (2, ["SEND_RECEIPT"])):
+    for number, matcher in ((1, ["SEND_RECEIPT", "MESSAGE"]), (2, ["SEND_RECEIPT"])):
         assert [
             name for name, _ in client.say(pb.CommandSend(producer_id=0, sequence_id=number), entry(number))
-        ] == heard
+        ] == matcher
     assert [name for name, _ in client.say(pb.CommandFlow(consumer_id=9, messagePermits=2))] == ["MESSAGE"]
 
 
@@ -340,8 +344,8 @@ def test_what_is_not_recorded(client):
     assert (name, error.producer_id, error.sequence_id, error.error) == ("SEND_ERROR", 1, 3, pb.NotAllowedError)
     assert client.say(pb.CommandFlow(consumer_id=3, messagePermits=2)) == []
     assert client.side.notes == [
-        "the recording has no more of PRODUCER for persistent://a/b/c",
-        "the recording has no more of SEND",
+        "not in the recording: PRODUCER for persistent://a/b/c",
+        "not in the recording: SEND",
     ]
     assert client.side.report().unexplained["PRODUCER"] == 2
 
@@ -356,7 +360,7 @@ def test_questions_are_answered_again(client):
 
 def test_pings_and_noise(client):
     assert [name for name, _ in client.say(pb.CommandPing())] == ["PONG"]
-    assert client.side.receive(5, b"GET / HTTP/1.1\r\n\r\n") == [HangUp(5)]
+    assert client.side.receive(5, b"GET / HTTP/1.1\r\n\r\n") == [CloseConnection(5)]
 
 
 # -- the official client, and the command -----------------------------------------------------------------------------
@@ -405,7 +409,7 @@ def served():
 
 def test_the_python_client(served, small_captures, script):
     path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
-    sends = [line.frame for line in script(path).lines if line.name == "SEND"]
+    sends = [line.frame for line in script(path).steps if line.name == "SEND"]
     done, code, out, _ = served(path, TOPIC, *(frame.payload.hex() for frame in sends))
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
@@ -418,7 +422,7 @@ def test_the_python_client_wants_something_else(served, small_captures):
     path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
     done, code, out, talk = served(path, "persistent://public/default/other")
     assert done.returncode == 1
-    assert "pcli: the recording has no more of" in talk
+    assert "pcli: not in the recording:" in talk
     assert "for persistent://public/default/other" in talk
     assert (code, "missing" in out) == (1, True)
 

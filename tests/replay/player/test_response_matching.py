@@ -7,8 +7,8 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import Frame, pull_type
 from pcli.codec.wire.message_id import MessageId
-from pcli.replay.player.response_matching import Book
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.response_matching import ResponseMatcher
+from pcli.replay.player.script.script import Step
 
 ONE = Consumer(1, "t", "s", "one", "Shared")
 TWO = Consumer(2, "t", "s", "two", "Shared")
@@ -20,8 +20,8 @@ def frame(body, entry=b""):
     return Frame(data, pull_type(data, 8, 8 + int.from_bytes(data[4:8], "big")))
 
 
-def message(consumer, payload, redelivered=0, place=(5, 0)):
-    body = pb.CommandMessage(consumer_id=consumer.id, message_id=MessageId(*place).proto())
+def message(consumer, payload, redelivered=0, position=(5, 0)):
+    body = pb.CommandMessage(consumer_id=consumer.id, message_id=MessageId(*position).proto())
     if redelivered:
         body.redelivery_count = redelivered
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
@@ -29,76 +29,76 @@ def message(consumer, payload, redelivered=0, place=(5, 0)):
 
 
 @pytest.fixture
-def lines():
-    def make(*said):
+def steps():
+    def make(*last_sent):
         return [
-            Line(index, 0, index, False, captured, peer)
-            for index, (captured, peer) in enumerate(said)  # type: ignore[arg-type]
+            Step(index, 0, index, False, captured, peer)
+            for index, (captured, peer) in enumerate(last_sent)  # type: ignore[arg-type]
         ]
 
     return make
 
 
-def take(book, live, consumer=None):
-    return book.take(0, live, live.data[live.parts.checked_start :], consumer, 0).line
+def take(matcher, live, consumer=None):
+    return matcher.take(0, live, live.data[live.parts.checked_start :], consumer, 0).step
 
 
 def test_answers_by_request_id(lines):
     first, second = lines(
         (frame(pb.CommandSuccess(request_id=1)), None), (frame(pb.CommandSuccess(request_id=2)), None)
     )
-    book = Book([first, second])
-    assert take(book, frame(pb.CommandError(request_id=2, error=pb.UnknownError, message=""))) is second
-    assert take(book, frame(pb.CommandSuccess(request_id=2))) is None
-    assert book.missing() == [first]
+    matcher = ResponseMatcher([first, second])
+    assert take(matcher, frame(pb.CommandError(request_id=2, error=pb.UnknownError, message=""))) is second
+    assert take(matcher, frame(pb.CommandSuccess(request_id=2))) is None
+    assert matcher.missing() == [first]
 
 
 def test_receipts_of_one_sequence_id_in_order(lines):
     receipt = frame(pb.CommandSendReceipt(producer_id=1, sequence_id=4))
     first, second = lines((receipt, None), (receipt, None))
-    book = Book([first, second])
-    assert [take(book, receipt), take(book, receipt), take(book, receipt)] == [first, second, None]
+    matcher = ResponseMatcher([first, second])
+    assert [take(matcher, receipt), take(matcher, receipt), take(matcher, receipt)] == [first, second, None]
 
 
 def test_an_exclusive_consumer_gets_what_it_got(lines):
     first, second = lines((message(ALONE, b"a"), ALONE), (message(ALONE, b"b"), ALONE))
-    book = Book([first, second])
-    assert take(book, message(ALONE, b"b"), ALONE) is second
-    assert take(book, message(ONE, b"a"), ONE) is None
+    matcher = ResponseMatcher([first, second])
+    assert take(matcher, message(ALONE, b"b"), ALONE) is second
+    assert take(matcher, message(ONE, b"a"), ONE) is None
 
 
 def test_anybody_of_a_shared_subscription(lines):
     first, second = lines((message(ONE, b"a"), ONE), (message(TWO, b"b"), TWO))
-    book = Book([first, second])
-    assert take(book, message(TWO, b"a"), TWO) is first
-    assert take(book, message(ONE, b"b"), ONE) is second
+    matcher = ResponseMatcher([first, second])
+    assert take(matcher, message(TWO, b"a"), TWO) is first
+    assert take(matcher, message(ONE, b"b"), ONE) is second
 
 
 def test_the_redelivery_count_tells_deliveries_apart(lines):
     first, second = lines((message(ONE, b"a"), ONE), (message(ONE, b"a", 1), ONE))
-    book = Book([first, second])
-    assert take(book, message(ONE, b"a", 1), ONE) is second
-    assert take(book, message(ONE, b"a"), ONE) is first
+    matcher = ResponseMatcher([first, second])
+    assert take(matcher, message(ONE, b"a", 1), ONE) is second
+    assert take(matcher, message(ONE, b"a"), ONE) is first
 
 
 def test_waiting(lines):
     first, second, third = lines(*((frame(pb.CommandSuccess(request_id=number)), None) for number in range(3)))
-    book = Book([first, second, third])
-    assert book.missing_before(0) is None
-    assert book.missing_before(2) is first
-    take(book, frame(pb.CommandSuccess(request_id=0)))
-    assert book.missing_before(2) is second
-    book.give_up(2)
-    assert book.missing_before(3) is third
-    assert take(book, frame(pb.CommandSuccess(request_id=1))) is second
+    matcher = ResponseMatcher([first, second, third])
+    assert matcher.missing_before(0) is None
+    assert matcher.missing_before(2) is first
+    take(matcher, frame(pb.CommandSuccess(request_id=0)))
+    assert matcher.missing_before(2) is second
+    matcher.stop_waiting(2)
+    assert matcher.missing_before(3) is third
+    assert take(matcher, frame(pb.CommandSuccess(request_id=1))) is second
 
 
 def test_pings_are_not_waited_for(lines):
-    assert Book(lines((frame(pb.CommandPing()), None))).missing_before(9) is None
+    assert ResponseMatcher(lines((frame(pb.CommandPing()), None))).missing_before(9) is None
 
 
 def test_the_end_of_a_connection():
-    end = Line(0, 4, 0, False, None)
-    book = Book([end])
-    assert book.end(4, 0).line is end
-    assert book.end(4, 0).line is None
+    end = Step(0, 4, 0, False, None)
+    matcher = ResponseMatcher([end])
+    assert matcher.end(4, 0).step is end
+    assert matcher.end(4, 0).step is None

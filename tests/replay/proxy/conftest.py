@@ -16,7 +16,7 @@ from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.minibroker import MiniBroker
 from pcli.replay.proxy import Proxy
-from pcli.replay.proxy.broker_addresses import Doors
+from pcli.replay.proxy.broker_addresses import BrokerAddresses
 from pcli.replay.service_url import ServiceUrl
 
 OWN = "proxy:7000"
@@ -33,8 +33,8 @@ class House:
     opened: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.asked = ServiceUrl.parse(self.to)
-        self.doors = Doors(self.asked, OWN, tls=self.tls, open_door=self._open)
+        self.current = ServiceUrl.parse(self.to)
+        self.addresses = BrokerAddresses(self.current, OWN, tls=self.tls, open_listener=self._open)
 
     def _open(self, broker: ServiceUrl) -> str:
         self.opened.append(str(broker))

@@ -8,7 +8,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
-from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_answer, rewritten_connect, rewritten_lookup
+from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_connect, rewritten_lookup, rewritten_response
 
 Lookup = pb.CommandLookupTopicResponse
 
@@ -16,7 +16,7 @@ Lookup = pb.CommandLookupTopicResponse
 def answered(house, body):
     """The body that the client gets."""
     before = push_frame(body)
-    after = rewritten_answer(before, house.doors, house.asked)
+    after = rewritten_response(before, house.addresses, house.current)
     return "untouched" if after is before else after
 
 
@@ -102,13 +102,13 @@ def test_fields_of_the_future_survive(house):
     command = pb.BaseCommand(type=BY_NAME["LOOKUP_RESPONSE"].number, lookupTopicResponse=lookup())
     future = b"\xf2\x3f\x03new"
     frame = join_frame(command.SerializeToString() + future)
-    assert future in rewritten_answer(frame, house.doors, house.asked)
+    assert future in rewritten_response(frame, house.addresses, house.current)
 
 
 def test_a_damaged_frame_is_untouched(house):
     frame = bytearray(push_frame(lookup()))
     frame[12] = 0xFF
-    assert rewritten_answer(bytes(frame), house.doors, house.asked) == frame
+    assert rewritten_response(bytes(frame), house.addresses, house.current) == frame
 
 
 # -- CONNECT -----------------------------------------------------------------------------------------------------------
@@ -119,17 +119,17 @@ def connect(**fields):
 
 
 def test_a_door_that_is_named_is_never_seen_by_its_broker(house):
-    broker = house.doors.find("pulsar://b2:6650", "", house.asked)
-    house.doors.url(broker)
-    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7001"), house.doors, house.asked)
+    broker = house.addresses.find("pulsar://b2:6650", "", house.current)
+    house.addresses.url(broker)
+    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7001"), house.addresses, house.current)
     assert found == (connect(), broker)
 
 
 def test_a_standalone_hears_the_name_that_it_gave_itself(make_house):
     house = make_house(to="127.0.0.1:6650")
     answered(house, lookup(plain="pulsar://localhost:6650", proxy_through_service_url=True))
-    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7000"), house.doors, house.asked)
-    assert found == (connect(proxy_to_broker_url="localhost:6650"), house.asked)
+    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7000"), house.addresses, house.current)
+    assert found == (connect(proxy_to_broker_url="localhost:6650"), house.current)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_standalone_hears_the_name_that_it_gave_itself(make_house):
     ids=["no name", "a name of others", "no CONNECT"],
 )  # fmt: skip
 def test_any_other_beginning_is_untouched(house, frame):
-    assert rewritten_connect(frame, house.doors, house.asked) == (frame, house.asked)
+    assert rewritten_connect(frame, house.addresses, house.current) == (frame, house.current)
 
 
 # -- HTTP --------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ ANSWER = {
 
 
 def test_the_answer_of_the_web_service(house):
-    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.doors, house.asked))
+    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
     assert found == {
         "brokerUrl": "pulsar://proxy:7001",
         "brokerUrlTls": "",
@@ -163,10 +163,10 @@ def test_the_answer_of_the_web_service(house):
 
 def test_the_same_for_clients_with_tls(make_house):
     house = make_house(tls=True)
-    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.doors, house.asked))
+    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
     assert (found["brokerUrl"], found["brokerUrlTls"]) == ("", "pulsar+ssl://proxy:7001")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}'])
 def test_what_is_no_lookup_is_untouched(house, body):
-    assert rewritten_lookup(body, house.doors, house.asked) == body
+    assert rewritten_lookup(body, house.addresses, house.current) == body

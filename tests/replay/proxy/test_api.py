@@ -17,13 +17,13 @@ def test_a_recording_has_what_the_client_saw(start, peers, broker, tmp_path, rea
     proxy = start(capture=path)
     client = peers(proxy.service_url)
     client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
+    response = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
     proxy.stop()
     frames, notes = read(path)
     assert notes == []
     assert [frame.from_client for frame in frames] == [True, False, True, False]
-    assert frames[-1].command == answer
-    assert answer.lookupTopicResponse.brokerServiceUrl == proxy.service_url
+    assert frames[-1].command == response
+    assert response.lookupTopicResponse.brokerServiceUrl == proxy.service_url
 
 
 def test_a_disk_that_gets_full_stops_nobody(start, peers, full_later):
@@ -69,17 +69,17 @@ def test_a_tap_hears_that_it_was_a_fault(hall, start, peers, notebook):
     ("details", "said"),
     [
         ({"to": "http://b:8080"}, "binary port"),
-        ({"to": "b:1:2"}, "no host:port"),
-        ({"http_listen": 0}, "HTTP takes a port"),
-        ({"http_listen": 0, "http_to": "pulsar://b:1"}, "HTTP takes a port"),
+        ({"to": "b:1:2"}, "is not host:port"),
+        ({"http_listen": 0}, "HTTP needs both a port"),
+        ({"http_listen": 0, "http_to": "pulsar://b:1"}, "HTTP needs both a port"),
         ({"listen_cert": "c.pem"}, "two files"),
         ({"listen_cert": "/nowhere/c.pem", "listen_key": "k.pem"}, "/nowhere/c.pem, k.pem: no such file"),
         ({"capture": "/nowhere/t.pcapng"}, "/nowhere/t.pcapng: no such file"),
         ({"bind": "a..b"}, "port 0 of a..b: name or service not known"),
-        ({"advertised_address": "here:6650"}, "advertised address here:6650: a host, without a port"),
-        ({"advertised_address": "a b"}, "advertised address a b: a host"),
-        ({"listen": 70000}, "port 70000: 0 to 65535"),
-        ({"http_listen": -1, "http_to": "http://b"}, "port -1: 0 to 65535"),
+        ({"advertised_address": "here:6650"}, "advertised address here:6650: write a host without a port"),
+        ({"advertised_address": "a b"}, "advertised address a b: write a host"),
+        ({"listen": 70000}, "port 70000: write a number from 0 to 65535"),
+        ({"http_listen": -1, "http_to": "http://b"}, "port -1: write a number from 0 to 65535"),
         ({"bind": "203.0.113.7"}, "port 0 of 203.0.113.7: cannot assign"),
         ({"to": "pulsar+ssl://b:1", "security": Security(trust="/nowhere/ca.pem")}, "/nowhere/ca.pem: no such file"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.codec.faults import Step
-from pcli.replay.proxy.byte_faults import ByteFault, Shaper
+from pcli.replay.proxy.byte_faults import ByteFault, TrafficShaper
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
@@ -14,7 +14,7 @@ NOW = 1_700_000_000_000 * MS
 
 def shaped(words, *chunks, seed=1):
     """What becomes of chunks of (milliseconds, bytes): (milliseconds, bytes) or (milliseconds, "cut")."""
-    shaper = Shaper([ByteFault(one) for one in words.split(" + ")], Random(seed))
+    shaper = TrafficShaper([ByteFault(one) for one in words.split(" + ")], Random(seed))
     found = []
     for at, data in chunks:
         step = Step(NOW + round(at * MS), to_broker=True, data=bytearray(data))
@@ -67,7 +67,7 @@ def test_one_behind_the_other():
 
 
 def test_a_cut_keeps_its_place():
-    shaper = Shaper([ByteFault("latency=50ms")], Random(1))
+    shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
     shaper.feed(Step(NOW, to_broker=False, data=bytearray(b"x")))
     [step] = shaper.feed(Step(NOW, to_broker=False, data=bytearray(), cut=True))
     assert (step.due_ns - NOW, step.cut) == (50 * MS, True)
@@ -75,7 +75,7 @@ def test_a_cut_keeps_its_place():
 
 def test_a_probability_is_of_connections():
     fault, chance = ByteFault("latency=1ms probability=0.3"), Random(5)
-    befallen = sum(fault.befalls(chance) for _ in range(1000))
+    befallen = sum(fault.draws(chance) for _ in range(1000))
     assert (fault.seen, fault.fired) == (1000, befallen)
     assert 240 < befallen < 360
     assert repr(fault) == f"ByteFault(latency=1ms probability=0.3; 1000 connections seen, fired {befallen})"

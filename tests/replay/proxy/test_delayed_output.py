@@ -6,7 +6,7 @@ import pytest
 
 from pcli.codec.faults import Step
 from pcli.replay.proxy import ByteFault, delayed_output
-from pcli.replay.proxy.byte_faults import Shaper
+from pcli.replay.proxy.byte_faults import TrafficShaper
 
 MS = 1_000_000
 
@@ -37,7 +37,7 @@ class Timer:
         self.action = lambda: None
 
 
-class Way(delayed_output.Lane):
+class Way(delayed_output.DelayedOutput):
     """A lane, and what came out of it."""
 
     def __init__(self):
@@ -71,14 +71,14 @@ def late(ms, data=b"", *, cut=False):
 
 def test_what_is_not_late_goes_at_once(way, clock):
     way.send(b"one")
-    way.do(late(0, b"two"))
+    way.execute(late(0, b"two"))
     way.end()
     assert way.out == [b"one", b"two", "end"]
     assert clock.timers == []
 
 
 def test_what_is_late_holds_up_all_behind_it_and_the_end(way, clock):
-    way.do(late(80, b"late"))
+    way.execute(late(80, b"late"))
     way.send(b"soon")
     way.end()
     clock.move(79)
@@ -88,15 +88,15 @@ def test_what_is_late_holds_up_all_behind_it_and_the_end(way, clock):
 
 
 def test_a_cut_keeps_its_place_and_nothing_comes_behind_it(way, clock):
-    way.do(late(10, b"before"))
-    way.do(late(20, cut=True))
-    way.do(late(30, b"behind"))
+    way.execute(late(10, b"before"))
+    way.execute(late(20, cut=True))
+    way.execute(late(30, b"behind"))
     clock.move(100)
     assert way.out == [b"before", "cut"]
 
 
 def test_what_is_forgotten_never_comes(way, clock):
-    way.do(late(10, b"late"))
+    way.execute(late(10, b"late"))
     way.clear()
     clock.move(100)
     assert way.out == []
@@ -104,7 +104,7 @@ def test_what_is_forgotten_never_comes(way, clock):
 
 def test_above_the_limit_the_sender_is_held_until_half_has_gone(way, clock):
     for number in range(10):
-        way.do(late(number + 1, bytes(1 << 20)))
+        way.execute(late(number + 1, bytes(1 << 20)))
     assert way.held == 1
     clock.move(5)
     assert (way.held, len(way.out)) == (1, 5)
@@ -114,13 +114,13 @@ def test_above_the_limit_the_sender_is_held_until_half_has_gone(way, clock):
 
 def test_small_slices_weigh_more_than_their_bytes(way, clock):
     """Eight megabytes of slices of a byte each would be a gigabyte of objects."""
-    way.shaper = Shaper([ByteFault("slice=1 gap=1s")], Random(1))
+    way.shaper = TrafficShaper([ByteFault("slice=1 gap=1s")], Random(1))
     way.send(bytes(50_000))
     assert way.held == 1
 
 
 def test_a_line_shapes_what_passes(way, clock):
-    way.shaper = Shaper([ByteFault("latency=50ms")], Random(1))
+    way.shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
     way.send(b"one")
     clock.move(10)
     way.send(b"two")

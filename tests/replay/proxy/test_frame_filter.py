@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.commands import BY_NAME
-from pcli.replay.proxy.frame_filter import Passage
+from pcli.replay.proxy.frame_filter import FrameFilter
 
 PONG = BY_NAME["PONG"].number
 CHANGED = push_frame(pb.CommandPong())
@@ -22,10 +22,10 @@ def passage():
         assert frame == CHANGED
         return NEW
 
-    return Passage({PONG}, change)
+    return FrameFilter({PONG}, change)
 
 
-def whole(data):
+def complete(data):
     return [data]
 
 
@@ -42,7 +42,7 @@ def in_pieces(data):
     return pieces
 
 
-@pytest.mark.parametrize("cut", [whole, bytewise, in_pieces])
+@pytest.mark.parametrize("cut", [complete, bytewise, in_pieces])
 @pytest.mark.parametrize(
     "frames",
     [[CHANGED], [PING], [PING, CHANGED, PING], [CHANGED, LARGE, CHANGED], [LARGE, PING, LARGE, CHANGED, CHANGED]],
@@ -78,7 +78,7 @@ def test_what_is_held_comes_at_the_end():
     [b"\x15\x03\x03\0\2\2\x50 and more", b"HTTP/1.1 400 Bad Request", bytes(20), b"\0\0\0\x08\0\0\0\x20" + bytes(12)],
     ids=["tls", "http", "zeros", "lengths"],
 )
-@pytest.mark.parametrize("cut", [whole, bytewise])
+@pytest.mark.parametrize("cut", [complete, bytewise])
 def test_what_is_no_frame_passes_with_all_behind_it(junk, cut):
     way = passage()
     data = PING + junk + CHANGED

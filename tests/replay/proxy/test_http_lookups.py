@@ -16,8 +16,8 @@ LOOKUP = "/lookup/v2/topic/persistent/public/default/orders"
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=WAIT) as answer:
-        return answer.read()
+    with urllib.request.urlopen(url, timeout=WAIT) as response:
+        return response.read()
 
 
 def test_a_lookup_over_http_names_the_proxy(start, broker, tmp_path):
@@ -37,8 +37,8 @@ def test_requests_pass_with_what_they_carry(start, broker):
         data=b"3",
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=WAIT) as answer:
-        assert answer.status == 204
+    with urllib.request.urlopen(request, timeout=WAIT) as response:
+        assert response.status == 204
     assert len(broker.topics) == 3
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(proxy.http_url + "/admin/v2/nothing")
@@ -72,12 +72,12 @@ class Web:
         self.thread.start()
 
     def serve(self, answers):
-        for answer in answers:
+        for response in answers:
             line, _ = self.listener.accept()
             with line:
                 self.heard.append(line.recv(1 << 16))
-                if answer:
-                    line.sendall(answer)
+                if response:
+                    line.sendall(response)
                 else:
                     line.recv(1)
 
@@ -112,13 +112,13 @@ def test_nobody_waits_for_a_web_service_that_says_nothing(start, peers):
 
 def test_nor_for_one_that_does_not_let_us_in(start, peers, monkeypatch):
     """Its queue of those that come is full: a connection takes for ever."""
-    asked, ask = threading.Event(), Lookups._ask
+    current, ask = threading.Event(), Lookups._request_from_service
 
     async def seen(*words):
-        asked.set()
+        current.set()
         return await ask(*words)
 
-    monkeypatch.setattr(Lookups, "_ask", seen)
+    monkeypatch.setattr(Lookups, "_request_from_service", seen)
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):
@@ -128,7 +128,7 @@ def test_nor_for_one_that_does_not_let_us_in(start, peers, monkeypatch):
         proxy = start(http_listen=0, http_to=f"http://127.0.0.1:{full.getsockname()[1]}")
         client = peers(proxy.http_url)
         client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert asked.wait(WAIT)
+        assert current.wait(WAIT)
         stopping = threading.Thread(target=proxy.stop)
         stopping.start()
         stopping.join(WAIT)

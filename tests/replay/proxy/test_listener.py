@@ -47,7 +47,7 @@ def test_the_first_host_that_answers_is_taken(start, peers, hall):
 
 @pytest.mark.parametrize(
     ("to", "said"),
-    [("a..b", "pulsar://a..b:6650: no host's name"), ("pulsar+ssl://SILENT", "SILENT: it took too long")],
+    [("a..b", "pulsar://a..b:6650: invalid host name"), ("pulsar+ssl://SILENT", "SILENT: it took too long")],
 )
 def test_why_there_is_no_broker(start, peers, hall, monkeypatch, to, said):
     """A name that is none; one that never answers, to TLS here."""
@@ -74,7 +74,7 @@ def test_a_broker_without_tls_that_is_spoken_to_in_tls(start, peers, hall):
     with contextlib.suppress(ConnectionResetError):
         client.end()
     [note] = proxy.notes
-    assert note.endswith(": no TLS: it ended the connection")
+    assert note.endswith(": no TLS: it closed the connection")
 
 
 def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, notebook):
@@ -94,13 +94,13 @@ def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, note
 
 
 def test_brokers_without_end_get_no_doors_without_end(hall, start, peers, broker, monkeypatch):
-    monkeypatch.setattr(listener, "_DOORS", 1)
+    monkeypatch.setattr(listener, "_MAX_LISTENERS", 1)
     proxy = start(to=hall.url)
     kind = pb.CommandLookupTopicResponse.Connect
     first, second = (redirecting(hall, proxy, peers, kind, f"pulsar://b{number}:6650") for number in (1, 2))
     assert first.brokerServiceUrl.startswith("pulsar://127.0.0.1:")
     assert second.brokerServiceUrl == "pulsar://b2:6650"
-    assert proxy.notes == ["no door for pulsar://b2:6650, clients go there directly: 1 have one already"]
+    assert proxy.notes == ["no port for pulsar://b2:6650, so clients connect to it directly: 1 brokers have one already"]
 
 
 def redirecting(hall, proxy, peers, response, url):
@@ -109,8 +109,8 @@ def redirecting(hall, proxy, peers, response, url):
     client.say(CONNECT)
     front = hall.accept()
     front.hear(len(CONNECT))
-    answer = pb.CommandLookupTopicResponse(brokerServiceUrl=url, response=response, request_id=1)
-    front.say(push_frame(answer))
+    response = pb.CommandLookupTopicResponse(brokerServiceUrl=url, response=response, request_id=1)
+    front.say(push_frame(response))
     return client.frame().command.lookupTopicResponse
 
 
@@ -135,8 +135,8 @@ def test_another_broker_through_its_door(hall, start, peers, broker):
     assert told.brokerServiceUrl not in (broker.service_url, proxy.service_url)
     client = peers(told.brokerServiceUrl)
     client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
-    assert answer.brokerServiceUrl == told.brokerServiceUrl
+    response = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert response.brokerServiceUrl == told.brokerServiceUrl
     assert len(broker.frames("pulsar.type == 'CONNECT'")) == 1
 
 
@@ -165,8 +165,8 @@ def test_tls_ends_on_the_clients_side(start, peers, broker, certificate, trustin
     client = peers(proxy.service_url)
     with trusting.wrap_socket(client.socket, server_hostname="127.0.0.1") as client.socket:
         client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-        answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
-    assert (answer.brokerServiceUrl, answer.brokerServiceUrlTls) == ("", proxy.service_url)
+        response = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert (response.brokerServiceUrl, response.brokerServiceUrlTls) == ("", proxy.service_url)
     broker.wait_until(lambda b: b.connections == [])
     proxy.stop()
     frames, notes = read(path)
@@ -181,8 +181,8 @@ def test_tls_ends_on_the_brokers_side(start, peers, broker, certificate):
     outer = start(to=inner.service_url, security=Security(trust=cert))
     client = peers(outer.service_url)
     client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
-    assert answer.brokerServiceUrl == outer.service_url
+    response = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert response.brokerServiceUrl == outer.service_url
     client.socket.close()
     broker.wait_until(lambda b: b.connections == [])
     assert (inner.notes, outer.notes) == ([], [])
@@ -227,7 +227,7 @@ def test_tls_to_a_port_without_is_one_note(start, peers, trusting):
         with pytest.raises(OSError, match=r"."):
             trusting.wrap_socket(client.socket, server_hostname="127.0.0.1")
     [note] = proxy.notes
-    assert note.endswith("speaks TLS; --listen-cert and --listen-key are for that")
+    assert note.endswith("uses TLS: give --listen-cert and --listen-key")
 
 
 def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
@@ -243,14 +243,14 @@ def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("response", "said"),
     [
-        (bytes.fromhex("15030300020250"), "speaks TLS; --to pulsar+ssl://… is for that"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP; --to is for its binary port"),
-        (b"", "ends the connection without a word; if it speaks TLS, --to pulsar+ssl://… is for that"),
+        (bytes.fromhex("15030300020250"), "uses TLS: write --to pulsar+ssl://…"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "uses HTTP: write the binary port in --to"),
+        (b"", "closed the connection without a response; if it uses TLS, write --to pulsar+ssl://…"),
     ],
 )
-def test_a_broker_of_another_tongue_is_one_note(hall, start, peers, notebook, answer, said):
+def test_a_broker_of_another_tongue_is_one_note(hall, start, peers, notebook, response, said):
     """As a TLS library answers to clear text, with an alert; as Jetty does; as the TLS port of Pulsar 4.2.4 does."""
     proxy = start(to=hall.url, taps=[notebook])
     for _ in range(2):
@@ -258,9 +258,9 @@ def test_a_broker_of_another_tongue_is_one_note(hall, start, peers, notebook, an
         client.say(CONNECT)
         broker = hall.accept()
         broker.hear(len(CONNECT))
-        broker.say(answer)
+        broker.say(response)
         broker.socket.close()
-        assert client.end() == answer
+        assert client.end() == response
         client.socket.close()
         assert notebook.over.wait(10)
         notebook.over.clear()

@@ -149,8 +149,8 @@ def test_the_first_frame_is_the_first_also_when_what_follows_is_late(hall, start
     monkeypatch.setattr(Listener, "connect", slow)
     feed = Relay.wait_for_broker
 
-    def seen(relay, opening, data):
-        feed(relay, opening, data)
+    def seen(relay, first_frame, data):
+        feed(relay, first_frame, data)
         if data.endswith(PING):
             came.set()
 

@@ -122,7 +122,7 @@ def test_no_program_at_hand(monkeypatch):
 
 # What dumpcap 4.0 and tcpdump 4.99 say.
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("output", "reason"),
     [
         (b"Capturing on 'x'\ndumpcap: There is no device named \"x\".\n", 'dumpcap: There is no device named "x".'),
         (
@@ -133,8 +133,8 @@ def test_no_program_at_hand(monkeypatch):
         (b"tcpdump: listening on lo, link-type EN10MB\n3 packets captured\n", ""),
     ],
 )
-def test_why_a_program_refused(said, reason):
-    assert refusal(said) == reason
+def test_why_a_program_refused(output, reason):
+    assert refusal(output) == reason
 
 
 MANY = """

@@ -17,7 +17,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.replay.sources import capture_sources
 from pcli.replay.sources.capture_sources import open_interface
-from pcli.replay.sources.live_recording import _Said, record
+from pcli.replay.sources.live_recording import _ProgramOutput, record
 from pcli.replay.sources.scapy_capture import has_scapy
 
 PROGRAMS = [name for name in ("dumpcap", "tcpdump") if shutil.which(name)]
@@ -239,13 +239,13 @@ def test_a_live_interface(only, talking, program):
 
 def test_counts_are_read_from_what_the_programs_say():
     counts = []
-    said = _Said(counts.append)
+    output = _ProgramOutput(counts.append)
     for piece in (b"Capturing on 'Loopback: lo'\r\nPack", b"ets: 3 \rPackets: 12 \r", b"Packets captured: 14\n"):
-        said.feed(piece)
-    said.feed(b"Packets received/dropped on interface 'Loopback: lo': 14/2 (pcap:2/dumpcap:0/flushed:0) (87.5%)\n")
+        output.feed(piece)
+    output.feed(b"Packets received/dropped on interface 'Loopback: lo': 14/2 (pcap:2/dumpcap:0/flushed:0) (87.5%)\n")
     assert counts == [3, 12, 14]
-    assert (said.packets, said.dropped) == (14, 2)
-    tcpdump = _Said(counts.append)
+    assert (output.packets, output.dropped) == (14, 2)
+    tcpdump = _ProgramOutput(counts.append)
     tcpdump.feed(b"tcpdump: 5 packets captured, 10 packets received by filter, 0 packets dropped by kernel\n")
     tcpdump.feed(b"7 packets captured\n14 packets received by filter\n1 packet dropped by kernel\n")
     assert (tcpdump.packets, tcpdump.dropped) == (7, 1)

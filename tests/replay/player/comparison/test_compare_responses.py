@@ -8,8 +8,8 @@ from pcli.codec.wire.frame import Frame, pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.replay.player.comparison.compare_responses import compare
 from pcli.replay.player.id_translation import Ids
-from pcli.replay.player.response_matching import Book
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.response_matching import ResponseMatcher
+from pcli.replay.player.script.script import Step
 
 
 def frame(body):
@@ -22,9 +22,9 @@ def differing():
     """Fields in which a live answer differs from the captured one."""
 
     def run(captured, live, ids=None):
-        book = Book([Line(0, 0, 0.0, False, frame(captured))])  # type: ignore[arg-type]
-        book.take(0, frame(live), b"", None, 0)
-        return [one.field for outcome in compare(book, ids or Ids()) for one in outcome.differences]
+        matcher = ResponseMatcher([Step(0, 0, 0.0, False, frame(captured))])  # type: ignore[arg-type]
+        matcher.take(0, frame(live), b"", None, 0)
+        return [one.field for outcome in compare(matcher, ids or Ids()) for one in outcome.differences]
 
     return run
 
@@ -49,9 +49,9 @@ def test_a_highest_sequence_id_that_nobody_gave_is_nothing(named, fields):
     receipts = [
         pb.CommandSendReceipt(producer_id=1, sequence_id=5, highest_sequence_id=last) for last in (0, 2**64 - 1)
     ]
-    book = Book([Line(0, 0, 0.0, True, frame(send)), Line(1, 0, 0.0, False, frame(receipts[0]))])
-    book.take(0, frame(receipts[1]), b"", None, 0)
-    assert [one.field for outcome in compare(book, Ids()) for one in outcome.differences] == fields
+    matcher = ResponseMatcher([Step(0, 0, 0.0, True, frame(send)), Step(1, 0, 0.0, False, frame(receipts[0]))])
+    matcher.take(0, frame(receipts[1]), b"", None, 0)
+    assert [one.field for outcome in compare(matcher, Ids()) for one in outcome.differences] == fields
 
 
 def test_another_type(differing):
@@ -68,7 +68,7 @@ def test_within_messages(differing):
 
 def test_ids(differing):
     ids = Ids()
-    ids.places[7, 3], ids.live_places[1, 0] = (1, 0), (7, 3)
+    ids.positions[7, 3], ids.live_positions[1, 0] = (1, 0), (7, 3)
     captured = pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=MessageId(7, 3).proto())
     live = pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=MessageId(1, 0).proto())
     assert differing(captured, live, ids) == []

@@ -13,7 +13,7 @@ def set_to(name, value):
     return lambda body: setattr(body, name, value)
 
 
-def refusal(code, text="no"):
+def error_response(code, text="no"):
     return lambda body: push_frame(pb.CommandError(request_id=body.request_id, error=code, message=text))
 
 
@@ -94,7 +94,7 @@ FAULTS = [
     (
         "no quotas",
         "python/26b-terminate-unload-quota.pcapng",
-        ("instead", "PRODUCER_SUCCESS", refusal(pb.ProducerBusy)),
+        ("instead", "PRODUCER_SUCCESS", error_response(pb.ProducerBusy)),
         ("PRODUCER_SUCCESS", "type"),
     ),
     ("no transactions", "java/txn-commit.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
@@ -158,21 +158,21 @@ def test_every_rule_has_a_fault_that_it_does_not_excuse():
 
 @pytest.mark.parametrize(("rule", "capture", "fault", "found"), FAULTS)
 def test_a_fault_is_not_excused(rule, capture, fault, found, captures, play, spoil):
-    deed, *words = fault
+    intervention, *words = fault
     administered = rule != "no administrator"
     path = captures / (capture or OTHERWISE[rule])
     sound = play(path, administered=administered)
     assert rule in sound.rules or capture is None
     assert found not in unexplained(sound)
-    report = play(path, fault=getattr(spoil, deed)(*words), administered=administered)
+    report = play(path, fault=getattr(spoil, intervention)(*words), administered=administered)
     assert found in unexplained(report)
     assert not report.good
 
 
 @pytest.mark.parametrize(("capture", "fault", "found"), EXCUSED_ONCE)
 def test_a_fault_is_no_way_of_ones_own(capture, fault, found, captures, play, spoil):
-    deed, *words = fault
-    assert found in unexplained(play(captures / capture, fault=getattr(spoil, deed)(*words)))
+    intervention, *words = fault
+    assert found in unexplained(play(captures / capture, fault=getattr(spoil, intervention)(*words)))
 
 
 def test_acks_that_the_broker_forgets(captures, play, monkeypatch):

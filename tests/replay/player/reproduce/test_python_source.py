@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.replay.player.reproduce.python_source import Group, laid_out, literal, pieces
+from pcli.replay.player.reproduce.python_source import Group, formatted_lines, literal, split_literal
 
 
 @given(st.one_of(st.text(), st.binary()))
@@ -18,7 +18,7 @@ def test_a_literal_is_its_value(value):
 
 @given(st.one_of(st.text(min_size=1), st.binary(min_size=1)), st.integers(min_value=20, max_value=100))
 def test_pieces_are_the_whole(value, width):
-    found = pieces(value, width)
+    found = split_literal(value, width)
     assert ast.literal_eval(" ".join(found)) == value
     assert max(map(len, found)) <= width
 
@@ -40,7 +40,7 @@ def test_ruff_leaves_it_alone(size, tmp_path):
     table = Group("{", [('"a": ', word), ('"b": ', listed)], "}", call=False)
     nodes = [call(word), call(word, word, word), call("1", listed), call(table, call(word, word), "m.at()"), call()]
     path = tmp_path / "laid.py"
-    path.write_text("".join(f"{line}\n" for node in nodes for line in laid_out("name = ", node, 0)))
+    path.write_text("".join(f"{line}\n" for node in nodes for line in formatted_lines("name = ", node, 0)))
     words = (sys.executable, "-m", "ruff", "format", "--no-cache", "--diff", "--line-length", "120", str(path))
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

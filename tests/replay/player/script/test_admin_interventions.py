@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pcli.replay.player.script.admin_interventions import interventions
+from pcli.replay.player.script.admin_interventions import find_interventions
 from pcli.replay.player.script.broker_preparation import prepare
 
 DEEDS = [
@@ -28,23 +28,23 @@ def short(call):
 
 @pytest.mark.parametrize(("name", "deeds"), DEEDS)
 def test_deeds(name, deeds, captures, script):
-    assert [short(deed.call) for deed in interventions(script(captures / name))] == deeds
+    assert [short(intervention.call) for intervention in find_interventions(script(captures / name))] == deeds
 
 
 def test_a_reset_goes_where_the_administrator_went(captures, script):
     path = captures / "python" / "16-seek.pcapng"
-    (deed,) = interventions(script(path))
+    (intervention,) = find_interventions(script(path))
     truth = json.loads(path.with_name("16-seek.truth.json").read_text())
     received = [one["message_id"] for one in truth["events"] if one["type"] == "received"]
     asked = next(one["t"] for one in truth["events"] if one["type"] == "admin")
     after = next(one["message_id"] for one in truth["events"] if one["type"] == "received" and one["t"] > asked)
     assert after in received
-    assert ":".join(map(str, deed.call.place)) == ":".join(after.split(":")[:2])
+    assert ":".join(map(str, intervention.call.position)) == ":".join(after.split(":")[:2])
 
 
 @pytest.mark.parametrize("name", ["go/reader.pcapng", "java/seek.pcap", "java/access-modes.pcap", "java/limits.pcap"])
 def test_what_clients_asked_for_is_no_deed(name, captures, script):
-    assert interventions(script(captures / name)) == []
+    assert find_interventions(script(captures / name)) == []
 
 
 def test_more_partitions(captures, script):
@@ -79,5 +79,5 @@ def test_calls_speak_of_renamed_topics(captures, script):
 def test_what_the_broker_swallowed_is_not_said(captures, script):
     """Refused while it unloaded: two SUBSCRIBEs and a PRODUCER, with their refusals."""
     found = script(captures / "go" / "seek-and-unload.pcap")
-    names = sorted(found.lines[index].name for index in prepare(found, {}).unsaid)
+    names = sorted(found.steps[index].name for index in prepare(found, {}).skipped)
     assert names == ["ERROR"] * 3 + ["PRODUCER", "SUBSCRIBE", "SUBSCRIBE"]

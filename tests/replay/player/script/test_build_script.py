@@ -8,58 +8,58 @@ from pcli.codec.observe import compile_filter
 
 def test_connections_with_their_lines_and_ends(small_captures, script):
     found = script(small_captures / "flex" / "01-produce-consume.pcap")
-    assert len(found.parts) == 6
-    first = found.lines[0]
+    assert len(found.connections) == 6
+    first = found.steps[0]
     assert (first.name, first.from_client, first.index) == ("CONNECT", True, 0)
-    assert [line.index for line in found.lines] == list(range(len(found.lines)))
-    ends = [line for line in found.lines if line.name == "END"]
-    assert sorted(line.part for line in ends) == sorted(found.parts)
+    assert [line.index for line in found.steps] == list(range(len(found.steps)))
+    ends = [line for line in found.steps if line.name == "END"]
+    assert sorted(line.stream for line in ends) == sorted(found.connections)
     assert all(line.from_client for line in ends)
 
 
 def test_the_brokers_own_client_is_left_out(small_captures, script):
     found = script(small_captures / "go" / "nack.pcap")
-    assert list(found.parts) == [0]
+    assert list(found.connections) == [0]
     assert found.left_out == {"connections that began before the capture": 1}
 
 
 def test_one_connection(small_captures, script):
     found = script(small_captures / "python" / "10-shared-redelivery.pcap", only=2)
-    assert {line.part for line in found.lines} == {2}
+    assert {line.stream for line in found.steps} == {2}
 
 
 def test_connections_by_filter(small_captures, script):
     wanted = compile_filter("pulsar.consumer_name == 'worker-1'").match
     path = small_captures / "python" / "10-shared-redelivery.pcap"
     found = script(path, wanted=wanted)
-    assert len(found.parts) == 1 < len(script(path).parts)
-    assert found.lines[0].name == "CONNECT"
-    assert found.left_out["connections without a frame that was asked for"] == 2
+    assert len(found.connections) == 1 < len(script(path).connections)
+    assert found.steps[0].name == "CONNECT"
+    assert found.left_out["connections without a frame that the filter accepts"] == 2
 
 
 def test_the_play_ends_at_the_first_hole(small_captures, script):
     found = script(small_captures / "python" / "37-packets-lost.pcap")
-    assert found.left_out["frames from the first hole or cut packet on"] > 100
-    assert all(line.frame is None or not line.frame.missing for line in found.lines)
-    assert 0 < len(found.lines) < 200
+    assert found.left_out["frames from the first gap or cut packet on"] > 100
+    assert all(line.frame is None or not line.frame.missing for line in found.steps)
+    assert 0 < len(found.steps) < 200
 
 
 def test_a_pause_of_years_is_one_of_hours(small_captures, script, tmp_path):
     """The last record's time stamp is damaged: ten years ahead."""
     data = bytearray((small_captures / "go" / "nack.pcap").read_bytes())
-    place, last = 24, 24
-    while place < len(data):
-        last, place = place, place + 16 + int.from_bytes(data[place + 8 : place + 12], "little")
+    position, last = 24, 24
+    while position < len(data):
+        last, position = position, position + 16 + int.from_bytes(data[position + 8 : position + 12], "little")
     seconds = int.from_bytes(data[last : last + 4], "little") + 10 * 365 * 86400
     data[last : last + 4] = seconds.to_bytes(4, "little")
     (tmp_path / "odd.pcap").write_bytes(data)
-    times = [line.time_ms for line in script(tmp_path / "odd.pcap").lines]
+    times = [line.time_ms for line in script(tmp_path / "odd.pcap").steps]
     assert times[-1] - times[0] < 6.1 * 3600 * 1000
 
 
 def test_scalable_topics_are_left_out(small_captures, script):
     found = script(small_captures / "java" / "scalable-topic.pcap")
-    assert found.lines == []
+    assert found.steps == []
 
 
 def test_tls_is_told(small_captures, script):

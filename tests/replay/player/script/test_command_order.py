@@ -7,29 +7,29 @@ from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import MessageId
 from pcli.replay.player.script.command_order import in_order_of_effects
-from pcli.replay.player.script.script import Line
+from pcli.replay.player.script.script import Step
 
 TOPIC = "persistent://public/default/t"
 
 
-def line(time, part, body, *, peer=None, entry=b""):
+def step(time, stream, body, *, peer=None, entry=b""):
     data = push_frame(body, entry)
     kind = pull_type(data, 8, 8 + int.from_bytes(data[4:8], "big"))
-    stream = Stream(part, ("c", part), ("b", 6650), midstream=False)
-    frame = CapturedFrame(data, kind, time + 1, time + 1, time, stream, True, 0, START)
+    tcp_stream = Stream(stream, ("c", stream), ("b", 6650), midstream=False)
+    frame = CapturedFrame(data, kind, time + 1, time + 1, time, tcp_stream, True, 0, START)
     asked = isinstance(body, (pb.CommandSend, pb.CommandSubscribe, pb.CommandFlow))
-    return Line(0, part, time, asked, frame, peer)
+    return Step(0, stream, time, asked, frame, peer)
 
 
-def send(time, part, payload=b"x"):
-    metadata = pb.MessageMetadata(producer_name=f"p{part}", sequence_id=0, publish_time=1)
+def send(time, stream, payload=b"x"):
+    metadata = pb.MessageMetadata(producer_name=f"p{stream}", sequence_id=0, publish_time=1)
     body = pb.CommandSend(producer_id=1, sequence_id=0)
-    return line(time, part, body, peer=Producer(1, TOPIC), entry=push_entry(metadata, payload))
+    return step(time, stream, body, peer=Producer(1, TOPIC), entry=push_entry(metadata, payload))
 
 
-def receipt(time, part, entry):
+def receipt(time, stream, entry):
     body = pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=MessageId(5, entry).proto())
-    return line(time, part, body, peer=Producer(1, TOPIC))
+    return step(time, stream, body, peer=Producer(1, TOPIC))
 
 
 def test_sends_in_order_of_their_entries():
@@ -59,7 +59,7 @@ def test_a_subscription_that_got_what_was_under_way():
         topic=TOPIC, subscription="s", subType=pb.CommandSubscribe.Exclusive, consumer_id=1, request_id=1
     )
     message = pb.CommandMessage(consumer_id=1, message_id=MessageId(5, 0).proto())
-    sent, asked, stored_ = send(0, 1), line(1, 2, subscribe, peer=consumer), receipt(2, 1, 0)
-    got = line(3, 2, message, peer=consumer, entry=b"")
+    sent, asked, stored_ = send(0, 1), step(1, 2, subscribe, peer=consumer), receipt(2, 1, 0)
+    got = step(3, 2, message, peer=consumer, entry=b"")
     assert in_order_of_effects([sent, asked, stored_, got])[:2] == [asked, sent]
     assert in_order_of_effects([sent, asked, stored_])[:2] == [sent, asked]

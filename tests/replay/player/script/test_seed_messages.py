@@ -5,7 +5,7 @@ import pytest
 from pcli.cli.replay.in_memory_broker import InMemoryBroker
 from pcli.replay.player.player import Pace
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.script.seed_messages import SEED_PART
+from pcli.replay.player.script.seed_messages import SEED_STREAM
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def played_alone(script):
 
 def test_a_consumer_alone_gets_what_it_got(captures, played_alone):
     replay, report = played_alone(captures / "python" / "33-ipv6.pcap", 3)
-    seeds = [line for line in replay.script.lines if line.part == SEED_PART]
+    seeds = [line for line in replay.script.steps if line.stream == SEED_STREAM]
     assert [line.name for line in seeds].count("SEND") == 88
     assert report.good
     assert report.equal["MESSAGE"] == 88
@@ -35,4 +35,4 @@ def test_a_consumer_alone_gets_what_it_got(captures, played_alone):
 
 def test_nothing_is_published_when_all_was_sent(small_captures, script):
     replay = Replay(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"))
-    assert SEED_PART not in replay.script.parts
+    assert SEED_STREAM not in replay.script.connections

@@ -1,15 +1,34 @@
-"""A seekable stream over a source that can be read once: the bytes read are kept in a temporary file."""
+"""Wrappers of a live capture stream: one reports its start, one keeps its bytes in a temporary file."""
 
 from __future__ import annotations
 
 import io
 import tempfile
+from collections.abc import Callable
 from typing import BinaryIO
 
-__all__ = ["Spool"]
+__all__ = ["SpooledStream", "StartNotifier"]
 
 
-class Spool(io.RawIOBase):
+class StartNotifier(io.RawIOBase):
+    """Reads from a live source. A capture program writes the file header only when it listens."""
+
+    def __init__(self, source: BinaryIO, on_begin: Callable[[], None]) -> None:
+        """``on_begin`` is called before the first bytes are returned, and never if there are none."""
+        super().__init__()
+        self._source = source
+        self._on_begin: Callable[[], None] | None = on_begin
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the available bytes, at most ``size``; empty at the end."""
+        data = self._source.read(size)
+        if data and self._on_begin is not None:
+            on_begin, self._on_begin = self._on_begin, None
+            on_begin()
+        return data
+
+
+class SpooledStream(io.RawIOBase):
     """Reads from a live source and keeps all bytes; after `seek(0)` it reads the kept bytes."""
 
     def __init__(self, source: BinaryIO) -> None:
