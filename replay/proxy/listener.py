@@ -144,7 +144,7 @@ class Listener:
     def _open_listener(self, broker: ServiceUrl) -> str:
         try:
             if self._opened >= _MAX_LISTENERS:
-                raise LocalError(f"{_MAX_LISTENERS} brokers have one already")
+                raise LocalError(f"the limit is {_MAX_LISTENERS}")
             sock = self.bound_socket(0)
         except LocalError as fault:
             self.note(f"no port for {broker}, so clients connect to it directly: {fault.text}")

@@ -100,7 +100,7 @@ def test_brokers_without_end_get_no_doors_without_end(hall, start, peers, broker
     first, second = (redirecting(hall, proxy, peers, kind, f"pulsar://b{number}:6650") for number in (1, 2))
     assert first.brokerServiceUrl.startswith("pulsar://127.0.0.1:")
     assert second.brokerServiceUrl == "pulsar://b2:6650"
-    assert proxy.notes == ["no port for pulsar://b2:6650, so clients connect to it directly: 1 brokers have one already"]
+    assert proxy.notes == ["no port for pulsar://b2:6650, so clients connect to it directly: the limit is 1"]
 
 
 def redirecting(hall, proxy, peers, response, url):
