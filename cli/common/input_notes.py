@@ -22,7 +22,7 @@ _MAX_NAMED: Final = 5
 
 _PROTOCOLS: Final = {
     "http": ("HTTP", ""),
-    "tls": ("TLS", "capture where TLS has ended, or decrypt the capture with the session keys first"),
+    "tls": ("TLS", "capture where TLS is terminated, or decrypt the capture with the session keys first"),
     "not-pulsar": ("neither Pulsar nor TLS nor HTTP", "use -d tcp.port==N if they are Pulsar"),
 }
 """Kinds of notes on connections of other protocols: the protocol, and the remedy."""

@@ -49,10 +49,14 @@ class Reader:
         directions, number, timer = table.directions.get, self.packet, table.timer
         pull = interface = None
         skip = 0
-        for start, end, wire, time_ns, face in records:
+        for start, end, wire, time_ns, current in records:
             number += 1
-            if face is not interface:
-                interface, skip, pull = face, face.skip, None if self.careful else face.pull
+            if current is not interface:
+                interface, skip, pull = (
+                    current,
+                    current.skip,
+                    None if self.careful else current.pull,
+                )
             if number >= timer:
                 tcp.run_timers(number)
                 timer = table.timer
@@ -79,9 +83,9 @@ class Reader:
                             continue
                         elif expected == IGNORE:
                             continue
-            segment = pull_segment(data, face.link, start, end, wire, number, self.fragments)
+            segment = pull_segment(data, current.link, start, end, wire, number, self.fragments)
             if segment is not None:
-                if face.left_out is face:
+                if current.left_out is current:
                     tcp.skip_left_out(segment, number)
                 tcp.segment(segment, number, time_ns)
                 timer = table.timer

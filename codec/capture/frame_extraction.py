@@ -161,7 +161,7 @@ class FrameExtractor:
             return
         self._tell(direction, size, packet, cut=cut)
         kind, start = ("cut" if cut else "gap"), direction.offset
-        if direction.mode == SYNC and self._bridge(direction, size, kind):
+        if direction.mode == SYNC and self._carry_over(direction, size, kind):
             return
         self._leave(direction, packet)
         direction.offset += size
@@ -185,7 +185,7 @@ class FrameExtractor:
             text = "packets are truncated (snap length): payloads are incomplete, and later frames may be missing"
             self.output.note(direction, "snaplen", text, packet, direction.offset, size)
 
-    def _bridge(self, direction: Direction, size: int, kind: str) -> bool:
+    def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
         """Carry the frame boundary over a gap. Return False if the gap exceeds the open frame."""
         partial = direction.partial or self._open_frame(direction)
         if partial is None:

@@ -65,9 +65,9 @@ class Interface:
     def after_left_out(self) -> Interface:
         """Return the variant for packets with the comment LEFT_OUT, which excludes them from the fast path."""
         if self.left_out is None:
-            twin = Interface(self.link, self.snaplen, self.name)
-            twin.pull, twin.left_out = None, twin
-            self.left_out = twin
+            variant = Interface(self.link, self.snaplen, self.name)
+            variant.pull, variant.left_out = None, variant
+            self.left_out = variant
         return self.left_out
 
     def time(self, stamp: int) -> int:

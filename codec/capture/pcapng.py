@@ -99,7 +99,7 @@ class PcapngReader:
                 return self._beyond(kind, position, length)
             if self.word(data, end - 4)[0] != length:
                 raise CaptureError(
-                    f"a block that says {length} bytes at its beginning and {self.word(data, end - 4)[0]} at its end: "
+                    f"a block with the length {length} at its start and {self.word(data, end - 4)[0]} at its end: "
                     "the file is damaged",
                     self.source.position + position,
                 )

@@ -165,7 +165,7 @@ def _no_capture(source: Source) -> str:
 def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
     """Yield the windows of a capture, its secrets, and a note at the end if it is damaged or truncated."""
     secrets: list[Secrets] = []
-    told = 0
+    emitted = 0
     try:
         if source.data[:4] == MAGIC:
             ng = PcapngReader(source)
@@ -174,8 +174,8 @@ def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
             windows = pcap_windows(source)
         for window in windows:
             # The secrets come first because the reader of the packets needs them.
-            yield from secrets[told:]
-            told = len(secrets)
+            yield from secrets[emitted:]
+            emitted = len(secrets)
             yield window
     except CaptureError as error:
         yield Note("file", error.text, offset=error.offset, source=name)

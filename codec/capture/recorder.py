@@ -67,47 +67,49 @@ class TcpRecorder:
     def open(self, client: tuple[str, int], server: tuple[str, int], time_ns: int) -> Conversation:
         """Open a connection between two (IP address, port) ends. Raise LocalError for an invalid address."""
         self._connections += 1
-        talk = Conversation(client, server, self._connections * _ISN_STEP)
-        mss = self._mtu - (40 if len(talk.addresses[0]) == 4 else 60)
+        conversation = Conversation(client, server, self._connections * _ISN_STEP)
+        mss = self._mtu - (40 if len(conversation.addresses[0]) == 4 else 60)
         option = b"\x02\x04" + _u16(mss)
-        self._send(talk, 0, _SYN, b"", time_ns, option)
-        self._send(talk, 1, _SYN | _ACK, b"", time_ns, option)
-        self._send(talk, 0, _ACK, b"", time_ns)
-        return talk
+        self._send(conversation, 0, _SYN, b"", time_ns, option)
+        self._send(conversation, 1, _SYN | _ACK, b"", time_ns, option)
+        self._send(conversation, 0, _ACK, b"", time_ns)
+        return conversation
 
-    def data(self, talk: Conversation, data: bytes, time_ns: int, *, from_client: bool) -> None:
+    def data(self, conversation: Conversation, data: bytes, time_ns: int, *, from_client: bool) -> None:
         """Write the segments for bytes sent over the connection."""
-        if talk.closed:
+        if conversation.closed:
             raise LocalError("data on a closed connection")
         side = 0 if from_client else 1
-        step = self._mtu - (40 if len(talk.addresses[0]) == 4 else 60)
+        step = self._mtu - (40 if len(conversation.addresses[0]) == 4 else 60)
         for position in range(0, len(data), step):
             piece = data[position : position + step]
             last = position + step >= len(data)
-            self._send(talk, side, _ACK | (_PSH if last else 0), piece, time_ns)
+            self._send(conversation, side, _ACK | (_PSH if last else 0), piece, time_ns)
         if data:
-            self._send(talk, 1 - side, _ACK, b"", time_ns)
+            self._send(conversation, 1 - side, _ACK, b"", time_ns)
 
-    def close(self, talk: Conversation, time_ns: int, *, from_client: bool, reset: bool = False) -> None:
+    def close(self, conversation: Conversation, time_ns: int, *, from_client: bool, reset: bool = False) -> None:
         """Close both directions, by FIN or RST from that side. A second close has no effect."""
-        if talk.closed:
+        if conversation.closed:
             return
-        talk.closed = True
+        conversation.closed = True
         side = 0 if from_client else 1
         if reset:
-            self._send(talk, side, _RST | _ACK, b"", time_ns)
+            self._send(conversation, side, _RST | _ACK, b"", time_ns)
             return
-        self._send(talk, side, _FIN | _ACK, b"", time_ns)
-        self._send(talk, 1 - side, _FIN | _ACK, b"", time_ns)
-        self._send(talk, side, _ACK, b"", time_ns)
+        self._send(conversation, side, _FIN | _ACK, b"", time_ns)
+        self._send(conversation, 1 - side, _FIN | _ACK, b"", time_ns)
+        self._send(conversation, side, _ACK, b"", time_ns)
 
-    def _send(self, talk: Conversation, side: int, flags: int, data: bytes, time_ns: int, options: bytes = b"") -> None:
+    def _send(
+        self, conversation: Conversation, side: int, flags: int, data: bytes, time_ns: int, options: bytes = b""
+    ) -> None:
         """Write one packet from the client (0) or the server (1)."""
-        source, target = (talk.addresses[one] + _u16(talk.ports[one]) for one in (side, 1 - side))
-        ack = talk.next[1 - side] if flags & _ACK else 0
+        source, target = (conversation.addresses[one] + _u16(conversation.ports[one]) for one in (side, 1 - side))
+        ack = conversation.next[1 - side] if flags & _ACK else 0
         self._packets += 1
-        frame = push_segment(source, target, side, talk.next[side], ack, flags, data, self._packets, options)
-        talk.next[side] = talk.next[side] + len(data) + bool(flags & (_SYN | _FIN)) & _MASK
+        frame = push_segment(source, target, side, conversation.next[side], ack, flags, data, self._packets, options)
+        conversation.next[side] = conversation.next[side] + len(data) + bool(flags & (_SYN | _FIN)) & _MASK
         self._writer.packet(Packet(self._packets, time_ns, _ETHERNET, frame, len(frame), self._name))
 
 

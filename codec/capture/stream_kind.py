@@ -20,13 +20,13 @@ from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["ADVICE", "StreamClassifier"]
 
-_SNIFFED: Final = 20_000
+_MAX_SNIFFED: Final = 20_000
 """Number of bytes to examine: a TLS record and the header of the next."""
 
 ADVICE: Final[dict[str, tuple[str, str]]] = {
     "tls": (
         "tls",
-        "this is TLS, its frames are encrypted: capture where TLS has ended (behind a proxy, on a plain port), "
+        "this is TLS, its frames are encrypted: capture where TLS is terminated (after a proxy, on a plain port), "
         "or decrypt the capture first with the session keys",
     ),
     "http": ("http", "this is HTTP, not the Pulsar protocol: the admin API, or a client with a wrong port"),
@@ -66,7 +66,7 @@ class StreamClassifier:
         if forced and forced != "pulsar":
             return forced if forced in ADVICE else "other"
         begins = direction.isn >= 0 and direction.sync == START
-        word = sniff(bytes(direction.run[:_SNIFFED]), final=final)
+        word = sniff(bytes(direction.run[:_MAX_SNIFFED]), final=final)
         if word == "proxy" and begins and direction.stream.kind == "unknown":
             return word
         if forced or direction.stream.kind == "pulsar":
@@ -78,7 +78,7 @@ class StreamClassifier:
 
     def proxy(self, direction: Direction) -> tuple[int, str] | None:
         """Return length and text of the PROXY header at the start of the run; see `pull_proxy`."""
-        return pull_proxy(bytes(direction.run[:_SNIFFED]))
+        return pull_proxy(bytes(direction.run[:_MAX_SNIFFED]))
 
     def advice(self, kind: str) -> tuple[str, str]:
         """Return kind and text of the note for a stream that is not Pulsar."""

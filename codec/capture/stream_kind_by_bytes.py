@@ -50,7 +50,7 @@ def sniff(data: bytes, *, final: bool) -> str:
         return "proxy"
     if len(data) >= 12:
         return "pulsar" if _is_pulsar(data) else "other"
-    if _may_become(data):
+    if _may_be_pulsar_later(data):
         return ""
     return "other"
 
@@ -71,7 +71,7 @@ def _is_pulsar(data: bytes) -> bool:
     return size <= _MAX_FRAME and command + 4 <= size and data[8] == 8 and data[10:].startswith(TAGS.get(data[9], b"-"))
 
 
-def _may_become(data: bytes) -> bool:
+def _may_be_pulsar_later(data: bytes) -> bool:
     """Whether these few bytes can be the start of a known protocol."""
     starts = (*_HTTP_STARTS, _PROXY_V1, _PROXY_V2)
     if any(start.startswith(data) or data.startswith(start) for start in starts):

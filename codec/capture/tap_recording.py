@@ -46,15 +46,15 @@ class Recording:
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
         """Record data segments."""
-        talk = self._talks.get(number)
-        if talk is not None:
-            self._write(lambda: self._recorder.data(talk, data, time_ns, from_client=from_client))
+        conversation = self._talks.get(number)
+        if conversation is not None:
+            self._write(lambda: self._recorder.data(conversation, data, time_ns, from_client=from_client))
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
         """Record a FIN or RST."""
-        talk = self._talks.pop(number, None)
-        if talk is not None:
-            self._write(lambda: self._recorder.close(talk, time_ns, from_client=from_client, reset=reset))
+        conversation = self._talks.pop(number, None)
+        if conversation is not None:
+            self._write(lambda: self._recorder.close(conversation, time_ns, from_client=from_client, reset=reset))
 
     def _write(self, action: Callable[[], None]) -> None:
         if self.failure is None:

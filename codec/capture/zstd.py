@@ -26,7 +26,7 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK: Final = 128 * 1024
 """Maximum size of a decompressed block."""
 _STEP: Final = 256 * 1024
-_BITE: Final = 16 * 1024
+_READ_SIZE: Final = 16 * 1024
 _SIP: Final = 4 * 1024
 
 
@@ -104,7 +104,7 @@ class _Frame:
         last = bytes([self.blocks[count - 1][0] | 1]) + self.blocks[count - 1][1:]
         return b"".join([_MAGIC, descriptor, window, *self.blocks[: count - 1], last])
 
-    def salvage(self) -> tuple[memoryview, int]:
+    def decompress_undamaged(self) -> tuple[memoryview, int]:
         """Decompress the blocks before the first damaged one. Return the content and the number of blocks."""
         whole = _unpack(self.cut(len(self.blocks)), self.bound)
         if whole is not None:
@@ -130,14 +130,14 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     wrong: CaptureError | None = None
     while not source.ended():
         try:
-            told = yield from _one(source, source.position)
+            deferred = yield from _one(source, source.position)
         except _Cut:
             end = source.position + len(source.rest)
             cut = CaptureError("the zstd data end early: the file is truncated or still being written", end)
             raise (wrong or cut) from None
         except CaptureError as error:
             raise (wrong or error) from None
-        wrong = wrong or told
+        wrong = wrong or deferred
     if wrong is not None:
         raise wrong
 
@@ -162,7 +162,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
         large = frame.bound > FRAME_LIMIT
         tail = source.take(4) if frame.checked and not large else b""
     except (_Cut, CaptureError):
-        yield from _salvaged(frame, start)
+        yield from _undamaged(frame, start)
         raise
     if large:
         yield from _stream(_Again(frame, source))
@@ -171,14 +171,14 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
     if whole is not None:
         yield from _pack(whole)
         return None
-    yield from _salvaged(frame, start)
+    yield from _undamaged(frame, start)
     what = "the zstd data are damaged: the checksum or size of a frame does not match the decompressed data"
     return CaptureError(what, start + frame.place(len(frame.blocks)))
 
 
-def _salvaged(frame: _Frame, start: int) -> Iterator[bytes]:
+def _undamaged(frame: _Frame, start: int) -> Iterator[bytes]:
     """Yield the good part of a damaged frame. Raise CaptureError at the damaged block."""
-    data, count = frame.salvage()
+    data, count = frame.decompress_undamaged()
     yield from _pack(data)
     if count < len(frame.blocks):
         raise CaptureError("the zstd data are damaged: a block that cannot be decompressed", start + frame.place(count))
@@ -243,9 +243,9 @@ def _stream(file: _Again) -> Iterator[bytes]:
     damage: Exception | None = None
     try:
         # Reads are small because a read that meets damage is lost.
-        while piece := opened.read(_BITE):
+        while piece := opened.read(_READ_SIZE):
             parts.append(piece)
-            if len(parts) * _BITE >= _STEP:
+            if len(parts) * _READ_SIZE >= _STEP:
                 yield b"".join(parts)
                 parts.clear()
     except (OSError, EOFError, ValueError) as error:

@@ -22,7 +22,7 @@ from pcli.codec.wire.near import near
 
 __all__ = ["error_answer", "error_code"]
 
-_CARRIERS: Final = (("error", "message"), ("error_code", "error_message"))
+_ERROR_AND_TEXT: Final = (("error", "message"), ("error_code", "error_message"))
 """The possible names of the error field and of the field for its text."""
 
 
@@ -41,7 +41,7 @@ def error_answer(frame: Frame, code: int, text: str) -> bytes | None:
     request = frame.body
     for name in row.answers:
         answer = _body(name)
-        for error_field, text_field in _CARRIERS:
+        for error_field, text_field in _ERROR_AND_TEXT:
             if error_field in answer.DESCRIPTOR.fields_by_name:
                 return _filled(answer, request, {error_field: code, text_field: text})
     return None
@@ -58,8 +58,8 @@ def _body(name: str) -> Message:
 def _filled(answer: Any, request: Message, error: dict[str, Any]) -> bytes | None:
     wanted = answer.DESCRIPTOR.fields_by_name
     for field, value in request.ListFields():
-        twin = wanted.get(field.name)
-        if twin is not None and twin.type == field.type and not (field.is_repeated or field.message_type):
+        source = wanted.get(field.name)
+        if source is not None and source.type == field.type and not (field.is_repeated or field.message_type):
             setattr(answer, field.name, value)
     if "request_id" in wanted and not answer.HasField("request_id"):
         if "request_id" in request.DESCRIPTOR.fields_by_name:

@@ -103,7 +103,7 @@ def apply_command(facts: Facts, connection: Connection, limit: int) -> EndedPeer
         facts.peer = _named_peer(facts, connection)
     step = _STEPS.get(row.name)
     ended_peers = step(facts, connection, limit) if step is not None else NO_ENDED_PEERS
-    _judge(facts, connection, row.name)
+    _update_system(facts, connection, row.name)
     return ended_peers
 
 
@@ -129,7 +129,7 @@ def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
     return [one[last] for one in objects if last in one] if isinstance(objects, list) else ""
 
 
-def _judge(facts: Facts, connection: Connection, name: str) -> None:
+def _update_system(facts: Facts, connection: Connection, name: str) -> None:
     """Set whether the frame is system traffic (system_topics.py), and update the connection."""
     peer = facts.peer
     topics = _words(facts.command, facts.frame.type, "topic")
@@ -144,14 +144,14 @@ def _judge(facts: Facts, connection: Connection, name: str) -> None:
         facts.system = connection.system is True
     if connection.system is None and any(known):
         connection.system = facts.system
-    if facts.system and name in _TELLING and connection.system is not True:
+    if facts.system and name in _IDENTIFYING and connection.system is not True:
         connection.system = True
         for nameless in connection.producers.values():
             nameless.system = nameless.system or not nameless.topic
 
 
 # An application may look up a system topic, but only a broker uses one.
-_TELLING: Final = frozenset({"PRODUCER", "SUBSCRIBE", *COORDINATOR_COMMANDS})
+_IDENTIFYING: Final = frozenset({"PRODUCER", "SUBSCRIBE", *COORDINATOR_COMMANDS})
 
 
 def _connect(_facts: Facts, connection: Connection, _limit: int) -> EndedPeers:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
-from pcli.codec.observe.rules.finding import GROUPS, SEVERITIES, SURE
+from pcli.codec.observe.rules.finding import CERTAINTIES, GROUPS, SEVERITIES
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
@@ -137,7 +137,7 @@ class Diagnosis:
 
 def by_weight(found: Finding) -> tuple[int, int, int]:
     """Return the sort key of a finding: severity, certainty, start."""
-    return SEVERITIES.index(found.severity), SURE.index(found.sure), found.since_ns
+    return SEVERITIES.index(found.severity), CERTAINTIES.index(found.sure), found.since_ns
 
 
 def checked_counts_text(counts: dict[str, int]) -> str:

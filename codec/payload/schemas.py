@@ -203,11 +203,11 @@ def _cost(topic: str, schema: pb.Schema | None) -> int:
 _Value = TypeVar("_Value")
 
 
-class _Shelf(Generic[_Value]):
+class _BoundedDict(Generic[_Value]):
     """A dict with a limit in bytes: the oldest items are dropped first."""
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, max_bytes: int) -> None:
+        self._free = max_bytes
         self._held: dict[Hashable, tuple[_Value, int]] = {}
 
     def get(self, key: Hashable) -> _Value | None:
@@ -218,14 +218,14 @@ class _Shelf(Generic[_Value]):
         held = self._held.pop(key, None)
         if held is None:
             return None
-        self._room += held[1]
+        self._free += held[1]
         return held[0]
 
     def put(self, key: Hashable, value: _Value, cost: int) -> None:
         self.pop(key)
         self._held[key] = (value, cost)
-        self._room -= cost
-        while self._room < 0:
+        self._free -= cost
+        while self._free < 0:
             self.pop(next(iter(self._held)))
 
 
@@ -233,8 +233,8 @@ class SchemaBook:
     """The schemas of a capture by topic and version."""
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
-        self._known: _Shelf[Decoder] = _Shelf(max_bytes)
-        self._asked: _Shelf[tuple[str, bytes, pb.Schema | None]] = _Shelf(max_bytes)
+        self._known: _BoundedDict[Decoder] = _BoundedDict(max_bytes)
+        self._requests: _BoundedDict[tuple[str, bytes, pb.Schema | None]] = _BoundedDict(max_bytes)
 
     def learn(self, topic: str, version: bytes, schema: pb.Schema) -> None:
         """Store the schema of one version; version b"" is for the schema of a subscription."""
@@ -260,14 +260,16 @@ class SchemaBook:
         if step is not None:
             step(self, connection, command)
 
-    def _ask(self, connection: Hashable, request: int, topic: str, version: bytes, schema: pb.Schema | None) -> None:
-        self._asked.put((connection, request), (topic, version, schema), _cost(topic, schema))
+    def _open_request(
+        self, connection: Hashable, request: int, topic: str, version: bytes, schema: pb.Schema | None
+    ) -> None:
+        self._requests.put((connection, request), (topic, version, schema), _cost(topic, schema))
 
     def _answer(self, connection: Hashable, request: int, version: bytes, schema: pb.Schema | None = None) -> None:
-        asked = self._asked.pop((connection, request))
-        if asked is None:
+        found = self._requests.pop((connection, request))
+        if found is None:
             return
-        topic, wanted, offered = asked
+        topic, wanted, offered = found
         schema = offered if schema is None else schema
         version = version or wanted
         if schema is not None and version:
@@ -277,7 +279,7 @@ class SchemaBook:
 def _producer(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
     body = command.producer
     if body.HasField("schema"):
-        book._ask(connection, body.request_id, body.topic, b"", body.schema)
+        book._open_request(connection, body.request_id, body.topic, b"", body.schema)
 
 
 def _producer_success(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
@@ -295,7 +297,7 @@ def _subscribe(book: SchemaBook, _connection: Hashable, command: pb.BaseCommand)
 
 def _get_schema(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
     body = command.getSchema
-    book._ask(connection, body.request_id, body.topic, body.schema_version, None)
+    book._open_request(connection, body.request_id, body.topic, body.schema_version, None)
 
 
 def _get_schema_response(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
@@ -307,7 +309,7 @@ def _get_schema_response(book: SchemaBook, connection: Hashable, command: pb.Bas
 def _get_or_create(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
     body = command.getOrCreateSchema
     if body.HasField("schema"):
-        book._ask(connection, body.request_id, body.topic, b"", body.schema)
+        book._open_request(connection, body.request_id, body.topic, b"", body.schema)
 
 
 def _get_or_create_response(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
@@ -316,7 +318,7 @@ def _get_or_create_response(book: SchemaBook, connection: Hashable, command: pb.
 
 
 def _error(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
-    book._asked.pop((connection, command.error.request_id))
+    book._requests.pop((connection, command.error.request_id))
 
 
 _STEPS: Final[dict[int, Callable[[SchemaBook, Hashable, pb.BaseCommand], None]]] = {

@@ -192,18 +192,18 @@ class ClientSession:
 
     def _answered(self, number: int, body: Any) -> Message | None:
         """Return the request that this command answers. Close it unless another response will follow."""
-        asked_by = _ASKED_BY.get(number, ())
-        for key in (_key(asked, body) for asked in asked_by):
+        request_types = _REQUEST_TYPES.get(number, ())
+        for key in (_key(request_type, body) for request_type in request_types):
             found = self._open.get(key) if key is not None else None
-            if key is not None and found is not None and found[0] in asked_by:
+            if key is not None and found is not None and found[0] in request_types:
                 if COMMANDS[number].name != "PRODUCER_SUCCESS" or body.producer_ready:
                     del self._open[key]
                 return found[1]
         if number == _ERROR and self.state is State.CONNECTING:
             self._fail(RemoteError(f"the broker refused the connection: {body.message}"))
-        for asked in asked_by:
-            queue = self._ordered.get(asked)
-            if queue and (number != _ERROR or asked == _CONNECT):
+        for request_type in request_types:
+            queue = self._ordered.get(request_type)
+            if queue and (number != _ERROR or request_type == _CONNECT):
                 return queue.popleft()
         return None
 
@@ -223,7 +223,7 @@ def _key(number: int, body: Any) -> _Key | None:
     return None
 
 
-_ASKED_BY: Final[dict[int, tuple[int, ...]]] = {
+_REQUEST_TYPES: Final[dict[int, tuple[int, ...]]] = {
     number: tuple(row.number for row in COMMANDS.values() if COMMANDS[number].name in row.answers)
     for number in COMMANDS
 }

@@ -35,21 +35,21 @@ def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
         raise RemoteError(f"{row.name} lacks {missing}")
     body: Message = getattr(command, row.field)
     if not data.isascii():
-        _mend_texts(body)
+        _repair_texts(body)
     return command, body
 
 
-def _mend_texts(message: Message) -> None:
+def _repair_texts(message: Message) -> None:
     """Replace invalid UTF-8 in string fields; the parser returns such strings as bytes."""
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_STRING:
-            _mend_field(message, field.name, value)
+            _repair_field(message, field.name, value)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             for part in (value,) if isinstance(value, Message) else value:
-                _mend_texts(part)
+                _repair_texts(part)
 
 
-def _mend_field(message: Message, name: str, value: str | bytes | list[str | bytes]) -> None:
+def _repair_field(message: Message, name: str, value: str | bytes | list[str | bytes]) -> None:
     if isinstance(value, bytes):
         setattr(message, name, value.decode(errors="replace"))
     elif not isinstance(value, str):

@@ -48,17 +48,17 @@ def murmur3_32(data: bytes, seed: int = 0) -> int:
     value = seed
     whole = len(data) & ~3
     for index in range(0, whole, 4):
-        value ^= _scramble(int.from_bytes(data[index : index + 4], "little"))
+        value ^= _mix_block(int.from_bytes(data[index : index + 4], "little"))
         value = ((value << 13 | value >> 19) * 5 + 0xE6546B64) & _MASK
     if whole < len(data):
-        value ^= _scramble(int.from_bytes(data[whole:], "little"))
+        value ^= _mix_block(int.from_bytes(data[whole:], "little"))
     value ^= len(data)
     value = (value ^ value >> 16) * 0x85EBCA6B & _MASK
     value = (value ^ value >> 13) * 0xC2B2AE35 & _MASK
     return value ^ value >> 16
 
 
-def _scramble(block: int) -> int:
+def _mix_block(block: int) -> int:
     block = block * 0xCC9E2D51 & _MASK
     # The rotation's high bits survive until the multiplication is masked. Mask both, or large blocks hash wrongly.
     block = (block << 15 | block >> 17) & _MASK

@@ -70,11 +70,11 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
     """Return the lossless object of a frame."""
     out: dict[str, Any] = {"type": name_of(frame.type)}
     parts = frame.parts
-    if frame.missing or any(problem.kind in _UNFIT for problem in parts.problems):
+    if frame.missing or any(problem.kind in _MALFORMED for problem in parts.problems):
         return {**out, "raw": frame.data.hex()}
     command = frame.data[parts.command_start : parts.command_end]
     exact: dict[str, str] = {}
-    body = _block(pb.BaseCommand(), command, "command", exact, _lead(frame.type))
+    body = _block(pb.BaseCommand(), command, "command", exact, _unknown_type(frame.type))
     row = COMMANDS.get(frame.type)
     if row.field not in body if row is not None else "type" in body:
         # Encoding would turn a missing body into an empty one. A command of an unknown type may contain a second,
@@ -93,7 +93,7 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
     return {**out, "bytes": exact} if exact else out
 
 
-_UNFIT: Final = frozenset({"length", "trailing", "broker-entry", "metadata", "cut"})
+_MALFORMED: Final = frozenset({"length", "trailing", "broker-entry", "metadata", "cut"})
 
 
 def push_wire_json(wire: dict[str, Any]) -> bytes:
@@ -111,15 +111,15 @@ def push_wire_json(wire: dict[str, Any]) -> bytes:
     if row is not None:
         body = {"type": row.name, row.field: {}, **body}
     defaults: dict[str, Any] = {row.field: {}} if row is not None else {}
-    command = _packed(pb.BaseCommand(), body, "command", exact, defaults, _lead(number))
-    behind = [key for key in _BEHIND if key in wire]
-    if behind and number not in PAYLOAD_TYPES:
-        raise LocalError(f"{behind[0]}: nothing stands behind {wire['type']}; SEND and MESSAGE have a payload")
-    return join_frame(command, _entry(wire, exact) if behind else b"")
+    command = _packed(pb.BaseCommand(), body, "command", exact, defaults, _unknown_type(number))
+    present = [key for key in _ENTRY_KEYS if key in wire]
+    if present and number not in PAYLOAD_TYPES:
+        raise LocalError(f"{present[0]}: not allowed for {wire['type']}; only SEND and MESSAGE have a payload")
+    return join_frame(command, _entry(wire, exact) if present else b"")
 
 
-_BEHIND: Final = ("entry", "checksum", "metadata", "payload")
-_AROUND: Final = frozenset({"type", "bytes", *_BEHIND})
+_ENTRY_KEYS: Final = ("entry", "checksum", "metadata", "payload")
+_AROUND: Final = frozenset({"type", "bytes", *_ENTRY_KEYS})
 
 
 def _number_of(name: str) -> int:
@@ -136,7 +136,7 @@ def _number_of(name: str) -> int:
     return number
 
 
-def _lead(number: int) -> bytes:
+def _unknown_type(number: int) -> bytes:
     """Encode the type field, which comes first, if the generated code lacks the type; otherwise return no bytes."""
     return b"" if number in COMMANDS or number < 0 else b"\x08" + push_varint(number)
 
@@ -155,12 +155,12 @@ def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
     return entry[:place] + stored + entry[place + 4 :]
 
 
-def _block(message: Message, data: bytes, name: str, exact: dict[str, str], lead: bytes = b"") -> dict[str, Any]:
+def _block(message: Message, data: bytes, name: str, exact: dict[str, str], prefix: bytes = b"") -> dict[str, Any]:
     """Return one message as an object. If encoding it does not reproduce the bytes, add them to ``exact``."""
     try:
-        message.MergeFromString(data.removeprefix(lead))
+        message.MergeFromString(data.removeprefix(prefix))
         out = _object(message)
-        again = _packed(type(message)(), out, name, {}, lead=lead)
+        again = _packed(type(message)(), out, name, {}, prefix=prefix)
     except (DecodeError, LocalError):
         exact[name] = data.hex()
         return _object(message)
@@ -175,7 +175,7 @@ def _packed(
     name: str,
     exact: dict[str, Any],
     defaults: dict[str, Any] = _NONE,
-    lead: bytes = b"",
+    prefix: bytes = b"",
 ) -> bytes:
     """Return the original bytes of one message if its object was not edited; otherwise encode the object."""
     if not isinstance(value, dict):
@@ -183,11 +183,11 @@ def _packed(
     if name in exact:
         came = _bytes(exact[name], f"bytes.{name}")
         # The comparison ignores the type: protobuf takes the last type of a command, pull_type the first.
-        if {**defaults, **_says(message, came.removeprefix(lead)), "type": ""} == {**value, "type": ""}:
+        if {**defaults, **_says(message, came.removeprefix(prefix)), "type": ""} == {**value, "type": ""}:
             return came
-    fresh = type(message)()
-    _fill(fresh, value, name)
-    return lead + fresh.SerializePartialToString()
+    message_ = type(message)()
+    _fill(message_, value, name)
+    return prefix + message_.SerializePartialToString()
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.observe.rules.finding import SEVERITIES, SURE
+from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
 from pcli.spark.input.read_plan import CLUSTER
 from pcli.spark.report.charts import LETTERS, Series, lines
 from pcli.spark.report.message_figures import Span
@@ -32,7 +32,7 @@ def findings(table: pa.Table) -> Section:
     section = Section("Findings", "findings")
     rows = sorted(
         table.to_pylist(),
-        key=lambda row: (SEVERITIES.index(row["severity"]), SURE.index(row["sure"]), row["since_ns"] or 0),
+        key=lambda row: (SEVERITIES.index(row["severity"]), CERTAINTIES.index(row["sure"]), row["since_ns"] or 0),
     )
     if not rows:
         section.texts.append("Nothing was found wrong.")

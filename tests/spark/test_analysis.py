@@ -12,7 +12,7 @@ from pyarrow import fs
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 from pcli.spark import analysis
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
@@ -46,7 +46,7 @@ def recorded(path):
 @pytest.mark.parametrize("name", SOME)
 def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
     path, diagnosis = small_captures / name, Diagnosis()
-    take_in(recorded(path), diagnosis)
+    process_events(recorded(path), diagnosis)
     wanted = {
         (one.rule, one.cause, one.what, one.severity, one.sure, tuple(one.frames)) for one in diagnosis.findings()
     }

@@ -296,7 +296,7 @@ def _checked(source: _Source, check: Check, *, every: bool, equal: Any = None) -
         if source.field.name == "pulsar.type":
             value = name_of(number)
             return check(value if source.function is None else source.function(value))
-        return _equal(get, equal) if equal is not None and not every else _asked(get, check, every=every)
+        return _equal(get, equal) if equal is not None and not every else _matching(get, check, every=every)
 
     return Test(bind, _cost(source.field))
 
@@ -309,7 +309,7 @@ def _equal(get: Getter, value: Any) -> Callable[[Facts], bool]:
     return test
 
 
-def _asked(get: Getter, check: Check, *, every: bool) -> Callable[[Facts], bool]:
+def _matching(get: Getter, check: Check, *, every: bool) -> Callable[[Facts], bool]:
     quantifier = all if every else any
 
     def test(facts: Facts) -> bool:

@@ -146,14 +146,14 @@ def _converted(getter: Getter, converter: Converter | None) -> Getter:
 class _Shown:
     """The conversions from raw to shown values for one part of a frame."""
 
-    __slots__ = ("bodies", "converters", "known", "secrets", "veiled")
+    __slots__ = ("bodies", "converters", "hidden_prefixes", "known", "secrets")
 
     def __init__(self, plan: Plan, *, secrets: bool) -> None:
         self.secrets = secrets
         self.converters: dict[str, Converter] = {}
         self.bodies: frozenset[str] = frozenset()
         """Unknown fields that are bodies with credentials, in a frame of another type."""
-        self.veiled: tuple[str, ...] = ()
+        self.hidden_prefixes: tuple[str, ...] = ()
         """Prefixes of unknown fields next to credentials, which may be credentials too."""
         self.known: set[str] = set()
         """All keys that the protocol defines for this part."""
@@ -161,7 +161,7 @@ class _Shown:
 
     def _take(self, plan: Plan) -> None:
         if not self.secrets and has_secrets(plan.message):
-            self.veiled = (*self.veiled, plan.unknown)
+            self.hidden_prefixes = (*self.hidden_prefixes, plan.unknown)
         for how, key, what, field in field_slots(plan):
             self.known.add(key)
             if how == MESSAGE:
@@ -192,7 +192,7 @@ class _Shown:
     def _unknown(self, key: str, value: Any) -> Any:
         if not isinstance(value, bytes):
             return value
-        return hidden(value) if key in self.bodies or key.startswith(self.veiled) else value.hex()
+        return hidden(value) if key in self.bodies or key.startswith(self.hidden_prefixes) else value.hex()
 
 
 def _shown_command(number: int, secrets: bool) -> _Shown:

@@ -182,7 +182,7 @@ def _ack(facts: Facts) -> str:
         rest += _transaction(ack)
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
     kind = "up to " if cumulative else ""
-    wanted = "  receipt asked" if request != -1 else ""
+    wanted = "  receipt requested" if request != -1 else ""
     return f"{_consumer(facts, consumer)}  {kind}{' '.join(places)}{more}{rest}{wanted}"
 
 
@@ -202,16 +202,16 @@ def _flow(facts: Facts) -> str:
 def _connect(facts: Facts) -> str:
     connect = _body(facts)
     method = connect.get("auth_method_name") or ("some" if "auth_data" in connect else "none")
-    behind = f"  for {printable(connect['proxy_to_broker_url'])}" if connect.get("proxy_to_broker_url") else ""
+    proxied = f"  for {printable(connect['proxy_to_broker_url'])}" if connect.get("proxy_to_broker_url") else ""
     return (
-        f"{_said(connect, 'client_version')}  v{connect.get('protocol_version', 0)}  auth {printable(method)}{behind}"
+        f"{_text(connect, 'client_version')}  v{connect.get('protocol_version', 0)}  auth {printable(method)}{proxied}"
     )
 
 
 def _connected(facts: Facts) -> str:
     connected = _body(facts)
     limit = f"  max message {connected['max_message_size']} B" if "max_message_size" in connected else ""
-    return f"{_said(connected, 'server_version')}  v{connected.get('protocol_version', 0)}{limit}"
+    return f"{_text(connected, 'server_version')}  v{connected.get('protocol_version', 0)}{limit}"
 
 
 def _subscribe(facts: Facts) -> str:
@@ -246,7 +246,7 @@ def _producer_command(facts: Facts) -> str:
 
 def _producer_success(facts: Facts) -> str:
     success = _body(facts)
-    name = _said(success, "producer_name")
+    name = _text(success, "producer_name")
     topic = facts.peer.topic if isinstance(facts.peer, Producer) else ""
     out = f"{name} → {short_topic(topic)}" if topic else name
     if success.get("last_sequence_id", -1) != -1:
@@ -260,7 +260,7 @@ def _schema(command: Values) -> str:
     return f"  {command['schema'].get('type', '')} schema" if command.get("schema") else ""
 
 
-def _said(values: Values, name: str) -> str:
+def _text(values: Values, name: str) -> str:
     return printable(values.get(name, "?"))
 
 

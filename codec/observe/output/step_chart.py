@@ -39,26 +39,28 @@ def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: in
     span = max(1, top - bottom)
     unit = span / HEIGHT
     indent = max(len(str(top)), len(str(bottom)))
-    room = max(10, width - indent - 2)
+    chart_width = max(10, width - indent - 2)
     end_ns = max(end_ns, points[-1][0])
-    columns = _columns(points, end_ns, room)
+    columns = _columns(points, end_ns, chart_width)
     above, below = -(-top * HEIGHT // span), -(bottom * HEIGHT // span)
     lines = [_line(top if row == above else "", indent, (_over(one, row, unit) for one in columns))
              for row in range(above, 0, -1)]  # fmt: skip
-    lines.append(f"{0:>{indent}} ┼{'─' * room}")
+    lines.append(f"{0:>{indent}} ┼{'─' * chart_width}")
     lines += [_line(bottom if row == below else "", indent, (_under(one, row, unit) for one in columns))
               for row in range(1, below + 1)]  # fmt: skip
-    return [*lines, " " * (indent + 2) + _axis(points[0][0] - zero_ns, end_ns - zero_ns, room)]
+    return [*lines, " " * (indent + 2) + _axis(points[0][0] - zero_ns, end_ns - zero_ns, chart_width)]
 
 
-def _columns(points: Sequence[_Point], end_ns: int, room: int) -> list[_Span]:
+def _columns(points: Sequence[_Point], end_ns: int, chart_width: int) -> list[_Span]:
     begin = points[0][0]
     whole = max(1, end_ns - begin)
     found: list[_Span] = []
     value, at = points[0][1], 0
-    for column in range(room):
+    for column in range(chart_width):
         low = high = value
-        while at < len(points) and (column == room - 1 or (points[at][0] - begin) * room < (column + 1) * whole):
+        while at < len(points) and (
+            column == chart_width - 1 or (points[at][0] - begin) * chart_width < (column + 1) * whole
+        ):
             value = points[at][1]
             low, high = min(low, value), max(high, value)
             at += 1
@@ -86,9 +88,9 @@ def _under(span: _Span, row: int, unit: float) -> str:
     return "▔" if depth < 0.25 else "▀" if depth < 0.75 else "█"
 
 
-def _axis(first_ns: int, last_ns: int, room: int) -> str:
+def _axis(first_ns: int, last_ns: int, chart_width: int) -> str:
     """Return the seconds at both ends and in the middle, with as many decimals as their distance requires."""
     digits = 3 if last_ns - first_ns < 10_000_000_000 else 1
     left, middle, right = (f"{ns / 1e9:.{digits}f} s" for ns in (first_ns, (first_ns + last_ns) // 2, last_ns))
-    space = room - len(left) - len(right)
-    return f"{left}{middle:^{space}}{right}" if space > len(middle) + 1 else f"{left}{right:>{room - len(left)}}"
+    space = chart_width - len(left) - len(right)
+    return f"{left}{middle:^{space}}{right}" if space > len(middle) + 1 else f"{left}{right:>{chart_width - len(left)}}"

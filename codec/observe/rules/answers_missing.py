@@ -39,7 +39,7 @@ from pcli.codec.observe.tracking.records.connection_records import ExchangeRecor
 
 __all__ = ["RULE", "evaluate"]
 
-_ELSEWHERE: Final = ("SEND", "ACK", "PING")
+_OTHER_RULES: Final = ("SEND", "ACK", "PING")
 _WAIT_NS: Final = 10_000_000_000
 _OVERTAKEN_NS: Final = 5_000_000_000
 """Minimum waiting time if a later request of the same type was answered."""
@@ -47,7 +47,7 @@ _OVERTAKEN_NS: Final = 5_000_000_000
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return findings for missing responses, duplicate responses, and responses without a request."""
-    if exchange.type in _ELSEWHERE:
+    if exchange.type in _OTHER_RULES:
         return
     bound = _OVERTAKEN_NS if exchange.overtaken else _WAIT_NS
     if exchange.unanswered.count and exchange.waited_ns >= bound and "one_way" not in exchange.doubts:

@@ -36,7 +36,7 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 
 __all__ = ["RULE", "evaluate"]
 
-_PATIENCE_NS: Final = 10_000_000_000
+_GRACE_NS: Final = 10_000_000_000
 """Time that a client may need to obtain new credentials."""
 
 _REFUSED_NS: Final = 5_000_000_000
@@ -50,7 +50,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     until = record.ended_ns if record.end else moment.now_ns
     by_broker = record.end in _BY_BROKER
     open_ = record.challenge_open_ns >= 0 and "one_way" not in record.doubts
-    if open_ and (by_broker or until - record.challenge_open_ns >= _PATIENCE_NS):
+    if open_ and (by_broker or until - record.challenge_open_ns >= _GRACE_NS):
         yield _finding(
             record,
             "unanswered",

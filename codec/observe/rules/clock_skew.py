@@ -40,11 +40,11 @@ __all__ = ["RULE"]
 
 AHEAD_MS: Final = -1_000
 BEHIND_MS: Final = 10_000
-MUCH_MS: Final = 60_000
+WARNING_MS: Final = 60_000
 """Difference from which on time to live and seeks are affected."""
 STEADY_MS: Final = 5_000
 """Maximum spread of the differences if a clock is behind: batching delays, short waits in the client."""
-_FEW: Final = 3
+_MIN_SENDS: Final = 3
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -58,10 +58,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     others = _others(producer)
     alike = sum((one.clock_skew_ms[0] <= AHEAD_MS) if ahead else (one.clock_skew_ms[0] >= BEHIND_MS) for one in others)
     capture = bool(others) and alike == len(others)
-    sure = "likely" if ahead or producer.sent_entries > _FEW else "possible"
+    sure = "likely" if ahead or producer.sent_entries > _MIN_SENDS else "possible"
     yield Finding(
         "clock-skew",
-        "warning" if abs(least) >= MUCH_MS else "note",
+        "warning" if abs(least) >= WARNING_MS else "note",
         "capture" if capture else "application",
         "possible" if capture else sure,
         producer_subject(producer),

@@ -56,17 +56,17 @@ class Stop(NamedTuple):
     """The frame that ended it; 0 if it has not ended."""
 
 
-def stop_of(stretch: StateDuration, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
+def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
     """Return the current stop, the one that lasted until the session ended, or the longest; None if there was none."""
     until = seen_until(consumer, moment)
-    if stretch.since_ns >= 0:
-        return Stop(stretch.since_ns, until - stretch.since_ns, stretch.since_frame, 0)
-    if not stretch.count:
+    if duration.since_ns >= 0:
+        return Stop(duration.since_ns, until - duration.since_ns, duration.since_frame, 0)
+    if not duration.count:
         return None
-    began, ended = stretch.last_ns
+    began, ended = duration.last_ns
     if not attached(consumer) and ended >= until and ended - began >= STOP_NS:
-        return Stop(began, ended - began, stretch.since_frame, 0)
-    return Stop(stretch.longest_from_ns, stretch.longest_ns, *stretch.longest_frames)
+        return Stop(began, ended - began, duration.since_frame, 0)
+    return Stop(duration.longest_from_ns, duration.longest_ns, *duration.longest_frames)
 
 
 def how_long(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> str:

@@ -34,7 +34,7 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 
 __all__ = ["RULE", "evaluate"]
 
-_INSTEAD: Final = {
+_REPLACEMENTS: Final = {
     "CONNECT.auth_method": "The enum of authentication methods is deprecated; auth_method_name replaces it.",
     "CONSUMER_STATS": "The Java client no longer requests statistics over the binary protocol; the admin API "
     "(topics stats) provides more.",
@@ -57,7 +57,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             tally.first_ns,
             tally.frames,
             "It works as long as the broker supports it.",
-            _INSTEAD[what],
+            _REPLACEMENTS[what],
             what,
         )
 

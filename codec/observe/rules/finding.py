@@ -18,7 +18,7 @@ from typing import Any, Final
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 
-__all__ = ["CULPRITS", "GROUPS", "SEVERITIES", "SURE", "Finding", "Moment", "Rule"]
+__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Finding", "Moment", "Rule"]
 
 SEVERITIES: Final = ("error", "warning", "note")
 """Severities: something does not work; a problem is developing; normal behaviour that is worth knowing."""
@@ -26,7 +26,7 @@ SEVERITIES: Final = ("error", "warning", "note")
 CULPRITS: Final = ("application", "client", "broker", "network", "capture")
 """Culprits: the program, its client library, the broker or its administrator, the network, the capture."""
 
-SURE: Final = ("certain", "likely", "possible")
+CERTAINTIES: Final = ("certain", "likely", "possible")
 """Certainties: all relevant frames were captured; another explanation exists but is unlikely; the capture is not
 sufficient to decide."""
 
@@ -58,7 +58,7 @@ class Finding:
     culprit: str
     """One of CULPRITS."""
     sure: str
-    """One of SURE."""
+    """One of CERTAINTIES."""
     subject: dict[str, Any]
     """The affected object: topic, subscription, consumer, producer, stream, key, client, server, … and their values."""
     what: str

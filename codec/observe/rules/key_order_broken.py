@@ -49,7 +49,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
     subscription = key.subscription
     name = f"key {printable(key.key)} of {about_subscription(subscription)}"
     owners = ", ".join(map(printable, key.owners))
-    ways = (
+    violations = (
         (
             "open-at-two",
             key.open_at_two,
@@ -65,7 +65,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
         ),
     )
     doubts = (key.doubts | subscription.doubts) - EDGES
-    for cause, seen, what in ways:
+    for cause, seen, what in violations:
         if seen.count:
             yield Finding(
                 "key-order-broken",

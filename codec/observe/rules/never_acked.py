@@ -58,11 +58,11 @@ _LONG: Final = 3
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for messages that are held for long and were not delivered to another consumer since."""
     kept = consumer.never_acked
-    if not kept.count or consumer.session is None or _need_not(consumer):
+    if not kept.count or consumer.session is None or _needs_no_ack(consumer):
         return
     until, here = seen_until(consumer, moment), attached(consumer)
     age = until - consumer.never_acked_oldest_ns
-    if age < _LEAST_NS or (not here and _passed_on(consumer, until)):
+    if age < _LEAST_NS or (not here and _was_redelivered(consumer, until)):
         return
     doubts = doubts_of(consumer)
     slowest = consumer.ack_age_max_ns
@@ -89,7 +89,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     )
 
 
-def _need_not(consumer: ConsumerRecord) -> bool:
+def _needs_no_ack(consumer: ConsumerRecord) -> bool:
     """Return whether the consumer need not acknowledge: it is a reader, or the topic is not persistent."""
     subscription = consumer.subscription
     if subscription is None or not consumer.topic:
@@ -97,7 +97,7 @@ def _need_not(consumer: ConsumerRecord) -> bool:
     return not consumer.durable or not subscription.topic.persistent
 
 
-def _passed_on(consumer: ConsumerRecord, left_ns: int) -> bool:
+def _was_redelivered(consumer: ConsumerRecord, left_ns: int) -> bool:
     """Return whether others received what it left: no entry is waiting, or another consumer received messages since."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)

@@ -32,14 +32,14 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["OLD", "RULE", "evaluate"]
+__all__ = ["MIN_VERSION", "RULE", "evaluate"]
 
-OLD: Final = 15
+MIN_VERSION: Final = 15
 """Lower protocol versions lack transactions and all features of Pulsar 2.5 and later."""
 
 _SERIOUS: Final = 11
 
-_WITHOUT: Final = (
+_FEATURES: Final = (
     (4, "batches (the broker closes the connection when it has one to deliver)"),
     (5, "closing of single producers and consumers (the broker closes the whole connection)"),
     (9, "the end of terminated topics"),
@@ -60,11 +60,11 @@ _NEWEST: Final = max(row.since for row in COMMANDS.values())
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding for each version of a client library on a host."""
     client, server = record.protocol_version, record.server_protocol_version
-    by_broker = 0 <= server < client and server < OLD
+    by_broker = 0 <= server < client and server < MIN_VERSION
     version = server if by_broker else client
-    if not 0 <= version < OLD:
+    if not 0 <= version < MIN_VERSION:
         return
-    lacks = "; ".join(what for since, what in _WITHOUT if version < since)
+    lacks = "; ".join(what for since, what in _FEATURES if version < since)
     name = printable(record.server_version if by_broker else record.client_version) or "without a name"
     yield Finding(
         "old-protocol",

@@ -82,7 +82,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "paused-client",
         "warning" if not stop.over_frame and _matters(consumer) else "note",
-        "client" if _given_back(consumer) and not stop.over_frame else "application",
+        "client" if _redelivery_request(consumer) and not stop.over_frame else "application",
         certainty(doubts, "certain" if stop.over_frame or held(consumer) else "likely"),
         consumer_subject(consumer),
         _what(consumer, stop, moment),
@@ -114,7 +114,7 @@ def _matters(consumer: ConsumerRecord) -> bool:
     return bool(left) or (held(consumer) > 0 and (left is None or not attached(consumer)))
 
 
-def _given_back(consumer: ConsumerRecord) -> int:
+def _redelivery_request(consumer: ConsumerRecord) -> int:
     """Return the frame of its last redelivery request for all messages if none was delivered since; 0 otherwise."""
     requests = consumer.asked_all
     return (
@@ -145,9 +145,9 @@ def _opposite(consumer: ConsumerRecord, stop: Stop) -> str:
     if stop.over_frame:
         return f"It resumed by itself with {at(stop.over_frame)}."
     flow = f"A FLOW after {at(stop.frame)} would show that the application takes messages; there is none"
-    if given_back := _given_back(consumer):
+    if rewind_frame := _redelivery_request(consumer):
         return (
-            f"{flow}. It requested redelivery of all messages in {at(given_back)}: a client that clears its queue in "
+            f"{flow}. It requested redelivery of all messages in {at(rewind_frame)}: a client that clears its queue in "
             "this "
             "way must return the permits of the cleared messages."
         )

@@ -49,7 +49,7 @@ __all__ = ["RULE"]
 _DELIVERIES: Final = 5
 """Deliveries from which on a failure counts as permanent: temporary problems are over by then, or need a back-off."""
 
-_ASKED: Final = ("nack", "ack_timeout", "rewind")
+_REQUESTED: Final = ("nack", "ack_timeout", "rewind")
 """Only requested redeliveries indicate a problem of the message; others are caused by the connection."""
 
 _THROWN: Final = {
@@ -100,13 +100,13 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
 
 
 def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
-    requested = sum(subscription.again[name].count for name in _ASKED if name in subscription.again)
+    requested = sum(subscription.again[name].count for name in _REQUESTED if name in subscription.again)
     often = [row for row in subscription.most_redelivered if row[0] >= _DELIVERIES]
     if not often or requested < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
     # The cause of each redelivery is not stored per message: reconnects may have caused some.
-    only_asked = all(name in _ASKED for name, seen in subscription.again.items() if seen.count)
+    only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
     more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {_DELIVERIES} times or more"
     more = more if len(often) > 1 else ""
@@ -114,14 +114,14 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
         "poison-message",
         "warning",
         "application",
-        certainty(doubts, "likely" if only_asked else "possible"),
+        certainty(doubts, "likely" if only_requested else "possible"),
         subscription_subject(subscription),
         f"Message {printable(message)} of {about_subscription(subscription)} was delivered {deliveries} times, from "
         f"{at(first)} to {at(last)}{more}.",
         0,
         [frame for row in often for frame in row[2:]],
         f"An ACK after {at(last)} would show that processing succeeded in the end."
-        + ("" if only_asked else " Entries of the subscription were also redelivered for other causes.")
+        + ("" if only_requested else " Entries of the subscription were also redelivered for other causes.")
         + why_unsure(doubts),
         "Inspect the message (`pcli trace --message-id`), and configure a dead letter policy if there is none.",
         "again-and-again",

@@ -87,11 +87,11 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _finding(
-    producer: ProducerRecord, error: str, seen: Occurrences, what: str, mended: str, missing: str, cause: str
+    producer: ProducerRecord, error: str, seen: Occurrences, what: str, recovered: str, missing: str, cause: str
 ) -> Finding:
     return Finding(
         "producer-refused",
-        "note" if mended else "error",
+        "note" if recovered else "error",
         culprit_of_error(error),
         "certain",
         producer_subject(producer),
@@ -99,7 +99,7 @@ def _finding(
         f"{error_message(seen.sample)}",
         seen.first_ns,
         seen.frames,
-        mended or missing,
+        recovered or missing,
         _ADVICE.get(error, "The error message names the reason."),
         cause,
     )

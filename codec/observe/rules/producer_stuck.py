@@ -60,13 +60,13 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         lasted = moment.now_ns - wait.since_ns
         if lasted < STUCK_NS:
             return
-        heard = producer.heard_ns > wait.since_ns
-        activity = f"sent its last frame in {at(producer.heard_frame)}" if heard else "sent nothing else either"
+        broker_sent = producer.heard_ns > wait.since_ns
+        activity = f"sent its last frame in {at(producer.heard_frame)}" if broker_sent else "sent nothing else either"
         yield Finding(
             "producer-stuck",
             "error",
-            _whose(doubts, heard=heard),
-            certainty(doubts, "certain" if heard else "likely"),
+            _whose(doubts, broker_sent=broker_sent),
+            certainty(doubts, "certain" if broker_sent else "likely"),
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
             f"{at(producer.oldest_open_frame)}. No response arrived since {at(wait.since_frame)}, "
@@ -76,7 +76,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove this; there is none."
             + why_unsure(doubts),
             "Check the broker's log for write errors, stats-internal of the topic, and publish rate limits."
-            if heard
+            if broker_sent
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
         )
@@ -98,10 +98,10 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _whose(doubts: set[str], *, heard: bool) -> str:
+def _whose(doubts: set[str], *, broker_sent: bool) -> str:
     if GAPS & doubts:
         return "capture"
-    return "broker" if heard else "network"
+    return "broker" if broker_sent else "network"
 
 
 def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -110,11 +110,11 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if moment.now_ns - session.began_ns < STUCK_NS:
         return
-    heard = producer.heard_ns > session.began_ns
+    broker_sent = producer.heard_ns > session.began_ns
     yield Finding(
         "producer-stuck",
         "error",
-        _whose(doubts, heard=heard),
+        _whose(doubts, broker_sent=broker_sent),
         certainty(doubts),
         producer_subject(producer),
         f"{about_producer(producer)} has not received a response to its PRODUCER ({at(session.number)}, "

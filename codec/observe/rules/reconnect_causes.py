@@ -39,12 +39,12 @@ PEER_CAUSES: Final = {
 }
 """Causes of lost producers and consumers. Refused ones were never open."""
 
-_WHOSE: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
+_CULPRITS: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
 
 def culprit_of_ends(ends: Collection[str]) -> str:
     """Return the culprit for sessions that ended in these ways, keys of ENDS; the client if there is no other."""
-    found = {_WHOSE[end] for end in ends if end in _WHOSE}
+    found = {_CULPRITS[end] for end in ends if end in _CULPRITS}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 
 

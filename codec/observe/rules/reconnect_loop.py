@@ -42,7 +42,7 @@ from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["RULE", "evaluate"]
 
-_APART_NS: Final = 50_000_000
+_SAME_MOMENT_NS: Final = 50_000_000
 """Refused attempts within this time belong to several clients and are counted once."""
 
 
@@ -68,7 +68,7 @@ def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
         if time_ns - last > LOOP_NS:
             row = []
         tried = (
-            time_ns - last > _APART_NS
+            time_ns - last > _SAME_MOMENT_NS
             if cause == "refused"
             else bisect_right(attempts, last) < bisect_right(attempts, time_ns)
         )

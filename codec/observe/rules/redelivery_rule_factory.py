@@ -29,7 +29,7 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["Cause", "redelivery_rule"]
 
-_MANY: Final = 20
+_MIN_FOR_WARNING: Final = 20
 """Minimum number of redelivered entries for a warning."""
 
 
@@ -88,4 +88,4 @@ def _who_broke(subscription: SubscriptionRecord) -> str:
 
 
 def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:
-    return "warning" if seen.count >= _MANY and seen.count * 2 >= subscription.entries_out else "note"
+    return "warning" if seen.count >= _MIN_FOR_WARNING and seen.count * 2 >= subscription.entries_out else "note"

@@ -40,7 +40,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 
-MOST: Final = 1_000
+MAX_SKIPPED: Final = 1_000
 """Maximum number of skipped ids that may have been messages: maxPendingMessages of most clients."""
 
 
@@ -49,8 +49,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if producer.doubts & GAPS:
         return
     gaps, back = producer.gaps, producer.backwards
-    midway = producer.ids_vague and "start" in producer.doubts
-    if gaps.count and not midway and not sets_own_sequence_ids(producer) and _missing(gaps.sample) <= MOST:
+    uncertain = producer.ids_vague and "start" in producer.doubts
+    if gaps.count and not uncertain and not sets_own_sequence_ids(producer) and _missing(gaps.sample) <= MAX_SKIPPED:
         yield Finding(
             "sequence-gap",
             "warning",

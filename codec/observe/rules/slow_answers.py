@@ -49,7 +49,7 @@ _THROTTLED: Final = (
     "A publish rate limit delays receipts on purpose, and all receipts of a connection by a similar time: "
     "compare with the publish rate of the namespace."
 )
-_LOADED: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
+_TOPIC_LOADING: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
 
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         f"took longer than {bound}; the slowest took {span(longest)}.",
         slow.first_ns,
         [*exchange.slowest, *slow.frames],
-        (_THROTTLED if exchange.type == "SEND" else _LOADED) + why_unsure(exchange.doubts),
+        (_THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING) + why_unsure(exchange.doubts),
         "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate "
         "limits.",
     )

@@ -68,7 +68,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     until = seen_until(consumer, moment)
     if not permits.flows:
         if until - session.ready_ns >= STOP_NS:
-            yield _never(consumer, session.ready_ns, session.ready_frame, until, doubts)
+            yield _never_requested(consumer, session.ready_ns, session.ready_frame, until, doubts)
         return
     stop = stop_of(permits.exhausted, consumer, moment)
     if stop is not None and stop.lasted_ns >= STOP_NS and not stop.over_frame and leaks(consumer):
@@ -98,7 +98,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _never(consumer: ConsumerRecord, since_ns: int, frame: int, until: int, doubts: set[str]) -> Finding:
+def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until: int, doubts: set[str]) -> Finding:
     backlog = waiting(consumer)
     waits = {None: "The backlog is unknown", 0: "There is no backlog"}.get(
         backlog, f"The backlog is {count_of(backlog or 0, 'entry', 'entries')}"

@@ -79,7 +79,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "warning" if stop.over_frame else "error",
         "application",
         certainty(
-            doubts, "certain" if consumer.blocked.count > 1 or _others_went_on(consumer, stop.since_ns) else "likely"
+            doubts, "certain" if consumer.blocked.count > 1 or _others_received(consumer, stop.since_ns) else "likely"
         ),
         consumer_subject(consumer),
         what,
@@ -92,7 +92,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     )
 
 
-def _others_went_on(consumer: ConsumerRecord, since_ns: int) -> bool:
+def _others_received(consumer: ConsumerRecord, since_ns: int) -> bool:
     """Return whether other consumers of the subscription received messages meanwhile: then the broker was working."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     return any(one is not consumer and one.last_message_ns > since_ns for one in others)

@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 
 __all__ = ["RULE", "evaluate"]
 
-_PATIENCE_NS: Final = 10_000_000_000
+_GRACE_NS: Final = 10_000_000_000
 """Time that a client may need to look up the topic and subscribe."""
 
 _NAMED: Final = 3
@@ -44,13 +44,13 @@ _NAMED: Final = 3
 def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     until = record.ended_ns if record.end else moment.now_ns
-    missed = {topic: told for topic, told in record.watch_missed.items() if until - told[1] >= _PATIENCE_NS}
+    missed = {topic: received for topic, received in record.watch_missed.items() if until - received[1] >= _GRACE_NS}
     if not missed:
         return
     gaps = record.watch_gaps.count
     how = f"{times(gaps)} they changed without a watcher" if gaps else "they were reported while it was watching"
     names = ", ".join(map(short_topic, list(missed)[:_NAMED])) + (" …" if len(missed) > _NAMED else "")
-    frame, since = min(missed.values(), key=lambda told: told[1])
+    frame, since = min(missed.values(), key=lambda received: received[1])
     yield Finding(
         "watcher-gap",
         "warning",

@@ -47,18 +47,18 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         command, writer, culprit = _WORDS[from_client]
         other = record.other_leg
         # Past the proxy, in the direction of the message.
-        behind = other is not None and (record.leg_of >= 0) == from_client
-        if other is not None and behind and other.wrong_crc.get(from_client) is not None:
+        past_proxy = other is not None and (record.leg_of >= 0) == from_client
+        if other is not None and past_proxy and other.wrong_crc.get(from_client) is not None:
             continue
         where = (
             "they were correct on the other side of the proxy, so the proxy changed them"
-            if behind
+            if past_proxy
             else f"they left the {writer} like this"
         )
         yield Finding(
             "wrong-crc",
             "error",
-            "network" if behind else culprit,
+            "network" if past_proxy else culprit,
             "possible" if "weak_sync" in record.doubts else "likely",
             connection_subject(record),
             f"{count_of(tally.count, command)} on {about_connection(record)} had a CRC-32C that did not match the "

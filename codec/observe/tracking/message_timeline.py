@@ -21,7 +21,7 @@ __all__ = ["BROKER", "Step", "duration_ns", "holder_of", "since", "steps_of"]
 BROKER: Final = ""
 """Name of the broker as a party."""
 
-_BREAKS: Final[dict[str, str]] = {"individual": "", "batch": "part of the batch", "transaction": "in a transaction"}
+_ACK_KINDS: Final[dict[str, str]] = {"individual": "", "batch": "part of the batch", "transaction": "in a transaction"}
 """Descriptions of these kinds of acknowledgements; other kinds are named by their key."""
 
 
@@ -127,7 +127,7 @@ def _delivered(lifecycle: Lifecycle, delivery: Delivery, before: int) -> Iterato
 def _acked(delivery: Delivery, ack: Ack, sender: str) -> Iterator[Step]:
     left = f"{ack.left} left" if ack.left else ""
     idle = "" if ack.effective else "to no effect"
-    text = _list(_BREAKS.get(ack.kind, ack.kind), left, printable(ack.validation_error), idle)
+    text = _list(_ACK_KINDS.get(ack.kind, ack.kind), left, printable(ack.validation_error), idle)
     yield Step("acked", ack.time_ns, ack.frame, sender, BROKER, text, since(ack.time_ns, delivery.time_ns))
     if ack.answer_frame:
         after = since(ack.answer_ns, ack.time_ns)

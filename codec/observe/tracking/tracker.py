@@ -23,7 +23,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["RecordingSink", "Tracker", "take_in"]
+__all__ = ["EventSink", "Tracker", "process_events"]
 
 Done = Callable[[str, Any], None]
 """Receives the name of a group and a record."""
@@ -81,9 +81,9 @@ class Tracker:
         while self.connections.changed_streams:
             stream = self.connections.changed_streams.pop()
             # Producers and consumers that began before the capture have their own doubt "start".
-            self._pass_doubts_on(stream, self.connections.doubts_of(stream) - {"start"})
+            self._propagate(stream, self.connections.doubts_of(stream) - {"start"})
 
-    def _pass_doubts_on(self, stream: int, doubts: set[str]) -> None:
+    def _propagate(self, stream: int, doubts: set[str]) -> None:
         self.producers.add_doubts(stream, doubts)
         self.subscriptions.add_doubts(stream, doubts)
 
@@ -107,7 +107,7 @@ class Tracker:
         yield from self.subscriptions.records()
 
 
-class RecordingSink(Protocol):
+class EventSink(Protocol):
     """Receiver of the events of a capture, such as a Tracker or a Diagnosis."""
 
     @property
@@ -124,14 +124,14 @@ class RecordingSink(Protocol):
         """Process the end of the capture."""
 
 
-def take_in(recording: Iterable[CapturedFrame | Note | StreamEnd], taker: RecordingSink) -> None:
+def process_events(events: Iterable[CapturedFrame | Note | StreamEnd], sink: EventSink) -> None:
     """Pass all events of a capture to a receiver, as read by read_capture with ``ReadOptions(ends=True)``."""
     observe = Observer().see
-    for item in recording:
+    for item in events:
         if isinstance(item, CapturedFrame):
-            taker.see(observe(item))
+            sink.see(observe(item))
         elif isinstance(item, StreamEnd):
-            taker.ended(item)
+            sink.ended(item)
         else:
-            taker.note(item)
-    taker.finish()
+            sink.note(item)
+    sink.finish()

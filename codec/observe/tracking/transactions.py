@@ -27,7 +27,7 @@ __all__ = ["MAX_TRANSACTIONS", "Transactions"]
 MAX_TRANSACTIONS: Final = 10_000
 """Maximum number of transactions."""
 
-_MAX_ASKED: Final = 1_000  # NEW_TXN and END_TXN without a response
+_MAX_REQUESTS: Final = 1_000  # NEW_TXN and END_TXN without a response
 
 _NEW_TXN: Final = BY_NAME["NEW_TXN"].number
 _END_TXN: Final = BY_NAME["END_TXN"].number
@@ -48,27 +48,27 @@ class Transactions:
         self._on_done = on_done
         self._limit = limit
         self._records: dict[tuple[int, int], TransactionRecord] = {}
-        self._asked: dict[int, int | str] = {}
+        self._requests: dict[int, int | str] = {}
         """Timeout in ms of an open NEW_TXN, action of an open END_TXN; by frame."""
         self._doubts: dict[int, set[str]] = {}
 
     def request(self, facts: Facts) -> None:
         """Process NEW_TXN and END_TXN."""
-        if len(self._asked) >= _MAX_ASKED:
-            del self._asked[next(iter(self._asked))]
+        if len(self._requests) >= _MAX_REQUESTS:
+            del self._requests[next(iter(self._requests))]
         read = facts.command.get
         if facts.frame.type == _NEW_TXN:
-            self._asked[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)
+            self._requests[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)
         else:
             record = self.transaction_of(facts)
-            self._asked[facts.frame.number] = str(read("pulsar.endTxn.txn_action", "COMMIT"))
+            self._requests[facts.frame.number] = str(read("pulsar.endTxn.txn_action", "COMMIT"))
             if record is not None:
                 record.end_asked_ns, record.end_asked_frame = facts.frame.time_ns, facts.frame.number
 
     def response(self, facts: Facts) -> None:
         """Process the responses to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
         frame, request = facts.frame, facts.request
-        asked = self._asked.pop(request.number, None) if request is not None else None
+        request_value = self._requests.pop(request.number, None) if request is not None else None
         field = COMMANDS[frame.type].field
         error = str(facts.command.get(f"pulsar.{field}.error", ""))
         if error and request is not None and request.type == _NEW_TXN:
@@ -80,10 +80,10 @@ class Transactions:
             record.error = error
         elif request is not None and request.type == _NEW_TXN:
             record.began_ns, record.began_frame = frame.time_ns, frame.number
-            record.timeout_ms = asked if isinstance(asked, int) else 0
+            record.timeout_ms = request_value if isinstance(request_value, int) else 0
             record.doubts.discard("start")
         elif request is not None and request.type == _END_TXN:
-            _end(record, facts, str(asked or ""), "client")
+            _end(record, facts, str(request_value or ""), "client")
 
     def transaction_of(self, facts: Facts) -> TransactionRecord | None:
         """Return the record of the transaction in a command, or None."""

@@ -74,7 +74,7 @@ class LinkTracker(Tracker):
         if self.connections.changed_streams:
             self._propagate_doubts()
 
-    def _pass_doubts_on(self, stream: int, doubts: set[str]) -> None:
+    def _propagate(self, stream: int, doubts: set[str]) -> None:
         self._write("doubt", stream, words=sorted(doubts))
 
     def _end_connection(self, stream: int, end: str, time_ns: int, frame: int) -> None:
@@ -151,4 +151,4 @@ class TopicTracker(Tracker):
         elif event["event"] == "end":
             self._end_connection(stream, words[0], event["time_ns"], event["frame"])
         else:
-            self._pass_doubts_on(stream, set(words))
+            self._propagate(stream, set(words))

@@ -59,9 +59,9 @@ class EdgeFrameExtractor(FrameExtractor):
             marks.asked = True
         super().gap(direction, size, packet, cut=cut)
 
-    def _bridge(self, direction: Direction, size: int, kind: str) -> bool:
+    def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
         offset = direction.offset
-        bridged = super()._bridge(direction, size, kind)
+        bridged = super()._carry_over(direction, size, kind)
         marks = self.marks.get(direction)
         if bridged and marks is not None:
             marks.anchored = min(marks.anchored, offset)

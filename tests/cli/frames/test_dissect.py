@@ -280,7 +280,7 @@ def test_a_wrong_checksum_of_a_packed_file_shows_everything(pcli, small_captures
 def test_tls_is_named_with_the_way_out(pcli, small_captures):
     told = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
     assert told.out == ""
-    assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS has ended", told.err)
+    assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS is terminated", told.err)
 
 
 def test_lost_packets_are_told(pcli, small_captures):

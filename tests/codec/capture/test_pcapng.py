@@ -112,7 +112,7 @@ def test_secrets_are_kept_where_they_stand(w):
         (struct.pack("<II", 6, 0) + bytes(8), "block of 0 bytes"),
         (struct.pack("<II", 6, 0xFFFFFFFC) + bytes(40), "block of 4294967292 bytes"),
         (struct.pack("<II", 6, 30) + bytes(40), "block of 30 bytes"),
-        (struct.pack("<II", 4, 16) + bytes(4) + struct.pack("<I", 20), "says 16 bytes at its beginning and 20"),
+        (struct.pack("<II", 4, 16) + bytes(4) + struct.pack("<I", 20), "length 16 at its start and 20"),
         (enhanced(b"x", 1, number=3), "interface 3"),
         (block(6, struct.pack("<IIIII", 0, 0, 0, 500, 500) + b"x"), "500 bytes in a smaller block"),
         (block(1, b""), "too small"),

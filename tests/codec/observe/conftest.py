@@ -336,11 +336,11 @@ def stage() -> Callable[..., Stage]:
 def diagnose(tmp_path: Path) -> Callable[..., Any]:
     """Diagnose what was played on a stage, from the capture file that it leaves; ``only`` some rules."""
     from pcli.codec.observe.diagnosis import Diagnosis
-    from pcli.codec.observe.tracking import take_in
+    from pcli.codec.observe.tracking import process_events
 
     def of(stage: Stage, only: tuple[str, ...] = ()) -> Diagnosis:
         diagnosis, recording = Diagnosis(only), io.BytesIO(stage.write(tmp_path / "stage.pcapng").read_bytes())
-        take_in(read_capture([("", recording)], ReadOptions(ends=True)), diagnosis)
+        process_events(read_capture([("", recording)], ReadOptions(ends=True)), diagnosis)
         return diagnosis
 
     return of

@@ -46,14 +46,14 @@ class ProxiedConnections:
     def connect(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a CONNECT after `handshake.connect`."""
         record, data = connection.record, facts.frame.data
-        suspects = [front for front in self._client_sides.values() if _may_be_proxied(front, record, data)]
-        if suspects:
-            self._candidates[record.stream] = suspects
+        candidates = [front for front in self._client_sides.values() if _may_be_proxied(front, record, data)]
+        if candidates:
+            self._candidates[record.stream] = candidates
         self._client_sides[record.stream] = _ClientConnection(record, data)
         if len(self._client_sides) > _MAX_CLIENT_SIDES:
-            gone = next(iter(self._client_sides))
-            del self._client_sides[gone]
-            self._candidates.pop(gone, None)
+            oldest = next(iter(self._client_sides))
+            del self._client_sides[oldest]
+            self._candidates.pop(oldest, None)
 
     def first(self, connection: ConnectionState, facts: Facts) -> bool:
         """Process the client's first frame after CONNECT; return whether it proves this connection a proxy's."""

@@ -85,6 +85,6 @@ class TopicListWatchers:
 
     def forget(self, record: ConnectionRecord) -> None:
         """Drop a connection that has ended."""
-        told = self._watching.get(record.client[0], {})
-        if told.pop(record.stream, None) is not None and not told:
+        watched = self._watching.get(record.client[0], {})
+        if watched.pop(record.stream, None) is not None and not watched:
             del self._watching[record.client[0]]

@@ -84,9 +84,9 @@ class ProducerRegistry:
         session = Session(stream, peer.id, 0, time_ns)
         producer = ProducerSession(key, peer, record, session, connection, split_partition(peer.topic)[1], self._serial)
         peer.record = connection.producers[peer.id] = producer
-        midway = self._began_before_capture.get(name) if kept is None and name else None
-        if midway is not None and midway.session.end:
-            producer.inherit_sends(midway)
+        earlier = self._began_before_capture.get(name) if kept is None and name else None
+        if earlier is not None and earlier.session.end:
+            producer.inherit_sends(earlier)
         if kept is None or kept.session.end:
             self.attach(producer, time_ns)
         return producer

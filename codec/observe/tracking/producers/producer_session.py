@@ -146,7 +146,7 @@ class ProducerSession:
         record = self.record
         if over:
             self.give_up_early(0)
-        record.ids_vague = record.ids_vague or self.sequence_ids.vague
+        record.ids_vague = record.ids_vague or self.sequence_ids.ambiguous
         for time_ns, frame, last, first in self.sequence_ids.gaps(over=over):
             record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
         if record.session is not self.session:

@@ -190,14 +190,14 @@ def _was_receipted(lifecycle: Lifecycle, producer: ProducerSession) -> bool:
 
 
 def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: int) -> None:
-    behind = now // 1_000_000 - publish_ms
+    age_ms = now // 1_000_000 - publish_ms
     least, most, last = record.clock_skew_ms
-    if behind != last:
+    if age_ms != last:
         if not record.sent_entries:
-            least = most = behind
-        record.clock_skew_ms = (min(least, behind), max(most, behind), behind)
-    if not 0 <= behind <= SKEW_MS:
-        record.skewed.add(now, number, sample=f"{behind} ms")
+            least = most = age_ms
+        record.clock_skew_ms = (min(least, age_ms), max(most, age_ms), age_ms)
+    if not 0 <= age_ms <= SKEW_MS:
+        record.skewed.add(now, number, sample=f"{age_ms} ms")
 
 
 def _slow(facts: Facts) -> tuple[int, int, int, tuple[int, int] | None, bool]:

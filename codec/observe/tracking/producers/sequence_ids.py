@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PATIENCE", "SequenceIds"]
+__all__ = ["MAX_DEBT_SENDS", "SequenceIds"]
 
-PATIENCE: Final = 64
+MAX_DEBT_SENDS: Final = 64
 """Number of SENDs after which a debt is a gap: more than the batches of a key-based batcher's flush."""
 
 Gap = tuple[int, int, int, int]
@@ -25,7 +25,7 @@ Gap = tuple[int, int, int, int]
 class SequenceIds:
     """The sequence ids of a session."""
 
-    __slots__ = ("_credit", "_debt", "_since", "highest", "pending", "vague")
+    __slots__ = ("_credit", "_debt", "_since", "ambiguous", "highest", "pending")
 
     def __init__(self) -> None:
         self.highest = -1
@@ -33,7 +33,7 @@ class SequenceIds:
         self._credit = 0
         self._debt = 0
         self._since = 0
-        self.vague = False
+        self.ambiguous = False
         """Whether a SEND had more messages than ids."""
         self.pending: list[Gap] = []
         """Skipped ids that may still be sent."""
@@ -52,11 +52,11 @@ class SequenceIds:
             return True
         if more > 0:
             self._credit += more
-            self.vague = True
+            self.ambiguous = True
         if before >= 0 and sequence_id > before + 1:
             self._debt += sequence_id - before - 1
             self.pending.append((time_ns, frame, before, sequence_id))
-        self._settle()
+        self._offset_debt()
         return True
 
     def _fill(self, low: int, top: int) -> None:
@@ -79,7 +79,7 @@ class SequenceIds:
             self.highest = top
             self._credit += max(0, messages - (top - sequence_id + 1))
 
-    def _settle(self) -> None:
+    def _offset_debt(self) -> None:
         paid = min(self._credit, self._debt)
         self._credit -= paid
         self._debt -= paid
@@ -91,7 +91,7 @@ class SequenceIds:
 
     def gaps(self, *, over: bool) -> list[Gap]:
         """Return the gaps that are final, each once; ``over``: no more SENDs follow."""
-        if not self.pending or not (over or self._since > PATIENCE):
+        if not self.pending or not (over or self._since > MAX_DEBT_SENDS):
             return []
         found, self.pending = self.pending, []
         self._debt = self._since = 0

@@ -63,14 +63,14 @@ def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
     for one in record.consumers.values():
         if one.session is None or one.session.ready_ns < 0:
             continue
-        mine = [key["slot"] for key in keys if key["owner"] == one.name]
+        slots = [key["slot"] for key in keys if key["owner"] == one.name]
         found.append(
             {
                 "consumer": one.name,
                 "attached": not one.session.end,
                 "keyHashRanges": [list(pair) for pair in one.key_ranges] or None,
-                "keys_seen": len(mine),
-                "slots_seen": sorted(set(mine)),
+                "keys_seen": len(slots),
+                "slots_seen": sorted(set(slots)),
             }
         )
     return found

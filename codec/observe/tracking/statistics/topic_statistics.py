@@ -106,19 +106,19 @@ def _blocked_why(consumer: AttachedConsumer) -> str:
     since = record.blocked.since_ns
     if since < 0 or not others or any(one.last_message_ns > since + QUIET_NS for one in others):
         return ""
-    return "it is blocked by its own limit or by the subscription's, no frame says"
+    return "no frame shows whether its own limit or the subscription's blocks it"
 
 
 def _early(topic: TopicState) -> str:
     """Return why the counters of a topic are unknown, or an empty text."""
     if topic.base or topic.first is None or topic.first[1] == 0:
-        if len(topic.closers) == 1 and not _lived_on(topic):
-            return "the broker has closed consumers: whether it has loaded the topic anew no frame says"
+        if len(topic.closers) == 1 and not _stayed_open(topic):
+            return "the broker has closed consumers, and no frame shows whether it reloaded the topic"
         return ""
     return "the topic had entries before the capture: its counters began earlier"
 
 
-def _lived_on(topic: TopicState) -> bool:
+def _stayed_open(topic: TopicState) -> bool:
     """Return whether a producer or consumer stayed open when the broker closed others, so that there was no unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for subscription in topic.subscriptions.values():

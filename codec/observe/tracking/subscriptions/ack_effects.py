@@ -51,9 +51,9 @@ class AckEffects:
         "entries",
         "frame",
         "messages",
-        "noted_ack",
         "now",
         "oldest",
+        "recorded_ack",
         "subscription",
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ class AckEffects:
         self.acks: list[Ack] = []
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
-        self.noted_ack: Ack | None = None
+        self.recorded_ack: Ack | None = None
         """The Ack recorded when the ACK was sent, if it is one of a transaction."""
 
     def individual(self, ids: list[Id]) -> None:
@@ -175,7 +175,7 @@ class AckEffects:
             delivery = past[-1] if past else None
         if delivery is None:
             return
-        if self.noted_ack is None:
+        if self.recorded_ack is None:
             ack = Ack(self.frame, self.now, kind, left, effective=effective)
             delivery.acks += (ack,)
             self.acks.append(ack)

@@ -102,7 +102,7 @@ class Acks:
             before, one.ack.effective = record.unacked, commit
             if commit:
                 effects = AckEffects(subscription, frame, time_ns)
-                effects.noted_ack = one.ack
+                effects.recorded_ack = one.ack
                 (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
                 _credit(record, effects)
                 for at in effects.acknowledged:

@@ -10,7 +10,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 
 __all__ = ["backlog_of", "doubt_of", "shared_with_unidentified"]
 
-_HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
+_UNRELIABLE: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
 """Doubts that make a count unreliable."""
 
 
@@ -25,10 +25,10 @@ def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None
     if topic.last[0] < 0 or subscription.starts_at_next:
         return 0, ""
     if mark is None:
-        return None, "nothing was delivered yet: no frame says where the subscription stands"
+        return None, "nothing was delivered yet, and no frame contains the cursor position"
     early = [ledger for ledger in topic.ledgers if mark[0] <= ledger and ledger not in topic.written]
     if any(ledger >= subscription.read_position[0] for ledger in early) and not _drained(subscription, now_ns):
-        return None, "how many entries the topic has was not seen"
+        return None, "the number of entries in the topic is unknown"
     return topic.count(mark, topic.last) - len(subscription.acked), ""
 
 
@@ -54,4 +54,4 @@ def _drained(subscription: SubscriptionState, now_ns: int) -> bool:
 
 def doubt_of(doubts: set[str]) -> str:
     """Return the first reason why counts cannot be trusted; empty if there is none."""
-    return next((DOUBTS[word] for word in _HARMFUL if word in doubts), "")
+    return next((DOUBTS[word] for word in _UNRELIABLE if word in doubts), "")

@@ -29,7 +29,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
 )
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import LEAST, TICK_NS, take_back
+from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, take_back
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
@@ -72,7 +72,7 @@ class ConsumerSessions:
     def connect(self, facts: Facts) -> None:
         """Process a CONNECT."""
         version = facts.command.get("pulsar.connect.client_version", "")
-        least = next((least for name, least in LEAST.items() if version.startswith(name)), TICK_NS)
+        least = next((least for name, least in MIN_TIMEOUTS.items() if version.startswith(name)), TICK_NS)
         self._least[facts.frame.stream.number] = least
 
     def subscribe(self, facts: Facts) -> None:

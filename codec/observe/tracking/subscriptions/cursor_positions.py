@@ -84,7 +84,7 @@ def seek(
     lifecycles: OpenLifecycles,
     subscription: SubscriptionState,
     target: tuple[Position, int] | None,
-    asked: int,
+    seek_frame: int,
     frame: ObservedFrame,
 ) -> None:
     """Apply a SEEK that succeeded."""
@@ -93,10 +93,10 @@ def seek(
         return
     subscription.highest = max(subscription.highest, subscription.read_position)
     for at, delivery in subscription.pending_acks.items():
-        take_back(subscription, at, delivery, "seek", frame.time_ns, asked)
+        take_back(subscription, at, delivery, "seek", frame.time_ns, seek_frame)
     subscription.pending_acks.clear()
     subscription.sorted = True
-    subscription.reset = (frame.number, "seek", asked)
+    subscription.reset = (frame.number, "seek", seek_frame)
     mark: Position | None = None
     if target is not None:
         at, bits = target
@@ -116,7 +116,7 @@ def seek(
     lifecycles.remove_acknowledged(topic)
 
 
-def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
+def closed_by_broker(topic: TopicState, name: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
     """Record that the broker has closed a consumer of a subscription, or a producer (empty name), without a request.
 
     ``began_ns`` is when it was opened, or -1 if unknown. One opened after the first close was closed by a new event.
@@ -129,9 +129,9 @@ def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, bega
             subscription.snapshot = subscription.record.delivered
         topic.record.unloads.add(time_ns, frame)
     before = len(topic.closers)
-    topic.closers.add(who)
-    if who in topic.subscriptions:
-        subscription = topic.subscriptions[who]
+    topic.closers.add(name)
+    if name in topic.subscriptions:
+        subscription = topic.subscriptions[name]
         subscription.reset = (frame, "unload", frame)
         subscription.highest = max(subscription.highest, subscription.read_position)
     if before == 1 and len(topic.closers) == 2:

@@ -62,8 +62,8 @@ class KeyOrder:
         if state is None:
             state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
             self._limit_keys()
-        mine = id(consumer)
-        if len(state.held) > (mine in state.held):
+        owner_id = id(consumer)
+        if len(state.held) > (owner_id in state.held):
             self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key)
             self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
         if first:
@@ -78,18 +78,18 @@ class KeyOrder:
             if len(record.owners) < MAX_OWNERS:
                 record.owners.append(consumer.name)
             state.owner = consumer
-        state.held[mine] = state.held.get(mine, 0) + 1
+        state.held[owner_id] = state.held.get(owner_id, 0) + 1
 
     def released(self, lifecycle: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
         """Process an entry that was acknowledged or taken back."""
         state = self._keys.get(lifecycle.key) if lifecycle is not None else None
         if state is None:
             return
-        mine = id(delivery.consumer)
-        left = state.held.get(mine, 0) - 1
+        owner_id = id(delivery.consumer)
+        left = state.held.get(owner_id, 0) - 1
         if left > 0:
-            state.held[mine] = left
-        elif state.held.pop(mine, None) is not None and time_ns >= 0:
+            state.held[owner_id] = left
+        elif state.held.pop(owner_id, None) is not None and time_ns >= 0:
             state.freed = (time_ns, frame, delivery.consumer)
 
     def waited(self, lifecycle: Lifecycle, delivery: Delivery) -> None:
@@ -146,9 +146,9 @@ class KeyOrder:
 
     def _limit_keys(self) -> None:
         if len(self._keys) > MAX_KEYS:
-            gone = next((key for key, one in self._keys.items() if not one.held), next(iter(self._keys)))
-            del self._keys[gone]
-            if self.records.pop(gone, None) is not None:
+            evicted = next((key for key, one in self._keys.items() if not one.held), next(iter(self._keys)))
+            del self._keys[evicted]
+            if self.records.pop(evicted, None) is not None:
                 self._subscription.doubts.add("evicted")
 
 

@@ -3,11 +3,11 @@
 Rules of this file
 1. The cause is stored in `Delivery.taken` when the broker takes a delivery back. It is counted when the entry is
    delivered again.
-2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. It is an ack timeout if three
-   conditions hold. Its messages are at least as old as the client library's minimum timeout (LEAST). The ages in all
-   such requests of the consumer differ by at most TICK_NS. The consumer holds no older message that is not in the
-   request. A message that was negatively acknowledged before counts as such again. An application that negatively
-   acknowledges all messages after the same long delay cannot be distinguished.
+2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. It is an ack timeout if the
+   messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages in all such requests
+   of the consumer differ by at most TICK_NS, and if the consumer holds no older message that is not in the request. A
+   message that was negatively acknowledged before counts as such again. An application that negatively acknowledges
+   all messages after the same long delay cannot be distinguished.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
 """
@@ -23,8 +23,8 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = [
-    "LEAST",
     "MAX_AGES",
+    "MIN_TIMEOUTS",
     "TICK_NS",
     "record_redelivery",
     "record_redelivery_after_reset",
@@ -36,7 +36,7 @@ __all__ = [
 TICK_NS: Final = 1_000_000_000
 """ackTimeoutTickTime in ns: the maximum time by which a message exceeds the timeout."""
 
-LEAST: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
+MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
 """Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For others it is TICK_NS, as in Java
 (ConsumerBuilder.ackTimeout).
 """
@@ -109,7 +109,7 @@ def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: An
         take_back(subscription, at, delivery, why, frame.time_ns, frame.number)
 
 
-def _is_timeout(consumer: AttachedConsumer, asked: set[Position], ages: list[int], oldest: int) -> bool:
+def _is_timeout(consumer: AttachedConsumer, requested: set[Position], ages: list[int], oldest: int) -> bool:
     if min(ages) < consumer.least_timeout:
         return False
     young, old = consumer.timeouts
@@ -117,7 +117,7 @@ def _is_timeout(consumer: AttachedConsumer, asked: set[Position], ages: list[int
     if old - young > TICK_NS:
         return False
     return not any(
-        one.held and one.consumer is consumer.record and one.time_ns < oldest and at not in asked
+        one.held and one.consumer is consumer.record and one.time_ns < oldest and at not in requested
         for at, one in consumer.subscription.pending_acks.items()
     )
 

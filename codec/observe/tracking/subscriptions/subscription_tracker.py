@@ -68,7 +68,7 @@ class SubscriptionTracker:
             "ACK_RESPONSE": acks.response,
             "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver,
             "CLOSE_CONSUMER": sessions.close,
-            "PRODUCER": self._ask_producer,
+            "PRODUCER": self._on_producer,
             "CLOSE_PRODUCER": self._close_producer,
             "PRODUCER_SUCCESS": self._producer,
             "SEEK": sessions.seek_request,
@@ -199,7 +199,7 @@ class SubscriptionTracker:
         if parts.metadata_start >= 0 and frame.data.find(MARK, parts.metadata_start, parts.metadata_end) >= 0:
             dead_letter(self.lifecycles, facts)
 
-    def _ask_producer(self, facts: Facts) -> None:
+    def _on_producer(self, facts: Facts) -> None:
         name = facts.command.get("pulsar.producer.initial_subscription_name", "")
         if name:
             self._initial[facts.frame.number] = name

@@ -28,7 +28,7 @@ class TransactionEnd:
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
         self._acks = acks
-        self._asked: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
+        self._requests: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
 
     def request(self, facts: Facts) -> None:
         """Process END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
@@ -37,17 +37,17 @@ class TransactionEnd:
         txn = (words.get("txnid_most_bits", 0), words.get("txnid_least_bits", 0))
         commit = words.get("txn_action") == "COMMIT"
         key = (facts.frame.stream.number, words.get("request_id", -1))
-        if len(self._asked) > 10_000:
-            del self._asked[next(iter(self._asked))]
-        self._asked[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
+        if len(self._requests) > 10_000:
+            del self._requests[next(iter(self._requests))]
+        self._requests[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
 
     def response(self, facts: Facts) -> None:
         """Process the response to one of them."""
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in facts.command.items()}
-        asked = self._asked.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
-        if asked is None or words.get("error"):
+        request = self._requests.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
+        if request is None or words.get("error"):
             return
-        txn, commit, name, subscription_name = asked
+        txn, commit, name, subscription_name = request
         topics = [self._lifecycles.topic(name)] if name else list(self._lifecycles.topics.values())
         now, number = facts.frame.time_ns, facts.frame.number
         for topic in topics:

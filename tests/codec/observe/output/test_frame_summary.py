@@ -59,7 +59,7 @@ def test_a_consumers_life(talk):
     told = talk.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
     assert describe(told) == "orders/billing (worker-0)  7:0  redelivered 2  5 B  key k"
     ack = pb.CommandAck(consumer_id=3, ack_type=pb.CommandAck.Cumulative, message_id=[PLACE], request_id=9)
-    assert describe(talk.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt asked"
+    assert describe(talk.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt requested"
     again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3)
     assert describe(talk.client(again)) == "orders/billing (worker-0)  all unacknowledged messages"
 

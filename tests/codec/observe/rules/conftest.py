@@ -11,7 +11,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding, Moment
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
@@ -159,7 +159,7 @@ def diagnosed(corpus: Any) -> Callable[..., list[Finding]]:
 
     def found(name: str, rule: str) -> list[Finding]:
         diagnosis = Diagnosis(only=[rule])
-        take_in(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), diagnosis)
+        process_events(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), diagnosis)
         return diagnosis.findings()
 
     return found

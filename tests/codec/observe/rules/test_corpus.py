@@ -15,7 +15,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 from pcli.replay.sources.capture_sources import open_inputs
 
 TABLE = Path(__file__).parent / "corpus.tsv"
@@ -44,7 +44,7 @@ ELSEWHERE = {
 
 def diagnosed(path: Path) -> list[Finding]:
     diagnosis, inputs = Diagnosis(), open_inputs([str(path)])
-    take_in(read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)), diagnosis)
+    process_events(read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)), diagnosis)
     for one in inputs:
         one.file.close()
     return diagnosis.findings()

@@ -12,7 +12,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.rules import RULES, Moment
 from pcli.codec.observe.rules.finding import GROUPS
-from pcli.codec.observe.tracking import Tracker, take_in
+from pcli.codec.observe.tracking import Tracker, process_events
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import (
     CaptureRecord,
@@ -88,7 +88,7 @@ def recordings(corpus: Any) -> list[tuple[Moment, list[tuple[str, Any]]]]:
     for name in CAPTURES:
         records: list[tuple[str, Any]] = []
         tracker = Tracker(on_done=lambda *row, to=records: to.append(row))
-        take_in(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), tracker)
+        process_events(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), tracker)
         records += tracker.records()
         kept.append((Moment(tracker.capture.last_ns, over=True, capture=tracker.capture), records))
     return kept

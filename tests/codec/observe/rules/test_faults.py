@@ -8,7 +8,7 @@ import pytest
 
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 
 RECORDED = Path(__file__).parents[3] / "captures" / "faults"
 
@@ -53,6 +53,6 @@ FOUND = {
 def test_what_was_done_is_found_and_nothing_else(name):
     diagnosis = Diagnosis()
     with (RECORDED / f"{name}.pcap").open("rb") as file:
-        take_in(read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)), diagnosis)
+        process_events(read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)), diagnosis)
     found = [(one.rule, one.cause, one.severity, one.culprit, one.frames[:4]) for one in diagnosis.findings()]
     assert sorted(found) == sorted(FOUND[name])

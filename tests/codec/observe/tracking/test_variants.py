@@ -11,7 +11,7 @@ import pytest
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import Finding
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 from pcli.codec.proto import pb
 
 TROUBLED = [
@@ -24,7 +24,7 @@ TROUBLED = [
 
 def diagnose(data: bytes) -> list[Finding]:
     diagnosis = Diagnosis()
-    take_in(read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)), diagnosis)
+    process_events(read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)), diagnosis)
     return diagnosis.findings()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.records.lifecycle import STATES
-from pcli.codec.observe.tracking.tracker import Tracker, take_in
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.spark.columnar.lifecycles import EVIDENCE, MESSAGES
 from pcli.spark.columnar.lifecycles.bucket_merge import merge_in_order
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES_ORDER
@@ -33,7 +33,7 @@ def lives_of(recording):
     """The tracker's lives, by what a row is known by. Those of one id are one: the first has left memory, acknowledged
     by all, before a seek or a new subscription brought the message again."""
     lives = []
-    take_in(recording.items, Tracker(on_lifecycle=lives.append))
+    process_events(recording.items, Tracker(on_lifecycle=lives.append))
     found = defaultdict(list)
     for life in lives:
         found[key_of_life(life)].append(life)

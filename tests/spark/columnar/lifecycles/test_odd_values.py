@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
-from pcli.codec.observe.tracking.tracker import Tracker, take_in
+from pcli.codec.observe.tracking.tracker import Tracker, process_events
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import push_entry
@@ -60,7 +60,7 @@ def rows(bulk, recorded):
 
     def made(*sides):
         frames, lives = taken(sides), []
-        take_in(frames, Tracker(on_lifecycle=lives.append))
+        process_events(frames, Tracker(on_lifecycle=lives.append))
         return bulk(recorded(frames)).messages(), lives
 
     return made

@@ -21,7 +21,7 @@ from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules import Finding
 from pcli.codec.observe.statistics import Connections
-from pcli.codec.observe.tracking import take_in
+from pcli.codec.observe.tracking import process_events
 from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
@@ -141,7 +141,7 @@ class Objects:
     def __init__(self, items: Items) -> None:
         self.diagnosis = Diagnosis()
         self._connections = Connections()
-        take_in(items, self)
+        process_events(items, self)
         self.findings = sorted(map(told, self.diagnosis.findings()))
         self.connections = self._connections.rows()
         records = self.diagnosis.subscriptions.records()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.capture import CapturedFrame, ReadOptions, Stream, read_capture
-from pcli.codec.observe.tracking import Tracker, take_in
+from pcli.codec.observe.tracking import Tracker, process_events
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.build import push_entry, push_frame
@@ -78,7 +78,7 @@ def test_balances_are_those_of_the_tracker(captures):
     compared = 0
     for name, items, frames in every(captures):
         tracker = Tracker()
-        take_in(items, tracker)
+        process_events(items, tracker)
         records = list(tracker.records())
         legs = [record.stream for group, record in records if group == "connection" and record.leg_of >= 0]
         sessions = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.producers.sequence_ids import PATIENCE, SequenceIds
+from pcli.codec.observe.tracking.producers.sequence_ids import MAX_DEBT_SENDS, SequenceIds
 
 
 def gaps(*steps):
@@ -37,10 +37,10 @@ def test_a_gap_between_batches():
 
 def test_it_is_told_once_and_after_a_while():
     numbering = SequenceIds()
-    for sequence_id in (0, *range(5, 5 + PATIENCE)):
+    for sequence_id in (0, *range(5, 5 + MAX_DEBT_SENDS)):
         numbering.take(sequence_id, -1, 1, 0, 1)
     assert numbering.gaps(over=False) == []
-    numbering.take(5 + PATIENCE, -1, 1, 0, 1)
+    numbering.take(5 + MAX_DEBT_SENDS, -1, 1, 0, 1)
     assert len(numbering.gaps(over=False)) == 1
     assert numbering.gaps(over=True) == []
 
