@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
-from pcli.replay.expectations import check_entry, entry, ids, place, plain, said, same
+from pcli.replay.expectations import check_entry, entry, ids, place, plain, same, to_protobuf
 
 HEARD = {"ledgerId": 7, "entryId": 1}
 
@@ -29,7 +29,7 @@ def test_an_id_is_learned_once():
     assert same({"message_id": first}, {"message_id": HEARD})
     assert same(first, HEARD)
     assert not same(first, {"ledgerId": 7, "entryId": 2})
-    assert said([first.at(batch_index=3)]) == [{"ledgerId": 7, "entryId": 1, "batch_index": 3}]
+    assert to_protobuf([first.at(batch_index=3)]) == [{"ledgerId": 7, "entryId": 1, "batch_index": 3}]
 
 
 def test_two_ids_are_two_messages():
@@ -46,12 +46,12 @@ def test_the_rest_of_an_id_counts():
 
 def test_an_id_that_nobody_heard_cannot_be_said():
     (one,) = ids(1)
-    with pytest.raises(AssertionError, match="not been heard"):
-        said({"message_id": one})
+    with pytest.raises(AssertionError, match="not been received"):
+        to_protobuf({"message_id": one})
 
 
 def test_earliest_by_its_numbers():
-    data = pb.MessageIdData(**said(place(-1, -1)))
+    data = pb.MessageIdData(**to_protobuf(place(-1, -1)))
     assert plain(data) == {"ledgerId": -1, "entryId": -1}
 
 
