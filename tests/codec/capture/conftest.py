@@ -1,4 +1,4 @@
-"""Helpers of the capture tests: a tape of made-up TCP packets, and short words for reading."""
+"""Helpers of the capture tests: synthetic TCP packets, and functions that read them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Found = tuple[list[CapturedFrame], list[Note]]
 
 
 class Tape:
-    """Packets of connections, each written down by hand: offsets instead of sequence numbers.
+    """Packets of connections, written by hand with offsets instead of sequence numbers.
 
-    ``isn`` are the sequence numbers of the SYNs; offset 0 is the byte behind them, -1 the SYN itself.
+    ``isn`` are the sequence numbers of the SYNs. Offset 0 is the byte after the SYN, -1 the SYN itself.
     """
 
     def __init__(self, client_isn: int = 1000, server_isn: int = 5_000_000, port: int = 6650) -> None:
@@ -52,9 +52,9 @@ class Tape:
         client_port: int = 40000,
         padding: bytes = b"",
     ) -> Tape:
-        """One packet of the client (or the server): its bytes stand at offset ``at``; ``ack`` is an offset too.
+        """Add one packet of the client (or the server) whose bytes start at offset ``at``; ``ack`` is an offset too.
 
-        ``cut``: so many bytes at the end of the packet are not captured.
+        ``cut``: number of bytes at the end of the packet that are not captured.
         """
         ends = [(b"\x0a\0\0\x01", client_port), (b"\x0a\0\0\x02", self.port)]
         mine, other = (1, 0) if server else (0, 1)
@@ -69,20 +69,20 @@ class Tape:
         return self
 
     def hello(self, client_port: int = 40000) -> Tape:
-        """The three packets that open a connection."""
+        """Add the three packets that open a connection."""
         self.send(-1, flags=SYN, client_port=client_port)
         self.send(-1, server=True, flags=SYN | ACK, client_port=client_port)
         return self.send(0, client_port=client_port)
 
     def idle(self, count: int) -> Tape:
-        """Packets of somebody else, which let time pass."""
+        """Add packets of another connection, which let time pass."""
         for number in range(count):
             self.send(number, client_port=50_000, flags=ACK)
         return self
 
 
 class Words:
-    """What the tests do, in short words."""
+    """Functions that write and read captures."""
 
     Tape = Tape
     FIN, SYN, RST, ACK = FIN, SYN, RST, ACK
@@ -115,18 +115,18 @@ class Words:
 
     @classmethod
     def talk(cls, tape: Tape) -> tuple[int, int]:
-        """A connection with CONNECT and CONNECTED; gives the offsets behind them."""
+        """Add a connection with CONNECT and CONNECTED. Return the offsets after them."""
         tape.hello().send(0, cls.connect).send(0, cls.connected, server=True, ack=len(cls.connect))
         return len(cls.connect), len(cls.connected)
 
     @staticmethod
     def data(frames: Iterable[CapturedFrame]) -> list[bytes]:
-        """The bytes of frames."""
+        """Return the bytes of frames."""
         return [frame.data for frame in frames]
 
     @staticmethod
     def file(packets: Iterable[Packet] | Tape) -> io.BytesIO:
-        """A pcapng file of packets."""
+        """Return a pcapng file of packets."""
         file = io.BytesIO()
         writer = PcapngWriter(file)
         for packet in packets.packets if isinstance(packets, Tape) else packets:
@@ -136,7 +136,7 @@ class Words:
 
     @staticmethod
     def pcap(packets: Iterable[Packet] | Tape, order: str = "<", magic: int = 0xA1B23C4D, link: int = 1) -> bytes:
-        """The bytes of a pcap file; with nanoseconds unless another magic is given."""
+        """Return the bytes of a pcap file, with nanoseconds unless another magic is given."""
         units = 1 if magic == 0xA1B23C4D else 1000
         out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link)]
         for packet in packets.packets if isinstance(packets, Tape) else packets:
@@ -147,7 +147,7 @@ class Words:
 
     @classmethod
     def read(cls, *files: Any, **options: Any) -> Found:
-        """Frames and notes of files, tapes or bytes; read twice, the fast way and the careful one, which must agree."""
+        """Read frames and notes on the fast and on the slow path, and check that the results are equal."""
         fast = cls.once(*files, **options)
         careful = cls.once(*files, **options, careful=True)
         assert cls.story(fast) == cls.story(careful)
@@ -155,7 +155,7 @@ class Words:
 
     @classmethod
     def once(cls, *files: Any, **options: Any) -> Found:
-        """Frames and notes, read once."""
+        """Read frames and notes once."""
         opened = [(f"file{index}", cls.opened(file)) for index, file in enumerate(files)]
         items = list(read_capture(opened, ReadOptions(**options)))
         frames = [x for x in items if isinstance(x, CapturedFrame)]
@@ -167,7 +167,7 @@ class Words:
 
     @classmethod
     def opened(cls, file: Any) -> Any:
-        """A file object at its beginning."""
+        """Return a file object at its start."""
         if isinstance(file, Tape):
             return cls.file(file)
         if isinstance(file, bytes):
@@ -177,7 +177,7 @@ class Words:
 
     @staticmethod
     def story(found: Found) -> list[Any]:
-        """Everything about frames and notes that can be compared."""
+        """Return all comparable attributes of frames and notes."""
         frames, notes = found
         return [
             *(
@@ -190,17 +190,17 @@ class Words:
 
     @classmethod
     def packets(cls, file: Any) -> list[Packet]:
-        """The raw packets of a file."""
+        """Return the raw packets of a file."""
         return [x for x in read_packets([("", cls.opened(file))]) if isinstance(x, Packet)]
 
 
 @pytest.fixture(scope="session")
 def w() -> type[Words]:
-    """The words."""
+    """The helper functions."""
     return Words
 
 
 @pytest.fixture(scope="session")
 def kinds() -> Callable[[list[Note]], list[str]]:
-    """The kinds of notes, in order."""
+    """Return the kinds of notes in order."""
     return lambda notes: [note.kind for note in notes]

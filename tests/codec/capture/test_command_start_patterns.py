@@ -1,4 +1,4 @@
-"""How commands begin, held against the encoder of protobuf."""
+"""The patterns of command starts match what protobuf encodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of connections: numbers, bounds, timers."""
+"""The table of connections: numbers, limits, timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way: it must give what the careful one gives, and must be the way that ordinary packets take."""
+"""The fast path gives the same frames as the slow path and handles all ordinary packets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_streams_that_nobody_wants_take_the_short_way_out(w, slow_calls):
     ],
 )
 def test_headers_that_are_not_what_they_seem(w, change):
-    """The short way must see all that the careful one sees; `read` compares them."""
+    """The fast path must recognize these packets as unusual; `read` compares both paths."""
     tape = w.Tape().hello().send(0, w.connect)
     tape.send(len(w.connect), w.send(1)).send(len(w.connect) + len(w.send(1)), w.send(2))
     place, value = change
@@ -89,7 +89,7 @@ def test_packets_cut_within_their_headers(w):
 
 
 def test_a_raised_limit_is_heard_on_the_short_way_too(w):
-    """CONNECTED comes when its direction is armed already: behind an AUTH_CHALLENGE."""
+    """CONNECTED follows an AUTH_CHALLENGE, when its direction is already on the fast path."""
     challenge = push_frame(pb.CommandAuthChallenge(server_version="a broker"))
     connected = push_frame(pb.CommandConnected(server_version="a broker", max_message_size=20 << 20))
     tape = w.Tape().hello().send(0, w.connect).send(0, challenge, server=True, ack=len(w.connect))

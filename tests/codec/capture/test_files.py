@@ -1,4 +1,4 @@
-"""Bytes of files: windows, and what they are packed in."""
+"""The bytes of files: windows and decompression."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_gzip_with_several_members_and_padding():
 
 
 def test_a_bomb_comes_in_small_pieces():
-    """One megabyte that would be a gigabyte: no piece is larger than asked for."""
+    """One megabyte that expands to a gigabyte: no chunk exceeds the requested size."""
     engine = zlib.compressobj(9, wbits=31)
     packed = b"".join(engine.compress(bytes(1 << 20)) for _ in range(64)) + engine.flush()
     source = open_source(io.BytesIO(packed))
@@ -82,13 +82,13 @@ def test_what_came_before_the_damage_is_delivered(change):
 
 
 def text_of(size: int) -> bytes:
-    """Bytes that pack well, and unpack to something else wherever they are damaged."""
+    """Return bytes that compress well and decompress differently wherever they are damaged."""
     return b"".join(b"line %d of some text\n" % (number * number) for number in range(size))
 
 
 @pytest.mark.parametrize(("place", "offset"), [(-8, -5), (-4, -1)])
 def test_a_wrong_trailer_costs_no_bytes(place, offset):
-    """The checksum, or the size: all bytes come, then the error with the byte of the packed file that showed it."""
+    """With a wrong checksum or size, all bytes are returned before the error, which has the offset of the trailer."""
     data = text_of(40_000)
     packed = bytearray(gzip.compress(data))
     packed[place] ^= 1
@@ -112,7 +112,7 @@ def test_members_behind_a_wrong_trailer_are_read():
 
 
 class Dripping:
-    """A file object that gives so many bytes at a time."""
+    """A file object that returns a fixed number of bytes per read."""
 
     def __init__(self, data: bytes, size: int) -> None:
         self.file, self.size = io.BytesIO(data), size
@@ -122,7 +122,7 @@ class Dripping:
 
 
 def test_all_that_unpacks_before_the_damage_is_delivered():
-    """As much as zlib itself gives when it is fed byte by byte, wherever the damage is."""
+    """The result has as many bytes as zlib returns when it is fed byte by byte, wherever the damage is."""
     data = text_of(6000)
     whole = gzip.compress(data)
     for place in range(20, len(whole), len(whole) // 100):

@@ -1,4 +1,4 @@
-"""Frames over holes and cuts: what is carried over, what is searched, what is said."""
+"""Frames across gaps and truncated packets: carried-over boundaries, searches, notes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def begun(w, **options):
-    """A tape with CONNECT and CONNECTED, and the offset behind CONNECT."""
+    """Packets with CONNECT and CONNECTED, and the offset after CONNECT."""
     tape = w.Tape(**options).hello().send(0, w.connect).send(0, w.connected, server=True, ack=len(w.connect))
     return tape, len(w.connect)
 
@@ -190,7 +190,7 @@ def test_payloads_that_hold_frames_are_payloads(w):
 
 @pytest.mark.parametrize("lost", range(0, 24, 2))
 def test_payloads_that_hold_frames_behind_a_hole(w, lost):
-    """What is inside the broken frame may be taken for frames, marked; what follows it must be found."""
+    """Bytes inside the incomplete frame may be extracted as marked frames. The frames after it must be found."""
     tape, at = begun(w)
     outer = [w.send(number, payload_of_frames(w, 30)[: -3 - number]) for number in range(8)]
     stream = b"".join(outer)
@@ -210,7 +210,7 @@ def test_payloads_that_hold_frames_behind_a_hole(w, lost):
 
 
 def losses(w, packets, base, lost):
-    """Read without the lost packets: frames that should be there and are not, and those nobody sent."""
+    """Read without the lost packets: return the missing frames and the frames that no peer sent."""
     frames, notes = w.read(w.file([packet for packet in packets if packet.number not in lost]))
     sent = [(x.stream.client, x.from_client, x.data) for x in base]
     found = [(x.stream.client, x.from_client, x.data) for x in frames if not x.missing]
@@ -225,7 +225,7 @@ def losses(w, packets, base, lost):
 )
 @pytest.mark.parametrize("step", [3, 7, 23, 90])
 def test_real_traffic_with_every_nth_packet_lost(w, small_captures, name, step):
-    """Frames whose packets are all there are found, and no others; the truth is the capture without the loss."""
+    """Exactly the frames whose packets are all captured are found, in comparison with the lossless capture."""
     packets = w.packets((small_captures / name).read_bytes())
     base, _ = w.read(w.file(packets))
     lost = {packet.number for packet in packets if packet.number % step == step - 1}

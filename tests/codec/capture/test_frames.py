@@ -1,4 +1,4 @@
-"""What a captured frame knows beside its bytes."""
+"""The attributes of a captured frame besides its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IP headers and fragments, bytes by hand; ``test_tunnels`` has scapy's."""
+"""IP headers and fragments from handwritten bytes; ``test_tunnels`` uses scapy."""
 
 from __future__ import annotations
 

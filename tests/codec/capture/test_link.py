@@ -1,4 +1,4 @@
-"""Link layers, bytes by hand; ``test_tunnels`` has scapy's."""
+"""Link layers from handwritten bytes; ``test_tunnels`` uses scapy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutated captures: nothing but PcliError leaves, and the work stays in proportion."""
+"""Mutated captures raise only PcliError, and the work stays proportional to their size."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NAMES = [
     "java/late-capture.pcap", "python/21-tls.pcapng",
 ]  # fmt: skip
 TRIALS = int(os.environ.get("PCLI_FUZZ", "1000")) // len(NAMES)
-"""Mutations of each capture; `make fuzz` asks for more."""
+"""Number of mutations of each capture; `make fuzz` sets a higher one."""
 
 
 def survives(data: bytes) -> None:
-    """Read it all, look at all of it: only our own errors may leave."""
+    """Read a capture and access every attribute: only PcliError may be raised."""
     try:
         for item in read_capture([("mutated", io.BytesIO(data))]):
             if isinstance(item, CapturedFrame):
@@ -71,7 +71,7 @@ def test_real_captures_cut_anywhere(small_captures, name):
 
 
 def test_packets_mutated(w, small_captures):
-    """Damage inside of packets, behind intact records, reaches deeper."""
+    """Damage inside packets with intact record headers reaches deeper layers."""
     packets = w.packets((small_captures / "python/01-exclusive-unbatched.pcapng").read_bytes())
     dice = random.Random(1)
     for _ in range(60):

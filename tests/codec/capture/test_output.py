@@ -1,4 +1,4 @@
-"""Which packets carried which bytes of a run."""
+"""The packets that contain given bytes of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time stamps of interfaces."""
+"""Timestamps of interfaces."""
 
 from __future__ import annotations
 

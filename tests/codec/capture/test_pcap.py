@@ -1,4 +1,4 @@
-"""The pcap format in all its shapes, and broken."""
+"""The pcap format in all variants, and damaged files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_records_of_a_patched_tcpdump(w):
 
 
 def test_a_link_type_with_the_length_of_checksums_beside_it(w):
-    """The upper bits of the field tell that a frame check sequence of 4 bytes follows each packet."""
+    """The upper bits of the field specify that a frame check sequence of 4 bytes follows each packet."""
     frames, _ = w.read(w.pcap(tape(w), link=0x4400_0001))
     assert [frame.data for frame in frames] == [w.connect, w.connected]
 

@@ -1,4 +1,4 @@
-"""The pcapng format: sections, interfaces, blocks of all kinds, and broken ones, written as the draft says."""
+"""The pcapng format as the draft specifies it: sections, interfaces, blocks of all types, and damaged blocks."""
 
 from __future__ import annotations
 

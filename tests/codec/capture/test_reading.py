@@ -1,4 +1,4 @@
-"""Whole files: the real captures against their truth, files in other shapes, damaged files."""
+"""Whole files: real captures compared with their truth files, other file formats, damaged files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGED = {"30-snaplen-96", "cut-packets", "36-ends-mid-frame", "36b-ends-mid-re
 
 
 def files_of(truth: Path) -> list[io.BytesIO]:
-    """The capture beside a truth file, its parts in order."""
+    """Return the capture next to a truth file, its parts in order."""
     name = truth.name.removesuffix(".truth.json")
     folder = truth.parent / name
     paths = list(folder.iterdir()) if folder.is_dir() else list(truth.parent.glob(name + ".pcap*"))
@@ -37,7 +37,7 @@ def files_of(truth: Path) -> list[io.BytesIO]:
 
 
 def counted(frames: list[CapturedFrame]) -> dict[str, Counter[str]]:
-    """Whole frames per side and type."""
+    """Count the complete frames per side and type."""
     found: dict[str, Counter[str]] = {"client": Counter(), "broker": Counter()}
     for frame in frames:
         if not frame.missing:
@@ -113,7 +113,7 @@ def test_a_file_that_ends_in_a_record_says_where(w, captures):
 
 
 def test_lost_packets_are_told_and_nothing_behind_them_is_lost(w, captures):
-    """Ten packets are deleted, each with whole frames: what is missing is their frames alone, one hole for each."""
+    """Ten packets with complete frames are deleted: only their frames are missing, with one gap for each."""
     path = captures / "python/37-packets-lost.truth.json"
     truth = json.loads(path.read_text())
     frames, notes = w.read(*files_of(path))
@@ -129,7 +129,7 @@ def test_lost_packets_are_told_and_nothing_behind_them_is_lost(w, captures):
 def test_packets_cut_at_96_bytes_show_the_heads_of_frames(w, captures):
     frames, notes = w.read((captures / "python/30-snaplen-96.pcap").read_bytes())
     assert [note.kind for note in notes].count("snaplen") == 1
-    # The application's own account of what it sent; a batch says in its head how many messages it has.
+    # The truth file lists what the application sent. The metadata of a batch contain its number of messages.
     events = json.loads((captures / "python/30-snaplen-96.truth.json").read_text())["events"]
     sent = [frame.command.send.num_messages for frame in frames if name_of(frame.type) == "SEND"]
     assert sum(sent) == sum(event["type"] == "produced" for event in events)
@@ -171,7 +171,7 @@ def test_decode_as_overrides_what_the_bytes_look_like(w, small_captures):
 
 
 class Dribble:
-    """A file that gives one byte per read, and can nothing else."""
+    """A file that returns one byte per read and has no other method."""
 
     def __init__(self, data: bytes) -> None:
         self.file = io.BytesIO(data)
@@ -193,7 +193,7 @@ def test_a_file_in_single_bytes_gives_the_same(w, small_captures, name):
 
 
 def resegmented(packets: list[Packet], size: int) -> list[Packet]:
-    """Every TCP packet of IPv4 cut into segments of that size."""
+    """Split every IPv4 TCP packet into segments of that size."""
     out = []
     for packet in packets:
         data = packet.data

@@ -1,4 +1,4 @@
-"""The last data packets of an input."""
+"""The most recent data packets of an input."""
 
 from __future__ import annotations
 

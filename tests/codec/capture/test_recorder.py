@@ -1,4 +1,4 @@
-"""Made-up connections: faultless to tshark, and the same frames to us."""
+"""Synthetic connections: tshark reports no errors, and the reader extracts the same frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tshark(path, *arguments):
 
 
 def recorded(w, mtu=1500, client="10.0.0.1", server="10.0.0.2"):
-    """Two connections, one closed and one reset, at once."""
+    """Record two concurrent connections, one closed and one reset."""
     file = io.BytesIO()
     recorder = TcpRecorder(PcapngWriter(file), mtu)
     first = recorder.open((client, 40000), (server, 6650), 1_000_000_000)
@@ -88,7 +88,7 @@ def test_what_is_no_mtu():
 
 
 def test_a_checksum_that_comes_out_as_nothing_is_zero(tmp_path):
-    """From this port the words of the SYN add up to 0xFFFF; a checksum of 0xFFFF would be a fault (RFC 1624)."""
+    """The 16-bit words of the SYN from this port add up to 0xFFFF; a checksum of 0xFFFF would be wrong (RFC 1624)."""
     path = tmp_path / "made.pcapng"
     with path.open("wb") as file:
         TcpRecorder(PcapngWriter(file)).open(("10.0.0.1", 28713), ("10.0.0.2", 6650), 0)

@@ -1,4 +1,4 @@
-"""The search itself, on bytes."""
+"""The search for the next frame, on bytes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_a_chain_that_breaks_is_thrown_away(w):
     [
         (slice(0, 4), b"\x00\x50\x00\x01"),  # a size above the limit
         (slice(4, 8), b"\x00\x00\x00\x01"),  # the command ends before its body
-        (slice(9, 10), b"\x2d"),  # no known type
+        (slice(9, 10), b"\x2d"),  # an unknown type
         (slice(10, 11), b"\x3a"),  # the body of another command
-        (slice(12, 13), b"\x48"),  # a required field is gone
-        (slice(24, 25), b"\xff"),  # the checksum is wrong
+        (slice(12, 13), b"\x48"),  # a missing required field
+        (slice(24, 25), b"\xff"),  # a wrong checksum
     ],
 )
 def test_what_no_frame_looks_like(w, change):
@@ -92,7 +92,7 @@ def test_follows(w):
 
 
 def test_candidates_without_end_cost_no_more_than_their_bytes(w):
-    """Heads of frames that never end, one behind the other: each is looked at once."""
+    """A sequence of frame headers without ends: each is examined once."""
     head = w.send(1, bytes(100_000))[:24]
     run = bytearray(head * 20_000)
     budget = Budget()

@@ -1,4 +1,4 @@
-"""The order of parts: names and times as the tools write them."""
+"""The order of the parts of a capture, with names and times as capture tools write them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_names_alone(tool):
 
 
 def test_a_ring_that_was_written_over():
-    """tcpdump -W 3: the newest packets stand in part 00."""
+    """tcpdump -W 3: part 00 contains the newest packets."""
     parts = [Part("x00", 400), Part("x01", 200), Part("x02", 300)]
     assert [part.name for part in order_parts(parts)] == ["x01", "x02", "x00"]
 

@@ -1,4 +1,4 @@
-"""What streams are taken for, from the packets on."""
+"""The kind of a stream, determined from its packets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_on_the_known_port_the_search_goes_on(w):
 
 
 def test_a_payload_that_looks_like_http_in_the_middle_of_a_stream(w):
-    """The capture began inside a message whose payload is a request."""
+    """The capture starts inside a message whose payload is an HTTP request."""
     tape = w.Tape().send(5, b"GET / HTTP/1.1\r\n\r\n" + w.send(1) + w.send(2)).idle(100)
     assert [frame.data for frame in w.read(tape)[0]] == [w.send(1), w.send(2)]
 
@@ -92,7 +92,7 @@ def test_decode_as_decides(w):
 
 
 def test_the_server_answers_something_else(w, kinds):
-    """An HTTP server on the port: the client's frames are shown all the same."""
+    """An HTTP server listens on the port: the client's frames are still extracted."""
     tape = w.Tape().hello().send(0, w.connect).send(0, b"HTTP/1.1 400 Bad Request\r\n\r\n", server=True, ack=9)
     frames, notes = w.read(tape)
     assert [frame.data for frame in frames] == [w.connect]

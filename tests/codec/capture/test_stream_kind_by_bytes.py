@@ -1,4 +1,4 @@
-"""What a stream is, by its first bytes."""
+"""The kind of a stream, determined from its first bytes."""
 
 from __future__ import annotations
 

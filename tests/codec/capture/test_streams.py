@@ -1,4 +1,4 @@
-"""TCP: order, repetition, ends. Each test is a conversation, packet by packet."""
+"""TCP reassembly: order, retransmissions, ends. Each test is a conversation, packet by packet."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_the_capture_ends_in_the_middle_of_a_frame(w):
 
 
 def test_one_side_only(w):
-    """A capture of one direction has no acknowledgements that would prove a hole."""
+    """A capture of one direction has no acknowledgements that confirm a gap."""
     tape = w.Tape().send(-1, flags=w.SYN).send(0, w.connect)
     at = len(w.connect) + len(w.send(0))
     for number in range(1, 200):
@@ -216,7 +216,7 @@ def test_far_ahead_takes_no_memory(w, kinds):
 
 
 def test_another_connection_without_its_syn(w, kinds):
-    """Sequence numbers far behind: the ports are used again, and the SYN is not in the capture."""
+    """Lower sequence numbers: the ports are reused, and the SYN is not in the capture."""
     tape = w.Tape(client_isn=3_000_000_000)
     at, _ = w.talk(tape)
     tape.send(at, w.send(1)).send(-1_500_000_000, w.send(2) + w.send(3))
@@ -245,7 +245,7 @@ def test_mid_stream_start_with_a_keep_alive(w, kinds):
 
 
 def test_mid_stream_commands_tell_who_the_client_is(w):
-    """The server's port is the higher one; SEND comes from clients only."""
+    """The server has the higher port; only clients send SEND."""
     tape = w.Tape(port=50_000)
     tape.send(10, w.send(1), client_port=1234).send(10, w.receipt(1), server=True, client_port=1234)
     frames, _ = w.read(tape)
@@ -254,7 +254,7 @@ def test_mid_stream_commands_tell_who_the_client_is(w):
 
 
 def test_a_zero_length_ip_packet_is_as_long_as_on_the_wire(w):
-    """Offloaded packets carry an IP length of 0."""
+    """Packets with segmentation offload have an IP length of 0."""
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, w.send(1, bytes(1000)))
@@ -293,7 +293,7 @@ def test_the_same_packet_on_several_interfaces_is_one(w):
 
 @pytest.mark.parametrize("count", [300])
 def test_many_connections_are_forgotten_when_they_are_over(w, count):
-    """Late packets of a connection that is over belong to it, and open no new stream."""
+    """Late packets of a closed connection belong to it and do not start a new stream."""
     tape = w.Tape()
     for port in range(20_000, 20_000 + count):
         tape.hello(client_port=port).send(0, w.connect, client_port=port)

@@ -1,4 +1,4 @@
-"""How TCP connections end: who, when, and in which place among the frames."""
+"""Ends of TCP connections: side, cause, and position among the frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.codec.capture import CapturedFrame, PcapngWriter, ReadOptions, StreamE
 
 @pytest.fixture
 def read(w):
-    """Everything of a tape in its order, read the fast way and the careful one, which must agree."""
+    """Return all events in order, from the fast and the slow path, which must agree."""
 
     def items(tape, **options):
         told = []

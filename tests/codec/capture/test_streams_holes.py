@@ -1,4 +1,4 @@
-"""TCP with holes: what waits, for how long, and in which order it comes. Packet by packet."""
+"""TCP reassembly with gaps: waiting times and delivery order. Each test is a conversation, packet by packet."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_behind_a_hole_both_directions_come_in_the_order_of_their_packets(w):
 
 
 def test_what_fills_a_hole_comes_before_the_answer_to_what_is_behind(w):
-    """The first of two requests is the last packet in the capture; its answer must not come before it."""
+    """The first of two requests is the last packet of the capture; its response must not precede it."""
     tape = w.Tape()
     at, back = w.talk(tape)
     one, two = w.send(1), w.send(2)
@@ -75,7 +75,7 @@ def test_holes_in_both_directions_are_given_up_in_the_order_of_their_packets(w, 
 
 
 def test_a_hole_whose_time_is_up_waits_for_one_before_it(w):
-    """The server's hole comes first and is proven last."""
+    """The server's gap is first and is confirmed last."""
     tape = w.Tape()
     at, back = w.talk(tape)
     early, late = w.receipt(1), w.send(2)
@@ -90,7 +90,7 @@ def test_a_hole_whose_time_is_up_waits_for_one_before_it(w):
 
 @given(lost=st.lists(st.booleans(), min_size=4, max_size=150), ask=st.integers(1, 5), pause=st.sampled_from((0, 9, 40)))
 def test_whatever_is_lost_the_rest_comes_in_the_order_of_its_packets(w, lost, ask, pause):
-    """Requests in groups, then their answers; each packet acknowledges all before it."""
+    """Return groups of requests, each followed by responses; each packet acknowledges all earlier ones."""
     tape = w.Tape()
     ends = list(w.talk(tape))
     story = []
@@ -108,7 +108,7 @@ def test_whatever_is_lost_the_rest_comes_in_the_order_of_its_packets(w, lost, as
 
 
 def test_when_too_much_waits_holes_are_given_up_at_once(w, monkeypatch):
-    """Every second packet of both directions is lost: more holes than can each be waited for."""
+    """Every second packet of both directions is lost: too many gaps to wait for each one separately."""
     monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -168,7 +168,7 @@ def test_of_a_hole_only_what_was_acknowledged_is_given_up(w, kinds):
 
 
 def test_an_older_acknowledgement_takes_the_proof_back(w):
-    """Then the hole waits for the retransmission, and stops nobody."""
+    """The gap then waits for the retransmission and does not delay the other direction."""
     tape = w.Tape()
     at, back = w.talk(tape)
     one, two = w.send(1), w.send(2)
@@ -215,7 +215,7 @@ def test_no_receipt_comes_before_its_send_in_a_capture_with_lost_packets(w, capt
 
 
 def test_an_acknowledged_packet_may_still_come_a_little_later(w):
-    """Captures of several queues or interfaces put an ACK before the packet it acknowledges."""
+    """Captures from several queues or interfaces may contain an ACK before the packet that it acknowledges."""
     tape = w.Tape()
     at, back = w.talk(tape)
     one, two = w.send(1), w.send(2)

@@ -1,4 +1,4 @@
-"""A live conversation in a file: all of it, at once, and in few packets."""
+"""Live connections recorded in a file: complete, without delay, and in few packets."""
 
 import io
 
@@ -22,7 +22,7 @@ def test_what_was_said_is_in_the_file_at_once(w, tmp_path):
 
 
 def test_what_was_read_at_once_is_few_packets(w):
-    """A quarter of a megabyte, in what IPv4 can say at most, each packet of it with some 100 bytes around."""
+    """A quarter of a megabyte, in packets of the maximum IPv4 size, each with about 100 bytes of overhead."""
     file = io.BytesIO()
     recording = Recording(file)
     recording.opened(0, CLIENT, SERVER, 1)

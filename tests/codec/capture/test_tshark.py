@@ -1,4 +1,4 @@
-"""tshark as the judge: the same streams, times and payload bytes, on every capture."""
+"""Comparison with tshark on every capture: the same streams, times and payload bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tshark(path: Path, *arguments: str) -> list[str]:
 
 
 def followed(path: Path, streams: list[int]) -> dict[tuple[int, int], str]:
-    """The payload of each side as hex, by stream and port."""
+    """Return the payload of each side as hex, by stream and port."""
     lines = tshark(path, "-q", *(word for number in streams for word in ("-z", f"follow,tcp,raw,{number}")))
     found: dict[tuple[int, int], str] = defaultdict(str)
     stream, ports = -1, [0, 0]

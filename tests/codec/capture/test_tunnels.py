@@ -1,4 +1,4 @@
-"""What wraps TCP: links, IP, fragments, tunnels. The packets are made by scapy, which knows nothing of us."""
+"""Encapsulations of TCP: link layers, IP, fragments, tunnels. scapy creates the packets independently of pcli."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V6 = {True: {"src": "fd00::1", "dst": "fd00::2"}, False: {"src": "fd00::2", "dst
 
 
 def ether():
-    """With addresses, or scapy asks the network for them."""
+    """Return the layer with addresses, because scapy would otherwise resolve them over the network."""
     return scapy.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 
 
@@ -86,7 +86,7 @@ WRAPS = {
 
 
 def conversation(w):
-    """Direction, sequence number, flags, bytes."""
+    """Return direction, sequence number, flags and bytes."""
     return [
         (True, 99, "S", b""),
         (False, 499, "SA", b""),
@@ -126,7 +126,7 @@ def test_a_packet_seen_in_its_tunnel_and_outside_is_one(w):
 
 
 def fragmented(w, order):
-    """The last packet of the conversation in fragments."""
+    """Return the last packet of the conversation in fragments."""
     whole = packets(WRAPS["ethernet"][1], w, 1)
     pieces = scapy.fragment(scapy.Ether(whole[-1].data), fragsize=40)
     return whole[:-1], [Packet(0, 9, 1, bytes(piece), len(piece)) for piece in order(pieces)]
@@ -171,7 +171,7 @@ def test_fragments_that_never_end_take_bounded_memory(w):
 
 
 def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
-    """Big TCP: an IPv6 packet above 64 KB has no length that fits."""
+    """Big TCP: the length field of an IPv6 packet above 64 KB is 0."""
     frame = w.send(1, bytes(100_000))
     whole = packets(WRAPS["ethernet, IPv6"][1], w, 1)[:4]
     data = bytes(ether() / ip6(True, plen=0) / tcp(True, 100 + len(w.connect), "PA", b"")) + frame

@@ -1,4 +1,4 @@
-"""Files that are written: read again, and by tshark, which must find nothing wrong."""
+"""Written capture files, read by pcli and by tshark, which must report no errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zstandard data, made by another implementation (the command zstd where it is installed, else the wheel)."""
+"""Zstandard data from another implementation: the zstd command if it is installed, otherwise the wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def unpacked(data: bytes, size: int = 7000) -> bytes:
 
 
 def packed(data: bytes, *options: str) -> bytes:
-    """By the command: streamed, so that the frame does not tell its size."""
+    """Compress with the command in streaming mode, so that the frame does not contain its size."""
     command = shutil.which("zstd")
     if command is None:
         pytest.skip("the command zstd is not installed")
@@ -76,7 +76,7 @@ def test_where_a_cut_file_ends_is_told():
 
 
 def blocks(frame: bytes) -> list[int]:
-    """Where the blocks of a frame of `packed` begin, and where the last ends (RFC 8878, 3.1.1)."""
+    """Return the starts of the blocks in a frame of `packed`, and the end of the last (RFC 8878, 3.1.1)."""
     descriptor = frame[4]
     assert descriptor & 3 == 0
     single = descriptor >> 5 & 1
@@ -98,7 +98,7 @@ def test_a_wrong_checksum_costs_no_bytes():
         collect(unzstd(iter([bytes(frame) + packed(b"more", "-3")])), out)
     assert b"".join(out) == DATA + b"more"
     assert caught.value.offset == len(frame) - 4
-    # The first damage is the one that is told.
+    # The first damage is reported.
     for behind in (packed(b"more", "-3")[:-6], b"no frame"):
         with pytest.raises(CaptureError, match="checksum"):
             unpacked(bytes(frame) + behind)
@@ -166,7 +166,7 @@ def test_a_large_frame_without_an_engine_says_what_to_do(monkeypatch):
 
 
 def test_a_bomb_does_not_get_its_memory(monkeypatch):
-    """Blocks of three bytes and one that say 128 KB each: the sum is known before anything is unpacked."""
+    """Blocks of three bytes that each declare 128 KB: their sum is checked before decompression."""
     monkeypatch.setattr(zstd, "_stdlib", lambda file: None)
     monkeypatch.setattr(zstd, "_arrow", lambda file: None)
     block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"

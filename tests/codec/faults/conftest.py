@@ -1,4 +1,4 @@
-"""A line between a client and a broker, with faults in it."""
+"""A link between a client and a broker with fault injection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MILLISECOND = 1_000_000
 
 
 class Line:
-    """`client` and `broker` say something; what came out at which end, and when, is kept."""
+    """Sends bytes as `client` or `broker`, and stores what arrives at each end with its time."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = Faults(faults)
@@ -48,13 +48,13 @@ class Line:
 
 @pytest.fixture
 def line() -> Callable[..., Line]:
-    """Make a line with these faults."""
+    """Create a link with these faults."""
     return Line
 
 
 @pytest.fixture
 def subscribe() -> pb.CommandSubscribe:
-    """SUBSCRIBE of the consumer c1, with id 3."""
+    """SUBSCRIBE of the consumer c1 with id 3."""
     return pb.CommandSubscribe(
         topic="persistent://public/default/orders",
         subscription="work",
@@ -67,7 +67,7 @@ def subscribe() -> pb.CommandSubscribe:
 
 @pytest.fixture
 def flow() -> bytes:
-    """FLOW of that consumer."""
+    """FLOW of this consumer."""
     return push_frame(pb.CommandFlow(consumer_id=3, messagePermits=10))
 
 

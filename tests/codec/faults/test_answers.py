@@ -1,4 +1,4 @@
-"""The answers that refuse a request, each in the command that clients look for it in."""
+"""The responses that refuse a request, each in the command that clients expect."""
 
 import pytest
 

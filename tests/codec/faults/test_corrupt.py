@@ -1,4 +1,4 @@
-"""One wrong bit, where it hurts."""
+"""Frames with one inverted bit."""
 
 from pcli.codec.faults import corrupted
 from pcli.codec.proto import pb

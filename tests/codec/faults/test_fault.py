@@ -1,4 +1,4 @@
-"""What a fault is: read from words, refused when it makes no sense, counted."""
+"""Faults: parsing of their definitions, rejection of invalid ones, counts."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from pcli.codec.proto import pb
 
 @pytest.fixture
 def seen(flow):
-    """The facts of a FLOW, and of a CONNECT."""
+    """Return the facts of a FLOW and of a CONNECT."""
     live = LiveFrames()
     live.open(0, ("10.0.0.1", 1), ("10.0.0.2", 6650))
     return live.feed(0, flow, 0, from_client=True)[0]

@@ -1,4 +1,4 @@
-"""Faults on a line: what arrives at the other end, and when."""
+"""Faults on a link: what arrives at the other end, and when."""
 
 from itertools import pairwise
 
@@ -103,7 +103,7 @@ def test_connections_are_apart(line, flow, subscribe):
 
 
 def test_faults_may_come_in_the_middle(flow, subscribe):
-    """The injector starts where the log is: it knows the consumer, and half a frame has gone on already."""
+    """The injector is attached to running connections: it has the consumer's name, and half a frame was forwarded."""
     live = LiveFrames()
     live.open(0, ("10.0.0.1", 1), ("10.0.0.2", 6650))
     live.feed(0, push_frame(subscribe) + flow[:10], 0, from_client=True)
@@ -141,7 +141,7 @@ def test_any_bytes_go_through_or_wait(data, filter_):
 
 @pytest.mark.parametrize("do", ["drop", "duplicate", "corrupt", "error"])
 def test_broken_frames_are_no_obstacle(line, do):
-    """A frame whose command is no protobuf, of every kind: nothing raises."""
+    """Frames of every type with invalid protobuf raise no error."""
     talk = line(Fault("", do))
     for kind in range(3, 90):
         talk.client((8).to_bytes(4, "big") + (4).to_bytes(4, "big") + bytes((8, kind, 255, 255)))

@@ -1,4 +1,4 @@
-"""Conversations written by hand, stages on which clients and a broker play, and the frames of real captures."""
+"""Handwritten conversations, scenes with clients and a mini-broker, and the frames of real captures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class Talk:
-    """A conversation: `>>` and `<<` of the house's tests as methods, each observed at once, a millisecond apart."""
+    """A conversation whose client and broker methods observe each frame at once; frames are a millisecond apart."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self.observer = Observer() if observer is None else observer
@@ -92,7 +92,7 @@ def talk_to() -> Callable[[Observer], Talk]:
 
 
 class Actor:
-    """A client on a stage. Each frame that it says is a turn of the broker of its own."""
+    """A client in a scene. The broker processes each of its frames in a separate turn."""
 
     def __init__(self, stage: Stage, stream: Stream, connection: Any) -> None:
         self.stage = stage
@@ -100,15 +100,15 @@ class Actor:
         self.connection = connection
         self.session = ClientSession()
         self.readers = {True: FrameReader(), False: FrameReader()}
-        """What the tap sees of both directions."""
+        """Bytes of both directions, as a tap receives them."""
         self.heard: list[Any] = []
-        """The bodies of what came and was not listened to yet."""
+        """Bodies of received commands that were not returned yet."""
         self.messages: list[Any] = []
-        """Every CommandMessage that came, in order."""
+        """Every CommandMessage received, in order."""
         self.closed = False
 
     def __call__(self, *bodies: Message, entry: bytes = b"") -> list[Any]:
-        """Say these; the bodies of what comes back now."""
+        """Send these commands, and return the bodies of the commands received in response."""
         for body in bodies:
             self.session.send(body, entry)
             self.stage.say(self)
@@ -131,7 +131,7 @@ class Actor:
         return self(pb.CommandSubscribe(topic=topic, consumer_id=consumer_id, subType=sub_type, **fields))
 
     def publish(self, sequence_id: int, batch: int = 0, producer_id: int = 1, **metadata: Any) -> list[Any]:
-        """A message, or a batch of so many."""
+        """Send a message, or a batch of that many."""
         about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.stage.now} | metadata
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
         payload = b"m-%d" % sequence_id
@@ -151,19 +151,19 @@ class Actor:
         return self(pb.CommandAck(consumer_id=consumer_id, ack_type=ack_type, message_id=places, **fields))
 
     def redeliver(self, *places: Any, consumer_id: int = 1, **fields: Any) -> list[Any]:
-        """Ask for these again, or for all."""
+        """Request redelivery of these messages, or of all."""
         ask = pb.CommandRedeliverUnacknowledgedMessages
         return self(ask(consumer_id=consumer_id, message_ids=places, **fields))
 
     def cut(self, *, reset: bool = False) -> None:
-        """The client ends the connection."""
+        """Close the connection from the client's side."""
         self.stage.end(self, from_client=True, reset=reset)
 
 
 class Stage:
-    """The core of the mini-broker, its clients, and a tracker that sees each frame at once. Time stands unless told.
+    """The core of the mini-broker, its clients, and a tracker that processes each frame. Time does not pass by itself.
 
-    The capture is taken beside the client (``tap`` "client") or beside the broker; faults happen between the two.
+    The capture is taken on the client's side (``tap`` "client") or on the broker's side; faults act between the two.
     """
 
     def __init__(self, tap: str = "client", **settings: Any) -> None:
@@ -174,26 +174,26 @@ class Stage:
         self.broker = Broker(Settings(**settings), service_url="pulsar://127.0.0.1:6650", now=START)
         self.faults = Faults()
         self.lives: list[Any] = []
-        """The lives that were given out."""
+        """Lifecycles passed to the callback."""
         self.observer = Observer()
         self.tracker = Tracker(on_lifecycle=self.lives.append)
         self.frames: list[CapturedFrame] = []
         self.after: Callable[[], None] | None = None
-        """Called after every turn of the broker."""
+        """Function called after every turn of the broker."""
         self._tap_at_client = tap == "client"
         self._injector = Injector(self.faults, LiveFrames())
         self._actors: dict[Any, Actor] = {}
         self._late: list[tuple[int, Actor, Step]] = []
         self._ticks = 0
         self._events: list[tuple[str, Stream, int, bool, Any]] = []
-        """What a capture has: opened, data or ended, with stream, time, who, and the bytes or whether by a reset."""
+        """Events of the capture: open, data or end, with stream, time, side, and the bytes or whether it is a reset."""
 
     def fault(self, text: str) -> Fault:
-        """Add a fault, in words: ``drop times=1 on pulsar.type == 'FLOW'``."""
+        """Add a fault by its text: ``drop times=1 on pulsar.type == 'FLOW'``."""
         return self.faults.add(Fault.parse(text))
 
     def actor(self, host: str = "10.0.0.1", **connect: Any) -> Actor:
-        """A client after its handshake."""
+        """Return a client after its handshake."""
         number = len(self._actors)
         stream = Stream(number, (host, 40_000 + number), ("10.0.0.2", 6650), midstream=False)
         stream.kind = "pulsar"
@@ -207,7 +207,7 @@ class Stage:
         return actor
 
     def say(self, actor: Actor) -> None:
-        """Bring to the broker what an actor has to say, and to all what comes of it."""
+        """Deliver the actor's output to the broker, and all resulting frames."""
         self._carry(actor, actor.session.output(), from_client=True)
         self._settle()
 
@@ -224,7 +224,7 @@ class Stage:
         self._pass_to(end)
 
     def end(self, actor: Actor, *, from_client: bool, reset: bool = False) -> None:
-        """A connection ends."""
+        """End a connection."""
         if actor.closed:
             return
         actor.closed = True
@@ -236,7 +236,7 @@ class Stage:
         self._settle()
 
     def unload(self, topic: str = TOPIC) -> None:
-        """The broker closes all producers and consumers of a topic, unasked."""
+        """Let the broker close all producers and consumers of a topic."""
         self.broker.begin_turn(self.now)
         if topic in self.broker.topics:
             self.broker.unload(self.broker.topics[topic])
@@ -244,11 +244,11 @@ class Stage:
         self._settle()
 
     def finish(self) -> None:
-        """The capture is over."""
+        """End the capture."""
         self.tracker.finish()
 
     def write(self, path: Path) -> Path:
-        """The same frames and ends as a capture file."""
+        """Return the same frames and ends as a capture file."""
         talks: dict[int, Any] = {}
         with path.open("wb") as file:
             recorder = TcpRecorder(PcapngWriter(file))
@@ -262,7 +262,7 @@ class Stage:
         return path
 
     def _settle(self) -> None:
-        """Carry until nobody has anything to say; then the turn is over."""
+        """Deliver until no side has output; this ends the turn."""
         while pieces := self.broker.drain():
             for connection, data in pieces:
                 self._carry(self._actors[connection], data, from_client=False)
@@ -278,7 +278,7 @@ class Stage:
             self.after()
 
     def _carry(self, actor: Actor, data: bytes, *, from_client: bool) -> None:
-        """Bytes leave one side: whoever stands there sees them, and they pass the faults."""
+        """Pass bytes from one side to the tap, if it is on that side, and to the faults."""
         if actor.closed or not data:
             return
         if self._tap_at_client == from_client:
@@ -287,7 +287,7 @@ class Stage:
             self._arrive(actor, step.due_ns, step)
 
     def _arrive(self, actor: Actor, due_ns: int, step: Step) -> None:
-        """Bytes reach the other side, now or later."""
+        """Deliver bytes to the other side, now or later."""
         if due_ns > self._time():
             self._late.append((due_ns, actor, step))
         elif step.cut:
@@ -314,7 +314,7 @@ class Stage:
             self.tracker.see(self.observer.see(self.frames[-1]))
 
     def _time(self) -> int:
-        """Now, in nanoseconds; the frames of one millisecond are a microsecond apart."""
+        """Return the current time in nanoseconds; frames of one millisecond are a microsecond apart."""
         return self.now * MILLISECOND + self._ticks * 1000
 
     def _pass_to(self, now: int) -> None:
@@ -328,13 +328,13 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Callable[..., Stage]:
-    """Makes a stage; ``tap`` and settings of the broker."""
+    """Creates a scene; the parameters are ``tap`` and settings of the broker."""
     return Stage
 
 
 @pytest.fixture
 def diagnose(tmp_path: Path) -> Callable[..., Any]:
-    """Diagnose what was played on a stage, from the capture file that it leaves; ``only`` some rules."""
+    """Diagnose a scene from its capture file; ``only`` selects rules."""
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.tracking import process_events
 
@@ -357,7 +357,7 @@ def _frames(path: Path) -> list[CapturedFrame]:
 
 
 class Corpus:
-    """Captures by name (``java/txn-commit``), read once, with their truth."""
+    """Captures by name (``java/txn-commit``) with their truth files, each read once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -372,7 +372,7 @@ class Corpus:
         return self._frames[name]
 
     def data(self, name: str) -> bytes:
-        """The file, unpacked."""
+        """Return the decompressed file."""
         return _unpacked(self.path(name))
 
     def facts(self, name: str) -> list[Facts]:
@@ -401,11 +401,11 @@ def corpus(captures: Path) -> Corpus:
     return Corpus(captures)
 
 
-# -- captures that show less -------------------------------------------------------------------------------------------
+# -- captures with missing data ----------------------------------------------------------------------------------------
 
 
 def _variants(data: bytes, seed: int = 0) -> dict[str, bytes]:
-    """What worse recordings of the same traffic would have kept, by what is wrong with them; ``data`` is a capture."""
+    """Yield incomplete variants of a capture (``data``), by what they lack."""
     packets = [one for one in read_packets([("", io.BytesIO(data))]) if isinstance(one, Packet)]
     frames = [one for one in read_capture([("", io.BytesIO(data))]) if isinstance(one, CapturedFrame)]
     servers = {one.stream.server[1] for one in frames}
@@ -426,7 +426,7 @@ def _variants(data: bytes, seed: int = 0) -> dict[str, bytes]:
 
 
 def _source_port(packet: Packet) -> int:
-    """Of TCP; 0: there is none."""
+    """Return the size of the TCP payload; 0 if there is none."""
     end = len(packet.data)
     place = LINKS[packet.link](packet.data, 0, end)
     inner = None if place is None else pull_ip(packet.data, *place, end, packet.wire_length)
@@ -443,5 +443,5 @@ def _written(packets: list[Packet]) -> bytes:
 
 @pytest.fixture(scope="session")
 def variants() -> Callable[..., dict[str, bytes]]:
-    """Makes the variants of a capture: its bytes, and a seed."""
+    """Creates the variants of a capture from its bytes and a seed."""
     return _variants

@@ -1,4 +1,4 @@
-"""The engine: whom it asks, when, and how it puts findings in order."""
+"""The diagnosis engine: which records it evaluates, when, and the order of findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYSTEM = "persistent://public/default/__change_events"
 
 @pytest.fixture
 def idle(stage):
-    """A consumer with a backlog that never asks for anything, for five seconds."""
+    """A consumer with a backlog that sends no FLOW for five seconds."""
 
     def play(topic: str = "persistent://public/default/t", consumers: int = 1) -> Any:
         scene = stage()
@@ -25,7 +25,7 @@ def idle(stage):
             client.subscribe(topic, consumer_id=number, kind="Shared")
         client.publish(0)
         scene.wait(5000)
-        client(pb.CommandPing())  # the capture goes on
+        client(pb.CommandPing())  # advances the capture's time
         return scene
 
     return play
@@ -74,18 +74,18 @@ def test_findings_that_matter_more_come_first(diagnose, stage):
     found = diagnose(scene).findings()
     assert [(one.rule, one.severity, one.sure) for one in found] == [
         ("subscribe-refused", "error", "certain"),
-        ("stuck-no-permits", "error", "likely"),  # began earlier, and is less sure
+        ("stuck-no-permits", "error", "likely"),  # began earlier, but is less certain
         ("never-acked", "warning", "likely"),
     ]
 
 
 def test_live_each_finding_is_told_once(idle):
     scene, diagnosis, observer = idle(), Diagnosis(), Observer()
-    *frames, _, _ = scene.frames  # but PING and PONG
+    *frames, _, _ = scene.frames  # without PING and PONG
     for frame in frames:
         diagnosis.see(observer.see(frame))
     last = frames[-1].time_ns
-    assert diagnosis.poll(last) == []  # it has not waited for a second yet
+    assert diagnosis.poll(last) == []  # it has waited for less than a second
     [found] = diagnosis.poll(last + 2_000_000_000)
     assert found.rule == "stuck-no-permits"
     assert diagnosis.poll(last + 9_000_000_000) == []

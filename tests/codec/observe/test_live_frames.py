@@ -1,4 +1,4 @@
-"""Live frames: the same as from a capture, and forks that go their own way."""
+"""Live frames: the same facts as from a capture, and independent forks."""
 
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.observe import Observer
@@ -19,7 +19,7 @@ SUBSCRIBE = push_frame(
 
 
 def test_a_recorded_conversation_live(small_captures):
-    """Fed byte for byte as it crossed the socket, it says what the capture says."""
+    """Fed byte by byte, it returns the same facts as the capture."""
     path = small_captures / "python" / "10-shared-redelivery.pcap"
     with path.open("rb") as file:
         frames = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]

@@ -1,4 +1,4 @@
-"""Names behind ids, requests and answers: by hand-written conversations, then against the truth of real captures."""
+"""Names of ids, requests and responses: handwritten conversations, then real captures with their truth files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAMAGED = (
     "python/36b-ends-mid-record",
     "python/37-packets-lost",
 )
-"""Captures that lack requests or answers."""
+"""Captures that lack requests or responses."""
 
 
 def connect(**more):
@@ -92,7 +92,7 @@ def test_login_in_several_steps_and_refreshed(talk):
     assert talk.broker(pb.CommandAuthChallenge()).request_number == 1
     assert talk.client(pb.CommandAuthResponse()).request_number == 2
     assert talk.broker(pb.CommandConnected(server_version="b")).request_number == 3
-    # Much later the broker asks again; the answer to that is silence.
+    # Much later the broker requests new credentials; AUTH_RESPONSE then has no response.
     assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
     assert talk.client(pb.CommandAuthResponse()).request_number == 5
     assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
@@ -309,7 +309,7 @@ def test_looking_for_the_transaction_coordinator_makes_no_broker(talk):
 
 
 def test_who_works_on_a_system_topic_is_a_broker_whatever_it_looked_up_before(talk):
-    """The compactor asks for the application's topic first; a producer from before the capture is the broker's then."""
+    """The compactor looks up the application's topic first; a producer from before the capture is then the broker's."""
     talk.client(pb.CommandLookupTopic(topic="persistent://public/default/orders", request_id=1))
     assert not talk.client(send(0, producer_id=7), ENTRY).system
     assert not talk.client(pb.CommandPing()).system
@@ -343,7 +343,7 @@ def test_the_second_pass_knows_the_broker_from_the_first_frame(talk):
 
 
 def _plain_pairs(frames):
-    """Request and answer of every answered frame, found by looking back with protobuf alone."""
+    """Return request and response of every answered frame, paired with protobuf alone."""
     ids, sends, pairs = {}, defaultdict(list), {}
     for frame in frames:
         name, command, stream = name_of(frame.type), frame.command, frame.stream.number
@@ -388,7 +388,7 @@ ANSWERS = {
 
 
 def test_every_answer_that_the_truth_counts_finds_its_request(corpus):
-    """Where nothing is lost and nothing began before the capture."""
+    """In captures without losses and without connections that began earlier, every response finds its request."""
     checked = 0
     for name in corpus.names():
         truth = corpus.truth(name)
@@ -412,7 +412,7 @@ def _place(message_id):
 
 
 def test_names_are_those_of_the_truth(small):
-    """Each message that an application got came in a MESSAGE frame to that consumer, topic and subscription."""
+    """Each message that an application received is in a MESSAGE to that consumer, topic and subscription."""
     topic, subscription, consumer = map(find_field, ("pulsar.topic", "pulsar.subscription", "pulsar.consumer_name"))
     checked = 0
     for name in small.names():
@@ -429,7 +429,7 @@ def test_names_are_those_of_the_truth(small):
             if "://" not in event.get("topic", "") or "topic://" in event["topic"] or "message_id" not in event:
                 continue
             found = seen[_place(event["message_id"])]
-            # A truth may name the partitioned topic, and leave out what its client cannot say.
+            # A truth file may name the partitioned topic, and omits what its client does not expose.
             assert any(
                 one[0].startswith(event["topic"])
                 and one[1] == event.get("subscription", one[1])
@@ -441,7 +441,7 @@ def test_names_are_those_of_the_truth(small):
 
 
 def test_producers_are_those_of_the_truth(small):
-    """The receipt of each message that an application sent names its producer and topic."""
+    """The receipt of each message that an application sent has the names of its producer and topic."""
     topic, producer_name = find_field("pulsar.topic"), find_field("pulsar.producer_name")
     checked = 0
     for name in small.names():
@@ -464,7 +464,7 @@ def test_producers_are_those_of_the_truth(small):
 
 
 def test_no_bytes_make_anything_raise(small, talk):
-    """Frames of real captures, cut and changed at random, through the observer and out as JSON."""
+    """Frames of real captures, truncated and mutated at random, are observed and converted to JSON."""
     kinds = {}
     for name in ("java/txn-commit", "java/scalable-topic", "python/02-batched-keys-properties", "java/schemas"):
         for frame in small.frames(name):
@@ -490,7 +490,7 @@ def test_no_bytes_make_anything_raise(small, talk):
 
 
 def test_system_traffic_of_a_real_broker_is_set_apart(small):
-    """txn-commit: the truth's events are the application's; its SENDs on application topics are no system traffic."""
+    """txn-commit: the events of the truth file belong to the application; its SENDs are no system traffic."""
     truth = small.truth("java/txn-commit")
     topics = {one["topic"] for one in truth["events"] if "topic" in one}
     facts = small.facts("java/txn-commit")

@@ -1,4 +1,4 @@
-"""What is inside payloads, as fields: bytes judged by the applications' own hashes, values by other readers."""
+"""Payload contents as fields: bytes compared with the applications' hashes, values with other decoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC = "persistent://public/default/t"
 
 
 def observed(corpus, name, keys=None):
-    """Facts of a capture, payloads opened; each as it is known at its moment."""
+    """Return the facts of a capture with opened payloads, in order."""
     contents = Contents(keys or {})
     observer = Observer(opener=contents.open)
     for frame in corpus.frames(name):
@@ -28,12 +28,12 @@ def observed(corpus, name, keys=None):
 
 
 def place(message_id):
-    """Without the partition, which clients add by themselves."""
+    """Return an id without the partition, which clients add themselves."""
     return tuple(message_id.split(":")[:2])
 
 
 def received(corpus, name):
-    """Ledger and entry to hash of what the application was given, of messages outside of batches."""
+    """Return the hashes of messages outside batches that the application received, by ledger and entry."""
     return {
         place(event["message_id"]): event["sha1"]
         for event in corpus.truth(name)["events"]
@@ -93,7 +93,7 @@ def test_values_are_read_with_the_schemas_of_the_capture(small):
 
 @pytest.fixture
 def produce(talk_to) -> Callable[..., tuple]:
-    """A producer with a schema, which sends these entries; facts of each SEND."""
+    """A producer with a schema that sends these entries; return the facts of each SEND."""
 
     def run(schema: pb.Schema, *entries: bytes):
         contents = Contents()
@@ -192,7 +192,7 @@ def test_hidden_as_payloads_are(produce):
 
 
 def test_what_does_not_open_has_no_opened_payload(talk):
-    """Without keys and without the other chunks; of a cut frame; and where the metadata are no metadata."""
+    """Payloads without their keys or chunks, of a truncated frame, and with malformed metadata."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     chunk = {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9}
     for entry in (

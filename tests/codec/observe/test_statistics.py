@@ -1,4 +1,4 @@
-"""Figures by arithmetic; the commands' figures are judged by truth files in tests/cli/stats/test_stats.py."""
+"""Statistics by arithmetic. tests/cli/stats/test_stats.py compares those of the commands with truth files."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_latencies_count_answers_errors_and_the_unanswered(talk):
     latencies.add(talk.broker(pb.CommandError(request_id=2, error=pb.ServiceNotReady, message="no")))
     (row,) = latencies.rows(talk.observer.unanswered())
     assert (row["type"], row["answered"], row["errors"], row["unanswered"]) == ("LOOKUP", 2, 1, 1)
-    # Frames are a millisecond apart: the first request waited three, the second too.
+    # Frames are a millisecond apart: the first request waited for three, and so did the second.
     assert (row["min"], row["max"]) == (0.003, 0.003)
 
 

@@ -1,4 +1,4 @@
-"""Names that only a broker uses, as the captures and the broker's own constants have them."""
+"""Names that only a broker uses, from the captures and the broker's own constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that a peer sends may steer a terminal or break a line."""
+"""Text from a peer cannot control a terminal or break a line."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The index of answers: the first one counts, far requests cost only their place."""
+"""The index of responses: the first response is stored, and distant requests cost only their slots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_index_is_a_dictionary(pairs):
 
 
 def test_both_passes_over_a_capture_agree(small):
-    """The answer in which a request is answered, and the request to which that is the answer, are the same pair."""
+    """The response to a request, and the request of that response, are the same pair."""
     frames = small.frames("java/schemas")
     observer = Observer(answers=answer_index(frames))
     facts = {frame.number: observer.see(frame) for frame in frames}

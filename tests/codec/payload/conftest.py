@@ -1,4 +1,4 @@
-"""Vectors of the Java client, and a small word for entries."""
+"""Test vectors of the Java client, and helpers for entries."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pcli.codec.proto import pb
 
 @pytest.fixture(scope="session")
 def java() -> dict[str, Any]:
-    """What the Java client wrote; the file says which version."""
+    """Values that the Java client wrote; the file contains its version."""
     return json.loads((Path(__file__).parent / "java_vectors.json").read_text())  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")
 def meta() -> Callable[..., pb.MessageMetadata]:
-    """Metadata with the required fields, and those that are given."""
+    """Return metadata with the required fields and the given ones."""
     return lambda **fields: pb.MessageMetadata(producer_name="p", sequence_id=7, publish_time=1, **fields)
 
 
 @pytest.fixture(scope="session")
 def peak() -> Callable[[Callable[[], object]], int]:
-    """Bytes of Python memory that a call needs at most."""
+    """Return the maximum memory of a call in bytes."""
     import tracemalloc
 
     def measure(call: Callable[[], object]) -> int:

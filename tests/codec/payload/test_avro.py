@@ -1,4 +1,4 @@
-"""Outside truth: fastavro as another library, and what the Java client wrote (test_schemas.py)."""
+"""Avro values compared with fastavro; test_schemas.py has values from the Java client."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_values_that_json_has_no_form_for(declared: Any, value: Any, shown: obje
 
 
 def test_blocks_that_tell_their_size() -> None:
-    # Specification, "Arrays": a negative count has the bytes of the block behind it, so that readers may skip.
+    # Specification, "Arrays": a negative count is followed by the size of the block in bytes, so that readers may skip.
     assert decode_avro(schema({"type": "array", "items": "long"}), bytes([3, 4, 6, 54, 2, 2, 0])) == [3, 27, 1]
 
 
@@ -184,7 +184,7 @@ BOMBS = {
 
 
 def doubling(times: int) -> Any:
-    """Sixty records, each with two of the one before: 2**60 values in no bytes."""
+    """Sixty records, each with two fields of the previous type: 2**60 values in no bytes."""
     fields: list[Any] = [{"name": "r0", "type": EMPTY}]
     before = "Empty"
     for number in range(times):

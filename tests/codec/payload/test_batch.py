@@ -1,4 +1,4 @@
-"""Outside truth: bytes of a batch that the Java client wrote (from a capture), protobuf as the judge of metadata."""
+"""Batches: bytes that the Java client wrote (from a capture), with metadata compared with protobuf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcli.codec.payload.batch import join_batch, split_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-# As it came to a consumer after compaction: of five messages the second and the last were kept.
+# A batch after compaction: of five messages the second and the last were kept.
 COMPACTED = (
     b"\x00\x00\x00\x04\x18\x00 \x01"
     b"\x00\x00\x00\r\x12\x05key-0\x18\x1b0\x00@\x06dbceacacddbaffddaeedfdbccee"

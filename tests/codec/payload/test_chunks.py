@@ -1,4 +1,4 @@
-"""The rules are those of the Java client's ConsumerImpl.processMessageChunk; whole captures are in test_truth.py."""
+"""Chunks, by the rules of ConsumerImpl.processMessageChunk of the Java client; test_truth.py reads whole captures."""
 
 from __future__ import annotations
 

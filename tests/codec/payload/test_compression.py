@@ -1,4 +1,4 @@
-"""Outside truth: zlib itself, bytes put together by hand from the format documents, captures of four clients
+"""Compression compared with zlib, handwritten bytes from the format documents, and captures of four clients
 (test_truth.py)."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_an_unknown_kind_is_a_problem_and_a_caller_s_fault() -> None:
 
 
 def test_an_unknown_kind_is_not_taken_for_none() -> None:
-    # protobuf hides an enum value that it does not know among the unknown fields.
+    # protobuf stores an unknown enum value among the unknown fields.
     metadata = pb.MessageMetadata.FromString(b"\x0a\x01p\x10\x00\x18\x00" + b"\x40\x09")
     assert metadata.compression == pb.NONE
     assert compression_kind(metadata) == 9
@@ -113,10 +113,10 @@ def test_an_unknown_kind_is_not_taken_for_none() -> None:
 GIB = 1 << 30
 BOMBS = {
     pb.ZSTD: rle_bomb(GIB),
-    # LZ4: a match of which each further byte of length is worth 255.
+    # LZ4: a match in which each further length byte adds 255.
     pb.LZ4: bytes([0x1F]) + b"a" + b"\x01\x00" + b"\xff" * 100_000 + b"\x00" + bytes([0x50]) + b"aaaaa",
     pb.ZLIB: zlib.compress(bytes(100_000_000)),
-    # Snappy: a length of 4 GiB - 1 and nothing behind it.
+    # Snappy: a length of 4 GiB - 1 without data.
     pb.SNAPPY: b"\xff\xff\xff\xff\x0f" + b"\x00a",
 }
 

@@ -1,5 +1,5 @@
-"""Outside truth: payloads that the Java client's MessageCryptoBc closed (java_vectors.json); captures of the Python
-client are in test_truth.py."""
+"""Decryption of payloads that MessageCryptoBc of the Java client encrypted (java_vectors.json). test_truth.py reads
+captures of the Python client."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_among_strangers_the_right_key_is_found(java: dict[str, Any]) -> None:
     cases = [read_case(java, name) for name in CASES]
     strangers = [pem(rsa.generate_private_key(65537, 2048)), pem(ec.generate_private_key(ec.SECP256R1()))]
     keys = PrivateKeys(strangers + [key for key, _, _ in cases])
-    for _ in range(2):  # the second time from what was kept
+    for _ in range(2):  # the second time from the cache
         for _, metadata, payload in cases:
             assert keys.open(metadata, payload) == java["encryption"]["plain"].encode()
 
@@ -72,7 +72,7 @@ def test_wrapped_for_several_readers(java: dict[str, Any]) -> None:
     for name in ("RSA 2048", "P-521"):
         metadata.encryption_keys.extend(read_case(java, name)[1].encryption_keys)
     assert PrivateKeys([key]).open(metadata, payload) == java["encryption"]["plain"].encode()
-    # The data key of another message opens, but it is not the one of this payload.
+    # The data key of another message can be unwrapped, but does not decrypt this payload.
     problem = PrivateKeys([read_case(java, "RSA 2048")[0]]).open(metadata, payload)
     assert isinstance(problem, Problem)
     assert "the data key can be decrypted but the payload cannot" in problem.detail

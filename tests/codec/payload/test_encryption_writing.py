@@ -1,5 +1,5 @@
-"""Judged by the reading side, which the Java client's own vectors judge; the clients themselves read what is written in
-tests/interop/test_equal_producing.py."""
+"""Encryption, verified with the decryption module, which vectors of the Java client verify.
+tests/interop/test_equal_producing.py verifies it with the clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way of an entry. Captures of five clients go it in test_truth.py."""
+"""All steps of opening an entry. test_truth.py opens those in captures of five clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Single = pb.SingleMessageMetadata
 
 
 def closed(entry: Entry, kind: str) -> str:
-    """What is wrong with an entry that did not open."""
+    """Return the problems of an entry that was not opened."""
     assert entry.state == CLOSED
     (problem,) = entry.problems
     assert problem.kind == kind
@@ -59,7 +59,7 @@ def test_keys_that_are_bytes(meta: Meta) -> None:
 
 
 def test_texts_that_are_no_utf8() -> None:
-    # protobuf gives such a string field as bytes.
+    # protobuf returns such a string field as bytes.
     metadata = pb.MessageMetadata.FromString(b"\x0a\x01p\x10\x00\x18\x00\x32\x02a\xff\x22\x06\x0a\x01\xfe\x12\x01v")
     (message,) = open_entry(metadata, b"").messages
     assert (message.key, message.key_bytes, message.properties) == ("a\\xff", b"a\xff", [("\\xfe", "v")])
@@ -112,7 +112,7 @@ def test_a_batch(meta: Meta) -> None:
         (Single(payload_size=0, compacted_out=True), b""),
         (Single(payload_size=0, ordering_key=b"o", properties=[pb.KeyValue(key="x", value="y")]), b"four"),
     )
-    # The metadata of a batch repeats the key of its first message: of the others it says nothing.
+    # The metadata of a batch contain only the key of its first message.
     entry = open_entry(meta(num_messages_in_batch=4, partition_key="a", event_time=3), data)
     assert (entry.state, entry.problems) == (OPEN, [])
     assert [message.index for message in entry.messages] == [0, 1, 2, 3]
@@ -221,7 +221,7 @@ def test_encrypted(java: dict[str, Any]) -> None:
     keys = PrivateKeys([one["private_key"].encode()])
     entry = open_entry(metadata, payload, keys=keys)
     assert (entry.state, entry.messages[0].payload) == (OPEN, java["encryption"]["plain"].encode())
-    # Without a key nothing is wrong, it is only not ours to read. A key that does not fit is a problem.
+    # Without a key an encrypted payload is no problem. A key that does not match is one.
     entry = open_entry(metadata, payload)
     assert (entry.state, entry.problems, entry.messages[0].payload) == (SEALED, [], payload)
     entry = open_entry(metadata, payload, keys=PrivateKeys([]))
@@ -251,7 +251,7 @@ def test_a_sealed_chunk_is_not_joined(java: dict[str, Any]) -> None:
     assert joiner.waiting == []
 
 
-# --- garbage ---
+# --- invalid bytes ---
 
 metadatas = st.builds(
     pb.MessageMetadata,

@@ -1,4 +1,4 @@
-"""Real entries with wrong bytes in them: whatever comes, it is a value, and in bounds."""
+"""Real entries with mutated bytes always give a value, within the limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def frames(small_captures: Path) -> list[bytes]:
-    """The entries of these captures, as frames; of each capture the first forty."""
+    """The frames with entries of these captures, the first forty of each."""
     found = []
     for source in SOURCES:
         with (small_captures / source).open("rb") as file:
@@ -87,7 +87,7 @@ def test_entries(
     joiner = ChunkJoiner(max_bytes=100_000)
     for which, changes, cut in chosen:
         data = frames[which % len(frames)]
-        # The lengths of the frame stay: behind them lie command, metadata and payload.
+        # The lengths of the frame stay; command, metadata and payload follow them.
         frame = Frame.of(mutated(data, changes, first=8)[: len(data) - cut % (len(data) - 8)])
         if frame.metadata is None:
             continue

@@ -1,4 +1,4 @@
-"""Outside truth: bytes from the Java client's primitive schemas; Python's own calendar where it reaches."""
+"""Primitive types: bytes from the Java client's schemas, and Python's calendar within its range."""
 
 from __future__ import annotations
 

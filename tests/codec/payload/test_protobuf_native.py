@@ -1,5 +1,4 @@
-"""Outside truth: protobuf itself writes the values and the descriptors; test_schemas.py has what the Java client
-wrote."""
+"""Values and descriptors that protobuf itself writes; test_schemas.py has values from the Java client."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from pcli.codec.wire.problems import Problem
 
 
 def schema(root: str, *files: FileDescriptorProto) -> bytes:
-    """As ProtobufNativeSchemaData of the Java client writes it."""
+    """Return a schema as ProtobufNativeSchemaData of the Java client writes it."""
     everything = base64.b64encode(FileDescriptorSet(file=files).SerializeToString()).decode()
     return json.dumps({"fileDescriptorSet": everything, "rootMessageTypeName": root}).encode()
 

@@ -1,5 +1,5 @@
-"""Outside truth: what the Java client wrote (java_vectors.json), and captures whose truth file says what the
-application decoded (test_truth.py)."""
+"""Values that the Java client wrote (java_vectors.json); captures whose truth files contain the decoded values are in
+test_truth.py."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_any_bytes_are_a_value_for_json_or_a_problem(
         json.dumps(value, allow_nan=False)
 
 
-# --- the book: >> is the client, << the broker ---
+# --- the schemas of a capture: >> is the client, << the broker ---
 
 
 def schema_of(book: SchemaBook, topic: str, version: bytes) -> pb.Schema | None:
@@ -199,7 +199,7 @@ def test_schemas_that_are_asked_for() -> None:
     book = SchemaBook()
     book.see(1, command(C.GET_SCHEMA, request_id=1, topic=TOPIC, schema_version=V1))  # >> of a version
     book.see(1, command(C.GET_SCHEMA_RESPONSE, request_id=1, schema=AVRO_INT))
-    book.see(1, command(C.GET_SCHEMA, request_id=2, topic=TOPIC))  # >> whatever is newest
+    book.see(1, command(C.GET_SCHEMA, request_id=2, topic=TOPIC))  # >> the newest version
     book.see(1, command(C.GET_SCHEMA_RESPONSE, request_id=2, schema=AVRO_TEXT, schema_version=V0))
     book.see(1, command(C.GET_SCHEMA, request_id=3, topic="t2", schema_version=V0))
     book.see(1, command(C.GET_SCHEMA_RESPONSE, request_id=3, error_message="none"))
@@ -241,7 +241,7 @@ def test_the_same_schema_again_keeps_what_was_parsed() -> None:
     decoder = book.find(TOPIC, V0)
     book.learn(TOPIC, V0, AVRO_INT)
     assert book.find(TOPIC, V0) is decoder
-    book.learn(TOPIC, V0, AVRO_TEXT)  # the topic was deleted and made again
+    book.learn(TOPIC, V0, AVRO_TEXT)  # the topic was deleted and created again
     assert schema_of(book, TOPIC, V0) == AVRO_TEXT
 
 
@@ -252,7 +252,7 @@ def test_a_book_is_bounded_the_oldest_go_first() -> None:
     known = [number for number in range(100) if book.find(f"t{number}", V0)]
     assert known == list(range(100 - len(known), 100))
     assert 1 <= len(known) <= 10
-    for number in range(100):  # questions without an answer
+    for number in range(100):  # requests without a response
         book.see(1, command(C.GET_SCHEMA, request_id=number, topic="t" * 1000))
     book.see(1, command(C.GET_SCHEMA_RESPONSE, request_id=0, schema=JSON, schema_version=V1))
     assert book.find("t" * 1000, V1) is None

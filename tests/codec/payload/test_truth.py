@@ -1,11 +1,11 @@
-"""StreamClassifier 1 of issue 3: what applications say they sent and received, beside what the frames hold.
+"""Messages that applications sent and received according to their truth files, compared with the frames.
 
-For every capture with a truth file: each ``produced`` event finds its SEND, with the message id of the receipt; each
-``received`` event finds its MESSAGE, with its id; payload hash and key are equal, after decryption, joining of
-chunks, decompression and splitting. Each SEND with a receipt on an application's connection has its event. Events and
-frames are counted: two events need two frames.
+For every capture with a truth file: each ``produced`` event has a SEND, with the message id of the receipt. Each
+``received`` event has a MESSAGE with its id. Payload hash and key are equal after decryption, joining of chunks,
+decompression and splitting. Each SEND with a receipt on an application's connection has an event. Events and frames
+are counted: two events need two frames.
 
-What is set apart stands in the tables below, each with its reason, and nowhere else.
+The tables below list all exceptions, each with its reason.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ DAMAGED = {
     "python/36b-ends-mid-record": "the file ends early",
     "python/37-packets-lost": "packets were deleted from the file",
 }
-"""Events need not have a frame here; every receipted SEND that is there must still have its event."""
+"""Captures in which events may lack frames; every captured SEND with a receipt must still have its event."""
 
 MIDSTREAM = {
     "python/32-midstream": "the capture starts when the connections exist",
     "java/late-capture": "the capture begins after the clients have connected",
 }
-"""Messages that were produced before the first frame have no frames; all connections are of unknown topics."""
+"""Captures without the frames of earlier messages; the topics of all connections are unknown."""
 
 NO_KEY_IN_PRODUCED = {
     "java/old-client-2.4.2": "this program writes down no key of what it produces",
@@ -62,7 +62,7 @@ NO_KEY_IN_PRODUCED = {
 NO_PRODUCED_EVENT = {
     ("go/reader", "3:3"): "the message in the middle, to which the program seeks; its sending was not written down",
 }
-"""Entries without event."""
+"""Entries without an event."""
 
 SENT_BY_CLIENTS = {
     "python/15-dead-letter-retry": ("-DLQ",),
@@ -72,17 +72,17 @@ SENT_BY_CLIENTS = {
     "go/dead-letter": ("go-dead-letter-retry", "go-dead-letter-dead"),
     "rust/dead-letter": ("rust-dead-letter-dead",),
 }
-"""Ends of dead letter and retry letter topics: a consumer itself sends there, the application does not see it."""
+"""Suffixes of dead letter and retry letter topics: the consumer itself publishes there, without an event."""
 
 TAKES_CIPHERTEXT = {("python/08-encrypted", "blind"), ("java/encryption", "takes")}
-"""Subscriptions that are given what they cannot open, as it is."""
+"""Subscriptions that receive undecryptable payloads unchanged."""
 
 NO_PRIVATE_KEY = {"java/encryption": "its key was of that run only and is not in the corpus"}
-"""What is sealed here has a hash that is not ours to compute; its size must be that of the ciphertext less the tag."""
+"""Captures with payloads whose hash cannot be computed; their size must be the size of the ciphertext less the tag."""
 
 
 class Held(NamedTuple):
-    """One message: by id where known, by hash, size and key."""
+    """A message, identified by its id if known, by hash, size and key."""
 
     id: str
     sha1: str
@@ -92,7 +92,7 @@ class Held(NamedTuple):
 
 
 class Sent:
-    """One SEND."""
+    """A SEND."""
 
     def __init__(self, topic: str, entry: Entry, midstream: bool) -> None:
         self.topic = topic
@@ -102,7 +102,7 @@ class Sent:
 
 
 class Wire:
-    """What the frames of a capture hold."""
+    """The contents of the frames of a capture."""
 
     def __init__(self, name: str, truth: dict[str, Any]) -> None:
         self.name = name
@@ -119,7 +119,7 @@ class Wire:
         self._topics: dict[tuple[int, int], str] = {}
         self._consumers: dict[tuple[int, int], tuple[str, str]] = {}
         self._waiting: dict[tuple[int, int, int], list[Sent]] = defaultdict(list)
-        # Receipts before their SEND: python/38 has packets exchanged with their neighbours.
+        # Receipts may precede their SENDs: python/38 contains reordered packets.
         self._early: dict[tuple[int, int, int], list[pb.MessageIdData]] = defaultdict(list)
         for frame in frames_of(name, truth):
             self.first_time = self.first_time or frame.time_ns / 1e9
@@ -176,19 +176,19 @@ class Wire:
                     self.decoded.append((self.id(message.message_id, one), version, decoder.message(one)))
 
     def id(self, message_id: pb.MessageIdData, message: Message) -> str:
-        """``ledger:entry:batch`` as the client of this capture says it."""
+        """Return ``ledger:entry:batch`` in the notation of this capture's client."""
         ledger, entry = (
             value - 2**64 if value >= 2**63 else value for value in (message_id.ledgerId, message_id.entryId)
         )
         return self.spoken(f"{ledger}:{entry}:{message.index}")
 
     def spoken(self, text: str) -> str:
-        """An id in the form in which event and frame can be compared."""
+        """Return an id in the form in which events and frames are compared."""
         place, _, index = text.rpartition(":")
         if self.name.startswith("flex/"):
-            return place  # this client tells no batch index
+            return place  # this client omits batch indexes
         if self.name.startswith("go/") and index == "-1":
-            return f"{place}:0"  # in this client a message outside of batches has index 0
+            return f"{place}:0"  # in this client a message outside batches has index 0
         return text
 
     def held(self, message_id: pb.MessageIdData | None, message: Message) -> Held:
@@ -197,9 +197,9 @@ class Wire:
         return Held(where, sha1, message.size, message.key, message.key_is_bytes)
 
     def event(self, event: dict[str, Any]) -> Held:
-        """What an event says, in the same form."""
+        """Return the contents of an event in the same form."""
         text = event.get("message_id") or ""
-        if text.startswith("MessageIdV5"):  # the text of the v5 client: segment, id, positions
+        if text.startswith("MessageIdV5"):  # notation of the v5 client: segment, id, positions
             found = re.search(r"\bid=([^,]+),", text)
             assert found is not None
             text = found[1]
@@ -210,7 +210,7 @@ class Wire:
 
 
 def frames_of(name: str, truth: dict[str, Any]) -> Iterator[CapturedFrame]:
-    """The frames of a capture; of a folder of parts in reading order."""
+    """Yield the frames of a capture, or of a folder with the parts of a capture in order."""
     path = CORPUS / name
     if path.is_dir():
         paths = [path / Path(part["file"]).name for part in truth["capture"]["files"]]
@@ -222,7 +222,7 @@ def frames_of(name: str, truth: dict[str, Any]) -> Iterator[CapturedFrame]:
 
 
 def place(text: str) -> str:
-    """``ledger:entry`` of an id: the entry without the place in it."""
+    """Return ``ledger:entry`` of an id, without the batch index."""
     return ":".join(text.split(":")[:2])
 
 
@@ -239,14 +239,14 @@ def without_ids(held: Counter[Held]) -> Counter[Held]:
 
 
 def before_the_capture(truth: dict[str, Any], wire: Wire) -> set[str]:
-    """The entries that were produced before the first frame; none where the capture began before the traffic."""
+    """Return the entries produced before the first frame; none if the capture began before the traffic."""
     if wire.name not in MIDSTREAM:
         return set()
     return {place(event["message_id"]) for event in sent_events(truth) if event["t"] < wire.first_time}
 
 
 def sealed_sizes(wire: Wire) -> dict[str, int]:
-    """The entries for which no key exists, with the size of their ciphertext."""
+    """Return the entries for which no key exists, with the sizes of their ciphertexts."""
     if wire.name not in NO_PRIVATE_KEY:
         return {}
     sealed = [sent for sent in wire.sent if sent.entry.state == SEALED and sent.receipt is not None]
@@ -256,14 +256,14 @@ def sealed_sizes(wire: Wire) -> dict[str, int]:
 
 
 def fits_sealed(event: Held, size: int) -> bool:
-    """Whether a plain size can be that of this ciphertext: a single message with its tag, or one of a batch."""
+    """Whether a ciphertext can have this plain size: a single message with its tag, or one in a batch."""
     return event.size + 16 == size if event.id.endswith(":-1") else event.size + 16 < size
 
 
 def set_apart(sent: Sent, wire: Wire) -> bool:
-    """Whether a SEND is none of the application's."""
+    """Whether a SEND does not belong to the application."""
     if not sent.topic:
-        # The broker's own client was connected before the capture began. Where everybody was, nobody is set apart.
+        # The broker's own client connected before the capture. If all clients did, no SEND is excluded.
         return sent.midstream and wire.name not in MIDSTREAM
     return is_system_topic(sent.topic) or sent.topic.endswith(SENT_BY_CLIENTS.get(wire.name, ()))
 
@@ -319,7 +319,7 @@ def test_every_produced_event_finds_its_send(story: tuple[dict[str, Any], Wire])
 def test_every_receipted_send_has_its_event(story: tuple[dict[str, Any], Wire]) -> None:
     truth, wire = story
     told = sent_events(truth)
-    # Of what they send inside a transaction, some programs write down the id alone.
+    # Some programs record only the ids of messages sent in a transaction.
     ids_alone = {place(wire.spoken(event["message_id"])) for event in told if "sha1" not in event}
     events = Counter(wire.event(event) for event in told if "sha1" in event)
     sealed = sealed_sizes(wire)
@@ -336,7 +336,7 @@ def test_every_receipted_send_has_its_event(story: tuple[dict[str, Any], Wire]) 
     if wire.name in NO_KEY_IN_PRODUCED:
         sends = without_keys(sends)
     if wire.name.startswith("flex/"):
-        sends = without_ids(sends)  # this client tells no ids of what it sends
+        sends = without_ids(sends)  # this client does not expose the ids of sent messages
     assert sends - events == Counter()
 
 

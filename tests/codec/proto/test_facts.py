@@ -1,4 +1,4 @@
-"""The .proto against the list of the protocol's facts: every message, field, number, label, type, default, value."""
+"""The .proto compared with a list of its facts: messages, fields, numbers, labels, types, defaults, values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def name_in_package(descriptor):
 
 
 def our_facts():
-    """The same rows, from our descriptors."""
+    """Return the same rows from the descriptors."""
 
     def of_enum(enum):
         return {(name_in_package(enum), value.name, str(value.number), "", "", "") for value in enum.values}

@@ -1,4 +1,4 @@
-"""A client's conversation: what it sends, and which answer belongs to what."""
+"""A client's session: sent commands, and the pairing of responses with requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pcli.codec.wire.reader import FrameReader
 
 
 def sent(session):
-    """The bodies in the output."""
+    """Return the bodies in the output."""
     return [read_command(frame.data[8 : frame.parts.command_end])[1] for frame in FrameReader().feed(session.output())]
 
 
 @pytest.fixture
 def session():
-    """After the handshake."""
+    """Return a session after the handshake."""
     one = ClientSession(version=20, features=("supports_auth_refresh",))
     one.connect()
     one.output()
@@ -54,7 +54,7 @@ def test_handshake():
 
 
 def test_a_refusal_ends_it():
-    """<< ERROR with request id 2^64-1, as a full broker says"""
+    """A broker at its connection limit answers CONNECT with ERROR and request id 2^64-1."""
     one = ClientSession()
     one.connect()
     nobody = 2**64 - 1
@@ -75,7 +75,7 @@ def test_connected_out_of_the_blue():
     assert one.state is State.FAILED
 
 
-# -- requests and answers --------------------------------------------------------------------------------------------
+# -- requests and responses ------------------------------------------------------------------------------------------
 
 
 def test_request_ids_are_given(session):
@@ -170,7 +170,7 @@ def test_own_pings():
     assert one.state is State.FAILED
 
 
-# -- what a client cannot go on with ---------------------------------------------------------------------------------
+# -- invalid input ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ RECORDED = ("java/key-shared-sticky.pcap", "java/pattern-watcher.pcap", "java/re
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_conversation(small_captures, name):
-    """A real client's commands sent through sessions, the real broker's answers received: each finds what was asked.
+    """Send a real client's commands through sessions and receive the real broker's responses: each finds its request.
 
-    The judge is what both sides repeat: the request id, or producer and sequence id.
+    The expected request has the same request id, or the same producer and sequence id.
     """
     sessions, asked, told = {}, {}, 0
     with (small_captures / name).open("rb") as file:

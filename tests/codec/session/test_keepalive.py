@@ -1,4 +1,4 @@
-"""PING every interval, the end after an interval of silence (seen on 4.2.4: PING at 30.0 s, close at 60.0 s)."""
+"""A PING per interval, and the close after a silent interval (broker 4.2.4: PING at 30.0 s, close at 60.0 s)."""
 
 from __future__ import annotations
 

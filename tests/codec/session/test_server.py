@@ -1,4 +1,4 @@
-"""The broker's handshake (conform's connect.handshake*) and what an old client may see."""
+"""The broker's handshake (conform's connect.handshake*), and the features available to old clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def connected(version, *features, **offer):
 
 
 def test_handshake():
-    """>> CONNECT  << CONNECTED"""
+    """CONNECT is answered by CONNECTED."""
     one = session(features=frozenset({"supports_topic_watchers"}), max_message_size=1000)
     assert not one.connected
     answer = one.connect(

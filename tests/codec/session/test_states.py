@@ -1,4 +1,4 @@
-"""Which commands a broker takes in which state (seen on 4.2.4: conform's connect.*_before_connect)."""
+"""The commands that a broker accepts in each state (broker 4.2.4: conform's connect.*_before_connect)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that a peer reads, and those over which it ends the connection."""
+"""Commands that a peer accepts, and those after which it ends the connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_command_and_its_body():
         (b"\x08\x17", "without its body"),
         (b"\x08\x0b\x5a\x02\x08\x01", "FLOW lacks flow.messagePermits"),
         (b"\x08\x02\x12\x00", "CONNECT lacks connect.client_version"),
-        # SUBSCRIBE whose subType is a number that the enum does not have: the required field is missing then
+        # SUBSCRIBE whose subType is an unknown enum value: the required field is then missing
         (b"\x08\x04\x22\x0c\x0a\x01t\x12\x01s\x18\x09\x20\x01\x28\x01", "SUBSCRIBE lacks subscribe.subType"),
     ],
 )
@@ -37,7 +37,7 @@ def test_refused(data, text):
 
 
 def test_text_that_is_no_utf8():
-    """Java's replacement: one character for one bad byte."""
+    """Java replaces each invalid byte by one character."""
     sent = command_of(pb.CommandLookupTopic(topic="aXc", request_id=1)).SerializeToString()
     _, body = read_command(sent.replace(b"aXc", b"a\xffc"))
     assert body.topic == "a\ufffdc"

@@ -1,4 +1,4 @@
-"""Timers run in order of their times, then of their age; cancelled ones do not."""
+"""Timers run in the order of their times, then of their creation. Cancelled ones do not run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_cancelling_after_it_ran_is_harmless():
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=400))
 def test_any_mixture(rows):
-    """Hundreds, many cancelled, so that the heap is cleared up in between."""
+    """Hundreds of timers, many of them cancelled, so that the heap is rebuilt in between."""
     timers, done = Timers(), []
     set_ = [(timers.call_at(due, lambda index=index: done.append(index)), cut) for index, (due, cut) in enumerate(rows)]
     for timer, cut in set_:

@@ -1,4 +1,4 @@
-"""What an old client may see, against the list of the protocol's versions in the .proto."""
+"""The features available to old clients, compared with the protocol versions in the .proto."""
 
 from __future__ import annotations
 

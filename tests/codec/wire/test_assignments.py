@@ -1,4 +1,4 @@
-"""Frames from words."""
+"""Frames from assignments."""
 
 from contextlib import suppress
 

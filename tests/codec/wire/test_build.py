@@ -1,4 +1,4 @@
-"""Frames out of messages."""
+"""Frames from messages."""
 
 import pytest
 

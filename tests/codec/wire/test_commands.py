@@ -1,4 +1,4 @@
-"""The table of commands against the descriptors, and the descriptors against the table."""
+"""The table of commands and the descriptors agree in both directions."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_answers_come_from_the_other_side_and_carry_what_pairs_them(row):
         assert not key or key in body_of(row).fields_by_name
 
 
-# What a broker sends or takes by the protocol version of the client, as documented and as seen on 4.2.4.
+# The commands that a broker sends or accepts by the client's protocol version, as documented and observed on 4.2.4.
 @pytest.mark.parametrize(
     ("version", "names"),
     [

@@ -1,4 +1,4 @@
-"""One frame: its parts, its checksum, and what is wrong with it."""
+"""One frame: its parts, its checksum, and its problems."""
 
 from struct import pack
 

@@ -1,4 +1,4 @@
-"""Hashes against published vectors and against what a real broker was seen to do."""
+"""Hashes compared with published vectors and with the behaviour of a real broker."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from pcli.codec.wire.hashes import (
 )
 
 
-# The SMHasher vectors of MurmurHash3_x86_32, as listed on its Wikipedia page and in many libraries' tests.
+# The SMHasher vectors of MurmurHash3_x86_32, as listed on its Wikipedia page and in the tests of many libraries.
 @pytest.mark.parametrize(
     ("data", "seed", "expected"),
     [

@@ -1,4 +1,4 @@
-"""What people paste, in the forms that the usual tools print."""
+"""Pasted bytes in the output formats of common tools."""
 
 import base64
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.hextext import pull_bytes
 
-PING = bytes.fromhex("000000080000000408129201") + b"\x00"  # 13 bytes, binary for sure
+PING = bytes.fromhex("000000080000000408129201") + b"\x00"  # 13 bytes, certainly binary
 FLOW = "0000000c00000008080b5a040801100a"
 
 
@@ -35,7 +35,7 @@ FLOW = "0000000c00000008080b5a040801100a"
         "\t0x0000:  0000 000c 0000 0008 080b 5a04 0801 100a  ..........Z.....\n",  # tcpdump -X
         "00000000: 0000000c00000008080b5a040801100a  ..........Z.....\n",  # xxd -g 0
         "0000000 00 00 00 0c 00 00 00 08\n0000010 08 0b 5a 04 08 01 10 0a\n0000020\n",  # od -w8 -t x1, in octal
-        "0000 000c 0000 0008\n080b 5a04 0801 100a\n",  # columns of hex, whose first is no offset
+        "0000 000c 0000 0008\n080b 5a04 0801 100a\n",  # columns of hex, of which the first is not an offset
         "{0x0, 0x0, 0x0, 0xc, 0x0, 0x0, 0x0, 0x8, 0x8, 0xb, 0x5a, 0x4, 0x8, 0x1, 0x10, 0xa}",
         "00000000: 0000 000c 0000 0008 080b                 ..........\n0000000a: 5a04 0801 100a  Z.....\n",
     ],
@@ -78,7 +78,7 @@ def test_wrong_text(text, form, said):
     assert said in str(caught.value)
 
 
-# Work as a multiple of the input would take minutes at this size, and the run would not end.
+# If the work were a multiple of the input, the run would take minutes at this size.
 @pytest.mark.parametrize("text", ["A" + "\n" * 300_000 + "!", "0000  00\n" + " " * 300_000 + "x", "a" * 300_001 + "="])
 def test_long_runs_are_read_in_one_pass(text):
     with pytest.raises(LocalError):

@@ -1,4 +1,4 @@
-"""The hot path against protobuf, in both directions."""
+"""The fast readers and writers compared with protobuf."""
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -135,7 +135,7 @@ def given_or_minus_one(body, name):
     return getattr(body, name) if body.HasField(name) else -1
 
 
-# What protobuf reads, in the shape that the hot path gives.
+# The values that protobuf reads, in the form that the fast readers return.
 MEANT = {
     6: (
         hot.pull_send,
@@ -176,7 +176,7 @@ MEANT = {
 }
 EDGES = [0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 2**31 - 1, 2**64 - 2**31, 2**64 - 1]
 NUMBER = st.one_of(st.sampled_from(EDGES), U64).map(hot.push_varint)
-# Longer than needed, and longer than 64 bits.
+# Varints longer than needed, and longer than 64 bits.
 ODD_NUMBER = st.sampled_from([b"\x81\x00", b"\x80" * 9 + b"\x01", b"\x80" * 9 + b"\x02", b"\x80" * 10 + b"\x01"])
 FIELD = st.builds(
     lambda number, value: bytes([number << 3]) + value, st.sampled_from([1, 2, 3, 4, 6, 8]), NUMBER | ODD_NUMBER
@@ -231,7 +231,7 @@ def test_each_number_of_each_field_is_read_right_or_left_alone(type_, value):
             agrees(type_, b"\x08\x01" + (b"\x10\x01" if at == 3 else b"") + nested(at, place + field))
 
 
-# Each is a number that its field can't hold, or an id in two parts, which protobuf makes one.
+# Each contains a number that is too large for its field, or a repeated id, which protobuf merges.
 @pytest.mark.parametrize(
     ("type_", "body"),
     [
@@ -250,7 +250,7 @@ def test_numbers_too_large_and_ids_given_twice_are_left_to_the_full_way(type_, b
     assert not agrees(type_, body)
 
 
-# Each ends inside its last number: protobuf refuses them, and what follows in the frame is none of their business.
+# Each ends inside its last number: protobuf rejects them, and the following bytes of the frame must not be read.
 @pytest.mark.parametrize(
     ("pull", "command"),
     [

@@ -1,4 +1,4 @@
-"""The lossless JSON form: whatever came goes out again, and an edit wins."""
+"""The lossless JSON form reproduces the original bytes, unless the object was edited."""
 
 import json
 from contextlib import suppress
@@ -65,16 +65,16 @@ def test_a_wrong_checksum_stays_wrong_and_an_absent_one_absent():
     [
         b"\x08\x0b\x5a\x04\x10\x0a\x08\x01",  # fields in another order
         b"\x08\x0b\x5a\x05\x08\x81\x00\x10\x0a",  # a longer varint than needed
-        b"\x5a\x04\x08\x01\x10\x0a\x08\x0b",  # the type behind the body
+        b"\x5a\x04\x08\x01\x10\x0a\x08\x0b",  # the type after the body
         b"\x08\x12",  # PING without its body
-        b"\x08\xc8\x01",  # a type of no version
+        b"\x08\xc8\x01",  # an unknown type
         b"\x08\x0b\x5a\x07\x08\x01\x10\x0a\xa0\x06\x07",  # an unknown field
         b"\x08\x05\x2a\x06\x0a\x02\xff\xfe\x10\x05",  # a topic that is not UTF-8
-        b"\x08\x0b\x5a\x7f",  # no protobuf
+        b"\x08\x0b\x5a\x7f",  # invalid protobuf
         b"\x08\x09\x08\x02",  # two types
-        b"\x08\x64\x08\x02",  # a type of no version, and another
-        b"\x08\xc8\x81\x00",  # a type of no version, longer than needed
-        b"\xa0\x06\x07\x08\xc8\x01",  # the same behind an unknown field
+        b"\x08\x64\x08\x02",  # an unknown type, and another
+        b"\x08\xc8\x81\x00",  # an unknown type, longer than needed
+        b"\xa0\x06\x07\x08\xc8\x01",  # the same after an unknown field
         b"",
     ],
 )

@@ -80,4 +80,4 @@ def test_a_partition_that_does_not_travel():
 
 def test_signed():
     assert (signed(2**64 - 1), signed(2**63 - 1), signed(0)) == (-1, 2**63 - 1, 0)
-    assert signed(-1) == -1  # what was made signed stays
+    assert signed(-1) == -1  # a signed number is unchanged

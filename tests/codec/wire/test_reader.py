@@ -1,4 +1,4 @@
-"""The incremental reader: whole, in pieces, byte by byte; and the lengths that end a stream."""
+"""The incremental reader: complete frames, divided frames, single bytes, and lengths that end a stream."""
 
 from itertools import pairwise
 from struct import pack
@@ -49,7 +49,7 @@ def test_what_is_not_whole_is_pending():
     assert (reader.offset, reader.pending, reader.error) == (len(FLOW), 100, None)
 
 
-# Seen on a real 4.2.4 broker: the prefix 5,253,117 closes the connection at once, 5,253,116 only waits.
+# Observed on a 4.2.4 broker: the prefix 5,253,117 closes the connection at once, after 5,253,116 it waits.
 def test_the_largest_prefix():
     reader, _ = read([pack(">I", MAX_FRAME_SIZE - 4)])
     assert reader.error is None
@@ -77,8 +77,8 @@ def test_a_larger_limit():
 
 
 def test_byte_by_byte_is_linear():
-    # The buffer may be looked at only when the frame is whole: a frame of n bytes fed byte by byte must not call the
-    # cutting at each byte.
+    # The buffer may be examined only when the frame is complete: a frame of n bytes fed byte by byte must not be
+    # examined at each byte.
     calls = 0
 
     class Watched(FrameReader):

@@ -1,4 +1,4 @@
-"""Secrets are hidden, everything else stays."""
+"""Secrets are hidden, and nothing else is."""
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_values

@@ -1,4 +1,4 @@
-"""Topic names, by the rules of the class TopicName as a 4.2.4 broker was seen to apply them."""
+"""Topic names, by the rules of the class TopicName as observed on a 4.2.4 broker."""
 
 import pytest
 from hypothesis import given
@@ -86,7 +86,7 @@ def test_partitions_share_a_base_and_a_schema():
     assert part.schema_id == topic.schema_id == "public/default/x+y"
 
 
-# java.net.URLEncoder: letters, digits and .-*_ stay, a blank is a plus, all else is percent and UTF-8.
+# java.net.URLEncoder: letters, digits and .-*_ stay, a blank becomes a plus, other characters percent and UTF-8.
 @pytest.mark.parametrize(
     ("local", "encoded"),
     [("a b", "a+b"), ("a/b", "a%2Fb"), ("ü", "%C3%BC"), ("~*-._", "%7E*-._"), ("a+b", "a%2Bb")],

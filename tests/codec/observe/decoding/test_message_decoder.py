@@ -1,4 +1,4 @@
-"""The walk over the bytes finds what the protobuf library finds: in any message, with anything in it."""
+"""The decoder finds the same values as the protobuf library in any message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scalars(field):
 
 @st.composite
 def filled(draw, message, above=()):
-    """A message of this class with any of its fields; itself inside itself once, as far as names go."""
+    """Return a message of this class with random fields, nested in itself at most once, as the plans allow."""
     for field in message.DESCRIPTOR.fields:
         many = draw(st.integers(0, 2)) if field.is_repeated else draw(st.booleans())
         for _ in range(many):
@@ -55,7 +55,7 @@ def filled(draw, message, above=()):
 
 
 def raw(field, value):
-    """A value of protobuf as values.py wants it."""
+    """Convert a protobuf value to the raw form of value_kinds.py."""
     if field.enum_type is not None:
         return field.enum_type.values_by_number[value].name
     if field.type == FieldDescriptor.TYPE_UINT64 and value == 2**64 - 1:
@@ -64,7 +64,7 @@ def raw(field, value):
 
 
 def plain(message, prefix):
-    """What the library finds, under our keys."""
+    """Return what the library finds, under the keys of the plans."""
     out = {}
     for field, value in message.ListFields():
         key = prefix + field.name
@@ -179,7 +179,7 @@ def test_no_bytes_raise_and_none_are_read_behind_the_end(data, number):
 
 
 def test_a_message_that_is_cut_is_read_as_far_as_it_goes_and_no_further():
-    """A FLOW whose body says nine bytes, of which the first two are there; what follows belongs to others."""
+    """A FLOW whose body declares nine bytes, of which two are captured. The bytes after them are another frame's."""
     command = b"\x08\x0b\x5a\x09\x08\x01"
     for behind in (b"", b"\x10\x07\x10\x07\x10\x07\x10"):
         found = {}

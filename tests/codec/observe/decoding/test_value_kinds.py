@@ -1,4 +1,4 @@
-"""The two forms of a value, by arithmetic."""
+"""The raw and the display form of values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_kind_of_the_protocol_is_described():
 
 
 def test_milliseconds_since_1970_are_times():
-    """Whatever the protocol calls a time in ms and not a length of time."""
+    """All fields that the protocol names as a time in ms and not as a duration."""
     times = {
         f"{message.name}.{field.name}"
         for message in pb.DESCRIPTOR.message_types_by_name.values()

@@ -1,4 +1,4 @@
-"""The table of fields: complete by the descriptors, right by protobuf's own reading of real frames."""
+"""The table of fields contains every field of the descriptors, and its values equal protobuf's on real frames."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_describe_finds_by_name_and_by_help():
 
 
 def test_ids_by_meaning_are_where_the_table_of_commands_says(talk):
-    """Every command with every id of its row, filled with protobuf, read back by meaning."""
+    """Every command with every id in its row, written with protobuf and read by meaning."""
     for row in COMMANDS.values():
         body = getattr(pb.BaseCommand(), row.field)
         wanted = {}
@@ -188,7 +188,7 @@ def test_nothing_is_known_by_meaning_of_a_command_without_it(talk):
 
 
 def test_general_fields_of_a_captured_frame(small):
-    """The first SEND of a capture, by what tshark shows of its packet."""
+    """The first SEND of a capture, compared with tshark's output for its packet."""
     facts = next(one for one in small.facts("go/nack") if name_of(one.frame.type) == "SEND")
     frame = facts.frame
     assert find_field("tcp.dstport").get(facts) == 6650

@@ -1,4 +1,4 @@
-"""The filter language: what it finds in real captures (by their truth), how it judges, and that nothing else leaves."""
+"""Filters applied to real captures, compared with their truth files and with a naive evaluation of the JSON."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from pcli.codec.wire.commands import name_of
 
 
 def numbers(facts, text):
-    """The frames that pass, by pulsar.number."""
+    """Return the pulsar.number of the matching frames."""
     match = compile_filter(text).match
     return [one.frame.number for one in facts if match(one)]
 
 
-# -- against the truth of captures
+# -- compared with truth files
 
 
 def test_types_and_sides_as_the_truth_counts_them(small):
@@ -52,7 +52,7 @@ def test_types_and_sides_as_the_truth_counts_them(small):
 
 
 def test_redelivered_messages_are_those_that_the_application_got_again(small):
-    """Every event with a redelivery count has its MESSAGE frame; no other message id is redelivered."""
+    """Every event with a redelivery count has a MESSAGE frame; no other message id is redelivered."""
     facts = small.facts("python/10-shared-redelivery")
     events = small.truth("python/10-shared-redelivery")["events"]
     again = {
@@ -67,7 +67,7 @@ def test_redelivered_messages_are_those_that_the_application_got_again(small):
 
 
 def test_acked_messages_are_found_inside_the_ack(small):
-    """A cumulative ack names the id that the application acked."""
+    """A cumulative ack contains the id that the application acknowledged."""
     facts = small.facts("rust/cumulative-ack")
     events = [one for one in small.truth("rust/cumulative-ack")["events"] if one["type"] == "ack_cumulative"]
     assert events
@@ -119,7 +119,7 @@ def test_slow_answers(small):
     assert slow
 
 
-# -- against a naive evaluation over the JSON of the frame
+# -- compared with a naive evaluation of the JSON
 
 
 def frame_pool(small):
@@ -140,7 +140,7 @@ NAMES = (
 
 
 def values_in(flat, name):
-    """Every value of a field in a flat object, reaching into arrays of objects; nothing but JSON is looked at."""
+    """Return every value of a field in a flat object, including those in arrays of objects."""
     if name in flat:
         value = flat[name]
         return value if isinstance(value, list) else [value]
@@ -151,7 +151,7 @@ def values_in(flat, name):
 
 
 def naive(node, flat):
-    """The rules of the language, once more, slowly."""
+    """The rules of the language in a simple, slow form."""
     match node:
         case Not(of):
             return not naive(of, flat)
@@ -214,7 +214,7 @@ ORDER = (*EQUALITY, "<", "<=", ">", ">=")
 
 
 def judged(pool):
-    """Filters whose values come from the frames themselves, so that they find something."""
+    """Return filters with values from the frames themselves, so that they match."""
     known = {}
     for facts in pool:
         flat = flatten(facts)
@@ -284,7 +284,7 @@ def test_filters_agree_with_a_naive_reading_of_the_json(small):
     assert found[False] > 1000
 
 
-# -- by hand
+# -- handwritten frames
 
 ENTRY = push_entry(
     pb.MessageMetadata(producer_name="p-1", sequence_id=0, publish_time=1000, schema_version=b"\x0a\x0b"), b""
@@ -468,7 +468,7 @@ def test_nesting_is_bounded():
 
 
 def test_frames_of_other_types_are_not_looked_at(talk):
-    """Their bytes are not even walked over."""
+    """The commands of these frames are not decoded."""
     compiled = compile_filter('pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0')
     facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
     assert not compiled.match(facts)
@@ -499,7 +499,7 @@ def test_frames_of_any_number_of_unknown_types_leave_no_memory_behind(talk):
     assert len(compiled._plans) < 120
 
 
-# -- any text at all
+# -- arbitrary text
 
 WORDS = st.sampled_from(["pulsar.type", "tcp.stream", "pulsar.ack.message_id.entryId", "ip.src"])
 LITERALS = st.builds(Literal, st.text(max_size=8), st.just(True)) | st.builds(

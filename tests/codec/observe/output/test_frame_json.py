@@ -1,4 +1,4 @@
-"""A frame as a flat object: exactly what is there, in forms that JSON carries, secrets hidden."""
+"""A frame as a flat object: exactly its present fields, in forms that JSON supports, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_credentials_are_hidden_unless_asked_for(talk, body, key):
 
 
 def test_credentials_are_hidden_where_nobody_expects_them(talk):
-    """In a body of another type, and in unknown fields beside credentials."""
+    """Credentials in a body of another type, and in unknown fields next to credentials."""
     command = pb.BaseCommand(type=18, connect=pb.CommandConnect(client_version="c", auth_data=b"token!"))
     command.ping.SetInParent()
     stray = talk.client(frame_of(command))
@@ -180,7 +180,7 @@ def test_what_a_chunk_says_of_itself_is_told_without_opening_anything(talk, fiel
 
 
 def test_an_encrypted_chunk_is_larger_than_its_part_of_the_message(talk):
-    """By the tag of its cipher, 16 bytes."""
+    """The difference is the 16 bytes of the authentication tag."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     metadata = pb.MessageMetadata(
         uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=10, encryption_keys=[key]
@@ -199,7 +199,7 @@ def test_numbers_that_json_has_no_words_for(talk):
 
 
 def present(facts):
-    """What the table of fields finds, as JSON should have it: no nodes, nothing from inside arrays of objects."""
+    """Return the values of the field table as JSON has them, without messages and fields inside arrays of objects."""
     names = {field.name for field in all_fields() if field.listed and field.get(facts) is not None}
     arrays = [f"{name}." for name in names if find_field(name).kind == "list of message"]
     nodes = {name for name in names if find_field(name).kind == "message" and find_field(name).get(facts)}
@@ -207,7 +207,7 @@ def present(facts):
 
 
 def test_flatten_shows_exactly_what_the_fields_find(small):
-    """On a frame of every type and every capture that is committed."""
+    """The comparison covers a frame of every type in every committed capture."""
     seen = 0
     for name in small.names():
         kinds = {}
@@ -237,7 +237,7 @@ def test_batches_stay_closed_unless_wanted(small):
 
 
 def test_the_short_way_to_no_problems_is_as_good_as_the_long_one(small):
-    """What is taken for clean has no problems when asked the long way; frames with every byte of a head changed too."""
+    """A frame that passes the fast check has no problems, even if any byte of its header is changed."""
     clean = 0
     for name in small.names():
         for facts in small.facts(name)[:60]:

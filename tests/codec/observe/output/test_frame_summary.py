@@ -1,4 +1,4 @@
-"""One frame in one line, in the words that people look for."""
+"""One frame as one line of text."""
 
 import pytest
 

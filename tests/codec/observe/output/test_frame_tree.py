@@ -1,4 +1,4 @@
-"""The tree shows every field that is there."""
+"""The tree contains every present field."""
 
 from pcli.codec.observe.output.frame_tree import hex_lines, shown_bytes, tree_lines
 from pcli.codec.observe.single_frame import flatten_loose, loose_facts

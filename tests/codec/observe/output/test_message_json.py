@@ -1,4 +1,4 @@
-"""Lives for programs: names that stay."""
+"""Message lifecycles as JSON objects with stable keys."""
 
 import json
 

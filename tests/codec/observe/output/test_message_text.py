@@ -13,7 +13,7 @@ ANN = ConsumerRecord(TOPIC.name, "bill", "ann", "Shared", None)
 
 
 def a_batch():
-    """Sent, stored, delivered, a part of it acknowledged, taken back when its consumer left."""
+    """A message that was sent, stored, delivered, partly acknowledged, and taken back when its consumer left."""
     first = Delivery(ANN, 12, 108 * MS, 2, messages=10, held=0, taken=("left", 30))
     first.acks = (Ack(14, 150 * MS, "batch", left=3),)
     one = Lifecycle(

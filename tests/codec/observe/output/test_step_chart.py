@@ -1,4 +1,4 @@
-"""A number over time in block characters: what is drawn where."""
+"""A number over time as a chart of block characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole captures: the same conversation, packet by packet, and nothing of what it was about."""
+"""Rewritten captures: the same conversation packet by packet, without application data."""
 
 import io
 import random
@@ -48,7 +48,7 @@ def events(data):
 
 
 def outline(event):
-    """What has to stay of an event."""
+    """Return the attributes of an event that redaction must keep."""
     if isinstance(event, CapturedFrame):
         problems = [one.kind for one in (*event.capture_problems, *event.problems)]
         place = (event.number, event.time_ns, event.stream.number, event.from_client, event.sync)
@@ -63,7 +63,7 @@ def outlines(data):
 
 
 def diagnosis(data):
-    """What is found, without names."""
+    """Return the findings without names."""
     found, observer = Diagnosis(), Observer()
     for event in events(data):
         if isinstance(event, CapturedFrame):
@@ -104,7 +104,7 @@ def test_repeated_and_reordered_packets(corpus):
 
 
 def test_a_retransmission_that_differs_still_does(small):
-    """It may bring new bytes, too: these are as they were."""
+    """The retransmission may also contain new bytes, which are unchanged."""
     file, number = io.BytesIO(), 0
     recorder = TcpRecorder(PcapngWriter(file))
     talk = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", 6650), 1)
@@ -118,11 +118,11 @@ def test_a_retransmission_that_differs_still_does(small):
     assert outlines(rewritten(data)) == outlines(data)
 
 
-# -- nothing of the application --------------------------------------------------------------------------------------
+# -- removal of application data -------------------------------------------------------------------------------------
 
 
 def texts_of(message):
-    """Texts and bytes that are somebody's, of a protobuf message."""
+    """Yield the texts and bytes with application data in a protobuf message."""
     for field, value in message.ListFields():
         for one in value if field.is_repeated else (value,):
             if field.message_type is not None:
@@ -134,7 +134,7 @@ def texts_of(message):
 
 
 def secrets_of(data):
-    """Everything of six bytes and more that has to go, payloads in pieces of a dozen."""
+    """Yield all application data of six bytes and more, payloads in parts of twelve bytes."""
     for frame in events(data):
         if not isinstance(frame, CapturedFrame):
             continue
@@ -151,7 +151,7 @@ def secrets_of(data):
 
 
 KEPT = (b"ORIGIN_MESSAGE_ID", b"REAL_TOPIC", b"RECONSUMETIMES", b"__", b"pulsar/system", b"transaction_coordinator")
-"""What clients and brokers themselves write."""
+"""Texts that clients and brokers write themselves."""
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_no_payload_key_property_name_or_token_is_in_it(corpus, name):
     secrets = {one for one in secrets_of(data) if len(one) >= 6 and not any(word in one for word in KEPT)}
     assert secrets
     found = {one for one in secrets - own if one in new}
-    # Words that the protocol itself has are found in any capture.
+    # Words of the protocol itself occur in any capture.
     assert found <= {b"shared", b"reader", b"STRING", b"sticky", b"token", b"standalone"}
 
 
@@ -179,11 +179,11 @@ def test_kept_names_are_kept(small):
     assert b"persistent://public/02-batched-keys-properties/events" in new
 
 
-# -- what is no Pulsar -----------------------------------------------------------------------------------------------
+# -- other protocols -------------------------------------------------------------------------------------------------
 
 
 def recorded(*pieces, port=6650):
-    """A capture of a connection: pieces of bytes, a client's and a server's in turn."""
+    """Return a capture of a connection with these bytes, alternately from the client and the server."""
     file = io.BytesIO()
     recorder = TcpRecorder(PcapngWriter(file))
     talk = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", port), 1)
@@ -218,7 +218,7 @@ def test_what_stood_there_instead_is_still_known_and_says_nothing(pieces):
     assert bytes([192, 168, 7]) not in new
 
 
-# -- a part of it ----------------------------------------------------------------------------------------------------
+# -- selections ------------------------------------------------------------------------------------------------------
 
 
 def test_only_some_connections(small):

@@ -1,4 +1,4 @@
-"""Which frames are around a frame."""
+"""The selection of frames around a frame."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def frame(number, stream=0, body=FLOW):
 
 
 def capture():
-    """A frame a second: streams 0, 1, 2, 0, 1, 2, …, thirty in all."""
+    """Thirty frames, one per second, on the streams 0, 1, 2, 0, 1, 2, …."""
     return [frame(number, number % 3) for number in range(1, 31)]
 
 

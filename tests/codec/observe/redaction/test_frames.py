@@ -1,4 +1,4 @@
-"""Frames without their contents: what was right is right, what was wrong is as wrong."""
+"""Redacted frames: valid ones stay valid, and defects are kept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Texts of errors: what brokers always say stays, and nothing else."""
+"""Redacted error messages: only standard words of brokers are kept."""
 
 import pytest
 

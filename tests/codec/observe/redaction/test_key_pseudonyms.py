@@ -1,4 +1,4 @@
-"""Keys and their pseudonyms fall into the same slots."""
+"""Keys and their pseudonyms are in the same slots."""
 
 from itertools import islice
 

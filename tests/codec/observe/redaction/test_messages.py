@@ -1,4 +1,4 @@
-"""Every text and every byte field of the protocol has been judged, and what is judged is done."""
+"""The table defines the treatment of every text and bytes field of the protocol, and redaction applies it."""
 
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
@@ -25,7 +25,7 @@ def test_no_text_is_forgotten():
     seen = set()
     roots = (pb.BaseCommand, pb.MessageMetadata, pb.SingleMessageMetadata, pb.BrokerEntryMetadata)
     found = {one for root in roots for one in fields_of(root.DESCRIPTOR, seen)}
-    found -= {("KeyValue", "key"), ("KeyValue", "value")}  # properties have a table of their own
+    found -= {("KeyValue", "key"), ("KeyValue", "value")}  # properties have a separate table
     judged = {(message, name) for message, name in found if name in FIELDS or f"{message}.{name}" in FIELDS}
     assert judged == found
 

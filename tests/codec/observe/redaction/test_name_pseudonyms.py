@@ -1,4 +1,4 @@
-"""Names lose what they say and keep what rules read off them."""
+"""Pseudonyms hide names but keep the parts that rules read."""
 
 import base64
 
@@ -116,7 +116,7 @@ def test_keys_as_text_and_as_base64():
     assert names.key(b"order-17").decode() == plain
     assert sticky_hash(plain.encode()) == sticky_hash(b"order-17")
     assert names.key(b"") == b""
-    # What says it is base64 and is not, is hashed as the text that it is.
+    # A key that is marked as base64 but is not valid base64 is hashed as text.
     assert names.key_text("not base64", base64=True) == names.key_text("not base64", base64=False)
 
 

@@ -1,4 +1,4 @@
-"""Filler: nothing of the payload, everything of its form."""
+"""Filler has the structure of the payload but none of its content."""
 
 import pytest
 

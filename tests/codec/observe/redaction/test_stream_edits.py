@@ -1,4 +1,4 @@
-"""One direction before and after."""
+"""Edits of one direction."""
 
 from pcli.codec.observe.redaction.stream_edits import Edits
 

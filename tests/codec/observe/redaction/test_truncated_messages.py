@@ -1,4 +1,4 @@
-"""The beginning of a message, as far as the capture has it."""
+"""The captured beginning of a message."""
 
 from pcli.codec.observe.redaction import Names
 from pcli.codec.observe.redaction.truncated_messages import redact_cut

@@ -1,4 +1,4 @@
-"""Records made by hand, for rules: what a tracker would have kept, with the time in seconds."""
+"""Handwritten records for rules, as a tracker creates them; times are in seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def at(seconds: float) -> int:
 
 @pytest.fixture
 def evaluate() -> Callable[..., list[Finding]]:
-    """Ask a rule about a record at a time in seconds; 10 s after the beginning unless it is said."""
+    """Evaluate a rule for a record at a time in seconds, by default 10 s after the start."""
 
     def asked(rule: str, record: Any, now: float = 10, *, over: bool = True) -> list[Finding]:
         moment = Moment(at(now), over=over, capture=CaptureRecord(last_ns=at(now)))
@@ -40,7 +40,7 @@ def evaluate() -> Callable[..., list[Finding]]:
 
 @pytest.fixture
 def subscription() -> Callable[..., SubscriptionRecord]:
-    """Make a subscription, work on orders unless it is said; further fields by name."""
+    """Create a subscription, by default work on orders, with further fields by name."""
 
     def make(name: str = "work", persistent: bool = True, **fields: Any) -> SubscriptionRecord:
         topic = TopicRecord(TOPIC, persistent=persistent)
@@ -52,9 +52,9 @@ def subscription() -> Callable[..., SubscriptionRecord]:
 
 @pytest.fixture
 def consumer(subscription: Callable[..., SubscriptionRecord]) -> Callable[..., ConsumerRecord]:
-    """Make a consumer that was subscribed in frame 5 at 1 s; `permits` are fields of its ledger, others its own.
+    """Create a consumer that subscribed in frame 5 at 1 s. `permits` are fields of its ledger, others its own.
 
-    It has got what it holds.
+    It received the messages that it holds.
     """
 
     def make(
@@ -96,31 +96,31 @@ def over(since: float, until: float, first: int, last: int) -> StateDuration:
 
 @pytest.fixture
 def tallied() -> Callable[..., Occurrences]:
-    """Make a tally: count, frames, first and last in seconds, sample."""
+    """Create a counter: count, frames, first and last time in seconds, sample."""
     return tally
 
 
 @pytest.fixture
 def still() -> Callable[..., StateDuration]:
-    """Make a stretch that lasts: since when, from which frame on."""
+    """Create a state that lasts: start time and first frame."""
     return lasting
 
 
 @pytest.fixture
 def past() -> Callable[..., StateDuration]:
-    """Make a stretch that is over: since when, until when, first and last frame."""
+    """Create a state that has ended: start, end, first and last frame."""
     return over
 
 
 @pytest.fixture
 def ns() -> Callable[[float], int]:
-    """Seconds as nanoseconds."""
+    """Convert seconds to nanoseconds."""
     return at
 
 
 @pytest.fixture
 def connection() -> Callable[..., ConnectionRecord]:
-    """Make a connection of a client to a broker that began in frame 1 at 1 s; further fields by name."""
+    """Create a connection from a client to a broker that began in frame 1 at 1 s, with further fields by name."""
 
     def make(stream: int = 0, **fields: Any) -> ConnectionRecord:
         made = ConnectionRecord(stream, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), client_version="a client")
@@ -135,7 +135,7 @@ def connection() -> Callable[..., ConnectionRecord]:
 
 @pytest.fixture
 def producer() -> Callable[..., ProducerRecord]:
-    """Make a producer that was opened in frame 5 at 1 s and has sent 50 messages, all answered; more fields by name."""
+    """Create a producer that opened in frame 5 at 1 s and has receipts for 50 messages, with further fields by name."""
 
     def make(name: str = "web", *, ended: float = -1, end: str = "fin_broker", **fields: Any) -> ProducerRecord:
         topic = TopicRecord(TOPIC)
@@ -155,7 +155,7 @@ def producer() -> Callable[..., ProducerRecord]:
 
 @pytest.fixture
 def diagnosed(corpus: Any) -> Callable[..., list[Finding]]:
-    """What one rule finds in a capture of the corpus."""
+    """Return the findings of one rule in a capture of the corpus."""
 
     def found(name: str, rule: str) -> list[Finding]:
         diagnosis = Diagnosis(only=[rule])

@@ -1,4 +1,4 @@
-"""ACKs without an answer, with an error, or in vain."""
+"""Rule ack-lost: ACKs without a response, with an error, or without effect."""
 
 
 def test_no_answer_came_before_the_connection_broke(evaluate, consumer, tallied):

@@ -1,4 +1,4 @@
-"""REDELIVER after a second, ACK after two."""
+"""Rule ack-timeout-too-short: REDELIVER after one second, ACK after two."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No answer, or one too many."""
+"""Rule answers-missing: no response, or one too many."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An answer that came before the one that opens."""
+"""Rule answers-out-of-order: a response before the response to the opening request."""
 
 
 def test_closed_before_it_was_open(evaluate, connection, tallied):

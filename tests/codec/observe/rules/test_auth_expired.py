@@ -1,4 +1,4 @@
-"""Asked for fresh credentials."""
+"""Rule auth-expired: the broker requests new credentials."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may not do what."""
+"""Rule auth-refused: missing permissions."""
 
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 

@@ -1,4 +1,4 @@
-"""What is missing."""
+"""Rule capture-incomplete: missing data."""
 
 import pytest
 

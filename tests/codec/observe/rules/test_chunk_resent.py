@@ -1,4 +1,4 @@
-"""Chunks that come twice."""
+"""Rule chunk-resent: chunks that were sent twice."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_it_is_not(evaluate, producer):
 
 @pytest.mark.parametrize(("cut", "count"), [(2, 1), (3, 0)])
 def test_a_connection_that_breaks_between_chunks(stage, diagnose, cut, count):
-    """After two of three chunks the client begins anew; after all three it has nothing to send again."""
+    """After two of three chunks the client starts again; after all three it has nothing to resend."""
     scene = stage()
     about = {"uuid": "u", "num_chunks_from_msg": 3, "total_chunk_msg_size": 9}
     client = scene.actor()

@@ -1,4 +1,4 @@
-"""publish_time against the capture's clock; milliseconds."""
+"""Rule clock-skew: publish_time compared with the capture's clock, in milliseconds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What connections and hosts are called."""
+"""Names of connections and hosts in findings."""
 
 from pcli.codec.observe.rules.connection_text import about_connection, about_host, place
 from pcli.codec.observe.tracking.records.connection_records import HostRecord

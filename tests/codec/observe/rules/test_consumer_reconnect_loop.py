@@ -1,4 +1,4 @@
-"""Opened again and again."""
+"""Rule consumer-reconnect-loop: a consumer that subscribes repeatedly."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The longest stop of a consumer, and what waits for it."""
+"""The longest stop of a consumer, and its waiting entries."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_what_waits_is_what_nobody_attached_has(consumer, subscription):
 def test_what_an_exclusive_consumer_was_given_does_not_wait(consumer, subscription, tallied):
     of = subscription(type="Exclusive", backlog=8)
     cum = consumer("cum", of, received_entries=8)
-    assert waiting(cum) == 0  # all were delivered; which of them are held is not known
+    assert waiting(cum) == 0  # all were delivered; which of them are held is unknown
     of.backlog = 5
     cum.ack_ages = tallied(6)
     assert waiting(cum) == 3  # two are held

@@ -1,6 +1,6 @@
-"""Rules without a capture in the corpus, on conversations with the mini-broker; and near misses of each.
+"""Rules without a capture in the corpus, tested on conversations with the mini-broker, with near misses of each.
 
-What is listed is all that is found. Each is played with queues and numbers of messages of several sizes.
+The listed findings are all findings. Each conversation runs with several queue sizes and numbers of messages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pcli.codec.proto import pb
 
 @pytest.fixture(params=[1, 3, 7], ids="{} times".format)
 def by(request):
-    """How many times the numbers written here queues and messages have."""
+    """Factor by which the queue sizes and message counts in these tests are multiplied."""
     return request.param
 
 
 @pytest.fixture
 def told(diagnose):
-    """Rule, cause and culprit of what is found on a stage, but for notes."""
+    """Return rule, cause and culprit of all findings of a scene except notes."""
 
     def of(scene: Any) -> set[tuple[str, str, str]]:
         found = diagnose(scene).findings()
@@ -32,18 +32,18 @@ def told(diagnose):
 
 @pytest.fixture
 def noted(diagnose):
-    """Rule and severity of all that is found on a stage."""
+    """Return rule and severity of all findings of a scene."""
     return lambda scene: {(one.rule, one.severity) for one in diagnose(scene).findings()}
 
 
 @pytest.fixture
 def sequence():
-    """Sequence ids that nobody has used."""
+    """Yield unused sequence ids."""
     return count(0, 100)
 
 
 def play(stage, *, queue=10, kind="Shared", **settings):
-    """A client with a producer, and a consumer with a queue."""
+    """A client with a producer and a consumer with a queue."""
     scene = stage(**settings)
     client = scene.actor()
     client.producer()
@@ -54,7 +54,7 @@ def play(stage, *, queue=10, kind="Shared", **settings):
 
 @pytest.fixture
 def take(sequence):
-    """So many messages or batches come and are acknowledged, until one does not; ``give_back`` permits for each."""
+    """Deliver and acknowledge messages or batches until none arrives, and return ``give_back`` permits for each."""
 
     def some(scene, client, number, *, give_back, batch=0):
         for _ in range(number):
@@ -71,7 +71,7 @@ def take(sequence):
 
 
 def end(scene, client, seconds=3):
-    """Time passes, and the capture goes on until there."""
+    """Let time pass with frames in the capture."""
     scene.wait(seconds * 1000)
     client(pb.CommandPing())
     return scene
@@ -95,7 +95,7 @@ def test_a_client_that_counts_them_right(stage, told, take, by):
 def test_a_client_that_forgets_permits(stage, told, take, by):
     scene, client = play(stage, queue=10 * by)
     take(scene, client, 4 * by, give_back=0)
-    take(scene, client, 4 * by, give_back=1)  # four are missing, then some more
+    take(scene, client, 4 * by, give_back=1)  # four permits are missing, then some more
     take(scene, client, 3 * by, give_back=0)
     take(scene, client, 2 * by, give_back=1)
     assert told(end(scene, client)) == {("permits-leaked", "short", "client")}
@@ -231,12 +231,12 @@ def test_a_queue_of_one_with_long_work(stage, noted, by, sequence, pause, found)
         client.publish(next(sequence))
     taken = 0
     while len(client.messages) > taken or len(other.messages) < 1:
-        client.flow(1)  # the application has taken one: another one comes, and waits
+        client.flow(1)  # the application has taken a message: another one is delivered and waits
         scene.wait(pause)
         client.ack(client.messages[taken].message_id)
         taken += 1
     other.ack(other.messages[0].message_id)
-    assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other one, with its message
+    assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other consumer with its message
 
 
 def test_a_message_that_comes_twice_for_no_reason(stage, told, take, by):

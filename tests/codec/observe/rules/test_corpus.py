@@ -1,6 +1,6 @@
-"""Every finding in every real capture, against a table that was read line by line against the truth files.
+"""Every finding in every real capture, compared with a table that was checked line by line against the truth files.
 
-PCLI_WRITE=1 writes the table anew; whoever does so reads its changes.
+PCLI_WRITE=1 rewrites the table. Check the changes before you commit them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ QUIET = [
     "python/17-reader-table-view", "python/21-tls", "python/27-rate-limited", "python/29-big-batches",
     "rust/cumulative-ack", "rust/dead-letter", "rust/nack", "rust/reader", "rust/seek",
 ]  # fmt: skip
-"""Captures in which nothing is wrong, whatever happens in them: all is acknowledged in the end, what is rejected or
-moved comes again, what is delayed or limited is late. Answers that a slow machine gave late are told all the same."""
+"""Captures without faults: all messages are acknowledged in the end, rejected or moved ones are redelivered, delayed or
+limited ones are late. Responses that a slow machine delayed are still reported."""
 
 ELSEWHERE = {
     "ack-timeout-too-short", "consumer-reconnect-loop", "double-subscribe", "large-batches", "permits-doubled",
     "permits-leaked", "permits-wrong-count", "queue-of-one", "redelivered-without-cause", "redelivery-storm",
 }  # fmt: skip
-"""Rules about consumers of which no capture has a case: test_conversations.py and their own tests have some."""
+"""Rules about consumers without a case in any capture; test_conversations.py and their own tests cover them."""
 
 
 def diagnosed(path: Path) -> list[Finding]:
@@ -51,7 +51,7 @@ def diagnosed(path: Path) -> list[Finding]:
 
 
 def rows(captures: Path) -> Iterator[list[str]]:
-    """The table as it is now, by capture and rule."""
+    """Return the current table by capture and rule."""
     for truth in sorted(captures.glob("*/*.truth.json")):
         name = truth.name.removesuffix(".truth.json")
         paths = [

@@ -1,4 +1,4 @@
-"""What newer versions have done away with."""
+"""Rule deprecated-command: features that newer versions have replaced."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Permits, a backlog, no block, and nothing comes."""
+"""Rule dispatcher-silent: permits and a backlog, no block, and no delivery."""
 
 import pytest
 

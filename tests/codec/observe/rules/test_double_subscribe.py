@@ -1,4 +1,4 @@
-"""SUBSCRIBE, SUCCESS, SUBSCRIBE with the same id."""
+"""Rule double-subscribe: SUBSCRIBE, SUCCESS, SUBSCRIBE with the same id."""
 
 
 def test_twice(evaluate, consumer, tallied):

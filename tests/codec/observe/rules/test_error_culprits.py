@@ -1,4 +1,4 @@
-"""Whose doing an error is, and whether it is over."""
+"""The culprit of an error, and whether a later attempt succeeded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a rule says that it reads: these fields are there, and it reads no others, whatever it is asked about."""
+"""The declared facts of a rule are existing fields, and the rule reads no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECORDS = {
 PARTS = {one.__name__: one for one in (*RECORDS.values(), Session, PermitLedger)}
 
 UNSAID = {"doubts", "name", "topic", "subscription_name", "key", "id", "stream", "type", "client", "server", "session"}
-"""What names a record, and how much of it was seen."""
+"""Fields that identify a record or describe how completely it was captured."""
 
 CAPTURES = [
     "flex/04-reconnect", "go/transaction", "java/access-modes", "java/auth-token", "java/dead-letter", "java/dedup",
@@ -43,7 +43,7 @@ CAPTURES = [
 
 
 def record_of(owner: type, name: str) -> type | None:
-    """The record that a field holds, itself or in a dict; None for plain values."""
+    """Return the record that a field contains, directly or in a dict; None for plain values."""
     [found] = [one for one in fields(owner) if one.name == name]
     return next((PARTS[word] for word in re.findall(r"\w+", str(found.type)) if word in PARTS), None)
 
@@ -62,7 +62,7 @@ def test_facts_are_fields(rule):
 
 
 class Spied:
-    """A record that notes which of its fields are read; records in it are spied on, too, but not noted."""
+    """A proxy of a record that stores which of its fields are read. Nested records are proxied but not stored."""
 
     def __init__(self, record: Any, read: set[str] | None, known: dict[int, Spied]) -> None:
         self._record, self._read, self._known = record, read, known
@@ -83,7 +83,7 @@ class Spied:
 
 @pytest.fixture(scope="module")
 def recordings(corpus: Any) -> list[tuple[Moment, list[tuple[str, Any]]]]:
-    """The records of some captures."""
+    """Return the records of some captures."""
     kept = []
     for name in CAPTURES:
         records: list[tuple[str, Any]] = []
@@ -106,7 +106,7 @@ def test_a_rule_reads_only_its_facts(rule, recordings):
 
 
 def test_records_are_spied_on(recordings):
-    """The test before this one is worth something: rules do find things in these, through a spy."""
+    """The previous test is effective: rules yield findings for these records through the proxy."""
     found = {
         one.rule
         for moment, records in recordings

@@ -1,4 +1,4 @@
-"""Faults that were made on purpose between real clients and a real 4.2.4, and all that is found in their recordings."""
+"""Faults injected between real clients and a real broker 4.2.4, and all findings in their captures."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pcli.codec.observe.tracking import process_events
 RECORDED = Path(__file__).parents[3] / "captures" / "faults"
 
 STARTING = ("reconnect-loop", "refused", "warning", "broker", [])
-"""The client had been started before the proxy listened."""
+"""The client was started before the proxy listened."""
 
 FOUND = {
-    # A proxy breaks the checksums of four MESSAGEs; the client throws them away and gives the permits back.
+    # A proxy corrupts four MESSAGEs. The client discards them and returns the permits.
     "corrupt-messages": [
         ("wrong-crc", "message", "error", "broker", [15, 16, 19, 22]),
         ("poison-message", "ChecksumMismatch", "warning", "network", [17, 18, 20, 23]),
         STARTING,
     ],
-    # A proxy sends the first three FLOWs twice, seen at the broker; at the end the application sleeps.
+    # A proxy sends the first three FLOWs twice, captured at the broker. At the end the application sleeps.
     "doubled-flow": [
         ("paused-client", "", "warning", "application", [188, 178, 189]),
         ("permits-doubled", "", "warning", "client", [16]),
         ("never-acked", "", "note", "application", [64, 69, 70, 75]),
     ],
-    # A proxy loses the receipt of sequence id 3: the client takes the connection for broken and sends 3, 4, 5 again.
+    # A proxy drops the receipt of sequence id 3. The client considers the connection broken and resends 3, 4, 5.
     "dropped-receipt": [
         ("receipts-out-of-order", "missing", "error", "broker", [17, 19]),
         ("resend-stored", "twice", "warning", "network", [19, 27, 30]),
         STARTING,
         ("resend-stored", "blind", "note", "network", [17, 26]),
     ],
-    # A proxy loses an ACK of three ids; they come again when the subscription is opened again.
+    # A proxy drops an ACK of three ids. They are redelivered when the subscription is reopened.
     "lost-ack": [
         STARTING,
         ("ack-lost", "back-again", "warning", "broker", [20, 39, 40, 41]),
         ("never-acked", "", "note", "application", [39, 40, 41, 29]),
     ],
-    # Key_Shared with the ranges 0 to 20000 and 40000 to 65535; a third consumer asks for what is taken.
+    # Key_Shared with the ranges 0 to 20000 and 40000 to 65535. A third consumer requests an assigned range.
     "sticky-hole": [
         ("subscribe-refused", "ConsumerAssignError", "error", "application", [28]),
         ("slots-unowned", "", "error", "application", [9, 18]),

@@ -1,4 +1,4 @@
-"""How findings speak of time, number, names and doubts."""
+"""Texts of times, numbers, names and doubts in findings."""
 
 import pytest
 

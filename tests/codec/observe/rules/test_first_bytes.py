@@ -1,4 +1,4 @@
-"""What stands where Pulsar should."""
+"""Rule first-bytes: other data where Pulsar is expected."""
 
 import pytest
 

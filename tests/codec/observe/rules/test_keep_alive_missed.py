@@ -1,4 +1,4 @@
-"""Who did not answer."""
+"""Rule keep-alive-missed: the silent side."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A key at two consumers, or backwards."""
+"""Rule key-order-broken: a key held by two consumers, or delivered out of order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A batch beyond the permits of one, while another starves."""
+"""Rule large-batches: a batch exceeds the permits of one consumer while another receives nothing."""
 
 import pytest
 

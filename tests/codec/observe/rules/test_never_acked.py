@@ -1,4 +1,4 @@
-"""MESSAGE, and no ACK until the end."""
+"""Rule never-acked: MESSAGE without an ACK until the end."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which version, and what it costs."""
+"""Rule old-protocol: protocol versions and the features they lack."""
 
 import pytest
 

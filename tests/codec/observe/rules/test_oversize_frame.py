@@ -1,4 +1,4 @@
-"""Too large, by whom."""
+"""Rule oversize-frame: frames above the limit."""
 
 import pytest
 

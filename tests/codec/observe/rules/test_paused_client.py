@@ -1,4 +1,4 @@
-"""A queue that is full, and an application that takes nothing out."""
+"""Rule paused-client: a full queue and an application that takes no messages."""
 
 import pytest
 

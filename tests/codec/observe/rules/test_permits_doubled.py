@@ -1,4 +1,4 @@
-"""FLOW with the whole queue, twice."""
+"""Rule permits-doubled: two FLOWs with the whole queue."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Permits that were taken and do not come back."""
+"""Rule permits-leaked: used permits that the client does not return."""
 
 
 def test_a_wrong_checksum_cost_a_batch(evaluate, consumer, tallied):

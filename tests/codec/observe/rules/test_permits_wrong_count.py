@@ -1,4 +1,4 @@
-"""Permits by the batch."""
+"""Rule permits-wrong-count: permits counted per batch."""
 
 
 def test_a_batch_counts_as_one(evaluate, consumer):

@@ -1,4 +1,4 @@
-"""A message that nobody can work on."""
+"""Rule poison-message: a message that cannot be processed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Opened again and again."""
+"""Rule producer-reconnect-loop: a producer that is created repeatedly."""
 
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 

@@ -1,4 +1,4 @@
-"""PRODUCER, ERROR; SEND, SEND_ERROR."""
+"""Rule producer-refused: PRODUCER and ERROR, SEND and SEND_ERROR."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_schemas_have_a_rule_of_their_own(evaluate, producer, tallied):
     ("java/terminate", {"TopicTerminatedError"}),
     ("flex/04-reconnect", {"send-PersistenceError"}),
     ("python/26b-terminate-unload-quota", {"TopicTerminatedError", "ProducerBlockedQuotaExceededException"}),
-    ("python/26a-broker-restart", set()),  # all sent again
+    ("python/26a-broker-restart", set()),  # all messages were resent
     ("java/unload", set()),
 ])  # fmt: skip
 def test_captures(diagnosed, name, causes):

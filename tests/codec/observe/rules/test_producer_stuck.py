@@ -1,4 +1,4 @@
-"""SENDs, or a PRODUCER, without answers."""
+"""Rule producer-stuck: SENDs or a PRODUCER without responses."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_the_connection_ended_before_the_receipts(evaluate, producer, tallied, n
 
 @pytest.mark.parametrize(("fault", "expected"), [
     ("drop on pulsar.type == 'SEND_RECEIPT'", {"no-receipt"}),
-    ("drop times=3 on pulsar.type == 'SEND_RECEIPT'", {"no-receipt"}),  # those were left out for good
+    ("drop times=3 on pulsar.type == 'SEND_RECEIPT'", {"no-receipt"}),  # these receipts never arrive
     ("delay ms=2000 on pulsar.type == 'SEND_RECEIPT'", set()),
     ("drop on pulsar.type == 'PRODUCER_SUCCESS'", {"not-opened"}),
 ])  # fmt: skip
@@ -79,7 +79,7 @@ def test_a_broker_that_does_not_answer(stage, diagnose, fault, expected):
     scene.wait(15_000)
     found = diagnose(scene, ("producer-stuck",)).findings()
     assert {one.cause for one in found} == expected
-    # The keep-alive shows that the broker is there.
+    # The keep-alive shows that the broker is alive.
     assert all(one.culprit == "broker" for one in found)
 
 

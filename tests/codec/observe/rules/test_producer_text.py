@@ -1,4 +1,4 @@
-"""What findings call producers, and which of them count by themselves."""
+"""Names of producers in findings, and the detection of applications that set sequence ids."""
 
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 

@@ -1,4 +1,4 @@
-"""FLOW 1 before the ACK of the message before."""
+"""Rule queue-of-one: FLOW 1 before the ACK of the previous message."""
 
 import pytest
 

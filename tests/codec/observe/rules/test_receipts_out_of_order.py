@@ -1,4 +1,4 @@
-"""SEND 7, SEND 8, receipt 8, receipt 7."""
+"""Rule receipts-out-of-order: SEND 7, SEND 8, receipt 8, receipt 7."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_it_is_not(evaluate, producer):
 
 @pytest.fixture
 def talked(talk, evaluate):
-    """Frames given as (type, sequence id, …) to a tracker, and what the rule finds then."""
+    """Pass frames (type, sequence id, …) to a tracker, and return the findings of the rule."""
     from pcli.codec.observe.tracking.tracker import Tracker
     from pcli.codec.proto import pb
     from pcli.codec.wire.hot import push_send, push_send_receipt
@@ -55,4 +55,4 @@ def test_on_the_wire(talked):
 
 def test_near_misses(talked):
     assert talked((">>", 7), (">>", 8), ("<<", 7), ("<<", 8)) == []
-    assert talked((">>", 7), (">>", 8), ("<<", 8)) == []  # the other never comes: producer-stuck
+    assert talked((">>", 7), (">>", 8), ("<<", 8)) == []  # the other receipt never arrives: producer-stuck

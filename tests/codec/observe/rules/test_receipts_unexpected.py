@@ -1,4 +1,4 @@
-"""Receipts that nobody waits for."""
+"""Rule receipts-unexpected: receipts without a pending SEND."""
 
 import pytest
 

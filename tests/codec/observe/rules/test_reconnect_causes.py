@@ -1,4 +1,4 @@
-"""Whose doing the end of sessions is."""
+"""The culprit for the end of sessions."""
 
 import pytest
 

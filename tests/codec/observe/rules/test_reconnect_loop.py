@@ -1,4 +1,4 @@
-"""Again and again, and why."""
+"""Rule reconnect-loop: repeated connections and their cause."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages that come again: the rules of which each is a table of causes (again.py), and how much is much."""
+"""Redelivery rules built from tables of causes, and their thresholds."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CAUSES = {
 
 @pytest.fixture
 def told(evaluate):
-    """What all these rules say of a subscription."""
+    """Return the findings of all these rules about a subscription."""
     return lambda came: [
         found for rule in sorted({row[0] for row in CAUSES.values()}) for found in evaluate(rule, came)
     ]

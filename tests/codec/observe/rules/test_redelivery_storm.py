@@ -1,4 +1,4 @@
-"""Repetitions, dense and more than half of all."""
+"""Rule redelivery-storm: dense redeliveries that are more than half of all deliveries."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From broker to broker."""
+"""Rule redirect-loop: brokers that redirect to each other."""
 
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 

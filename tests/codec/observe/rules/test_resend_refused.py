@@ -1,4 +1,4 @@
-"""Receipts of -1:-1."""
+"""Rule resend-refused: receipts of -1:-1."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_captures(diagnosed, name, producers):
 
 @pytest.fixture
 def reconnect(stage, diagnose):
-    """A client loses a receipt with its connection and sends again; what is found where the broker stands."""
+    """A client loses a receipt with its connection and resends. Return the findings on the broker's side."""
 
     def play(*, deduplicate, same=True):
         scene = stage("broker", brokerDeduplicationEnabled=deduplicate)

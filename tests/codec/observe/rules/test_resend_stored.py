@@ -1,4 +1,4 @@
-"""Messages that are, or may be, in the topic twice."""
+"""Rule resend-stored: messages that are, or may be, stored twice."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_the_side_of_the_broker_is_not_in_the_capture(evaluate, producer, tallie
 
 
 def play(stage, fault):
-    """What a client sees whose connection breaks before it has read the second receipt, or is told an error."""
+    """A client whose connection breaks before it has read the second receipt, or that receives an error."""
     scene = stage()
     scene.fault(fault)
     client = scene.actor()

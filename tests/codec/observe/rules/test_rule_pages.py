@@ -1,4 +1,4 @@
-"""Every rule has a page that says the four things, and cites who asked for it."""
+"""Every rule has a page with the four sections and the issue that requested it."""
 
 import re
 from importlib import import_module

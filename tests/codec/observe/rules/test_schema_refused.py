@@ -1,4 +1,4 @@
-"""PRODUCER, ERROR IncompatibleSchema."""
+"""Rule schema-refused: PRODUCER, ERROR IncompatibleSchema."""
 
 
 def test_it_was_refused(evaluate, producer, tallied):

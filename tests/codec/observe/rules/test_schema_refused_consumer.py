@@ -1,4 +1,4 @@
-"""SUBSCRIBE, ERROR IncompatibleSchema."""
+"""Rule schema-refused-consumer: SUBSCRIBE, ERROR IncompatibleSchema."""
 
 
 def test_it_was_refused(evaluate, consumer, tallied):

@@ -1,4 +1,4 @@
-"""Sequence ids left out, and ids that go back."""
+"""Rule sequence-gap: skipped sequence ids, and ids that go back."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_they_go_back(evaluate, producer, tallied):
     one = producer(backwards=tallied(3, 20, sample="1 after 7"))
     [found] = evaluate("sequence-gap", one)
     assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
-    one.topic_record.deduplicates = True  # then resend-refused says what becomes of them
+    one.topic_record.deduplicates = True  # resend-refused then reports their fate
     assert evaluate("sequence-gap", one) == []
 
 

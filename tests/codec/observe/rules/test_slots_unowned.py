@@ -1,4 +1,4 @@
-"""STICKY ranges with a hole."""
+"""Rule slots-unowned: STICKY ranges that leave slots unassigned."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pcli.codec.proto import pb
 
 
 def play(stage, *ranges, permits=50, messages=60):
-    """Consumers with these ranges, and a message for each of many keys; five seconds later nothing has changed."""
+    """Consumers with these ranges, and a message for each of many keys; nothing changes for five seconds."""
     scene = stage()
     client = scene.actor()
     client.producer()

@@ -1,4 +1,4 @@
-"""How late is late, and for whom."""
+"""Rule slow-answers: the limits of late responses."""
 
 import pytest
 

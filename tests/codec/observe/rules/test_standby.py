@@ -1,4 +1,4 @@
-"""A Failover consumer that was told that another one is active."""
+"""Rule standby: a Failover consumer while another one is active."""
 
 import pytest
 

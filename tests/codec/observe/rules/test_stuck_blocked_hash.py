@@ -1,4 +1,4 @@
-"""Entries of a key that wait for the consumer that holds earlier ones."""
+"""Rule stuck-blocked-hash: entries of a key wait for the consumer that holds earlier ones."""
 
 
 def test_they_wait_still(evaluate, subscription, still):

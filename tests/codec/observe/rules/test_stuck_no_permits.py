@@ -1,4 +1,4 @@
-"""SUBSCRIBE without FLOW; and FLOWs that bring too little, until nothing is left."""
+"""Rule stuck-no-permits: SUBSCRIBE without FLOW, and FLOWs with too few permits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Deliveries that stop at a number of unacknowledged messages, in spite of permits."""
+"""Rule stuck-unacked-limit: deliveries stop at a number of unacknowledged messages despite permits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SUBSCRIBE, ERROR."""
+"""Rule subscribe-refused: SUBSCRIBE, ERROR."""
 
 import pytest
 

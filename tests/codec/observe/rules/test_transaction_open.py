@@ -1,4 +1,4 @@
-"""Transactions that nobody ended."""
+"""Rule transaction-open: transactions that were not ended."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pcli.codec.observe.tracking.records.connection_records import TransactionRe
 
 @pytest.fixture
 def transaction(ns):
-    """Begun in frame 5 at 1 s, with a time-out of 3 s."""
+    """A transaction that began in frame 5 at 1 s, with a timeout of 3 s."""
 
     def make(**fields):
         made = TransactionRecord((1, 4), 0, ns(1), 5, timeout_ms=3_000, sent=2)

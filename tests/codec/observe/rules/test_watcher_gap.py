@@ -1,4 +1,4 @@
-"""Topics that nobody subscribed to."""
+"""Rule watcher-gap: topics without a SUBSCRIBE."""
 
 import pytest
 

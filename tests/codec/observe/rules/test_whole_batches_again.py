@@ -1,4 +1,4 @@
-"""A batch, half done, and the whole batch again."""
+"""Rule whole-batches-again: a partly processed batch is redelivered as a whole."""
 
 
 def test_it_came_again_in_full(evaluate, consumer, tallied):

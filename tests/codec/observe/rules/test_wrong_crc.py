@@ -1,11 +1,11 @@
-"""Which hop it was."""
+"""Rule wrong-crc: the hop that corrupted the message."""
 
 import pytest
 
 
 @pytest.fixture
 def legs(connection):
-    """Both legs of a proxied conversation."""
+    """Both connections of a proxied conversation."""
     front, back = connection(stream=1), connection(stream=2, leg_of=1)
     front.other_leg, back.other_leg = back, front
     return front, back

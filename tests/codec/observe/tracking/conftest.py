@@ -1,4 +1,4 @@
-"""Producers and their broker, frame by frame, seen by a tracker; and connections, heard by Links."""
+"""Producers and their broker, frame by frame, with a tracker; connections with a ConnectionTracker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class Producing:
-    """A conversation about producers; each frame is a millisecond after the one before."""
+    """A conversation about producers; each frame is a millisecond after the previous one."""
 
     def __init__(self, talk: Any) -> None:
         self.talk = talk
@@ -51,14 +51,14 @@ class Producing:
         self.done: list[tuple[str, Any]] = []
         self.tracker = Tracker(on_lifecycle=self.lives.append, on_done=lambda *one: self.done.append(one))
         self.entry = -1
-        """The last entry that was stored."""
+        """The last stored entry."""
 
     def client(self, body: Message, entry: bytes = b"", stream: int = 0) -> int:
-        """The client says something; the frame's number."""
+        """Send a command from the client. Return the number of the frame."""
         return self._see(self.talk.client(body, entry, stream))
 
     def broker(self, body: Message, stream: int = 0) -> int:
-        """The broker does."""
+        """Send a command from the broker."""
         return self._see(self.talk.broker(body, b"", stream))
 
     def _see(self, facts: Any) -> int:
@@ -70,7 +70,7 @@ class Producing:
 
     @property
     def now(self) -> int:
-        """Of the next frame, milliseconds since 1970."""
+        """Time of the next frame, milliseconds since 1970."""
         return int(self.talk.now // MILLISECOND) + 1
 
     def asks(self, name: str = "p", stream: int = 0, producer_id: int = 1, topic: str = TOPIC, **fields: Any) -> int:
@@ -104,7 +104,7 @@ class Producing:
         txn: tuple[int, int] | None = None,
         **metadata: Any,
     ) -> int:
-        """A message, or a batch of so many; ``published``: when, in ms, now unless it is said."""
+        """Send a message, or a batch of that many; ``published``: publish time in ms, by default now."""
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=messages or 1)
         about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": published or self.now} | metadata
         if messages:
@@ -117,7 +117,7 @@ class Producing:
         return self.client(send, push_entry(pb.MessageMetadata(**about), payload), stream)
 
     def receipt(self, sequence_id: int, *, stream: int = 0, entry: int | None = None, producer_id: int = 1) -> int:
-        """The message is stored as the next entry of ledger 7, unless it is said."""
+        """Store the message, by default as the next entry of ledger 7."""
         if entry is None:
             entry = self.entry = self.entry + 1
         body = pb.CommandSendReceipt(producer_id=producer_id, sequence_id=sequence_id)
@@ -135,7 +135,7 @@ class Producing:
         return self.broker(body, stream)
 
     def ends(self, stream: int = 0, *, from_client: bool = False, reset: bool = False) -> None:
-        """The TCP connection is over."""
+        """End the TCP connection."""
         place = (len(self.talk.frames), self.talk.now)
         seen = {"from_client": from_client, "reset": reset, "refused": False, "silent": False}
         self.tracker.ended(StreamEnd(self.talk.streams[stream], *place, **seen))
@@ -145,7 +145,7 @@ class Producing:
         return [record for name, record in self.tracker.records() if name == group]
 
     def record(self, name: str = "p") -> Any:
-        """The record of the producer of that name."""
+        """Return the record of the producer with that name."""
         [found] = [one for one in self.records() if one.name == name]
         return found
 
@@ -153,7 +153,7 @@ class Producing:
         self.tracker.finish()
 
     def states(self) -> list[tuple[int, str]]:
-        """Sequence id and state of every life that was given out, in order of the ids."""
+        """Return sequence id and state of every completed lifecycle, by sequence id."""
         return sorted((life.sequence_id, life.state) for life in self.lives)
 
 
@@ -163,7 +163,7 @@ def producing(talk: Any) -> Producing:
 
 
 class Wire:
-    """Connections by number, with what is kept of them; time passes by `wait`, and a millisecond a frame."""
+    """Connections by number with their records; time passes by `wait`, and a millisecond per frame."""
 
     def __init__(self, talk: Any) -> None:
         self.talk = talk
@@ -174,12 +174,12 @@ class Wire:
             self.capture, on_end=lambda *end: self.ends.append(end), on_done=lambda *one: self.done.append(one)
         )
         self.counted: list[bool] = []
-        """Whether `see` said that others may count the frame."""
+        """Return whether `see` counts the frame for other trackers."""
 
     def open(
         self, number: int, client: tuple[str, int] = ("", 0), server: tuple[str, int] = BROKER, **more: Any
     ) -> Stream:
-        """A TCP connection, of which both SYNs were seen unless it began before the capture."""
+        """Open a TCP connection, with both SYNs captured unless it began before the capture."""
         client = client if client[0] else ("10.0.0.1", 40_000 + number)
         stream = Stream(number, client, server, midstream=more.get("midstream", False))
         stream.opening = more.get("opening", (1, 2))
@@ -201,7 +201,7 @@ class Wire:
         return facts
 
     def hello(self, on: int = 0, answer: bool = True, max_message_size: int = 5_242_880, **fields: Any) -> None:
-        """CONNECT and CONNECTED."""
+        """Send CONNECT and CONNECTED."""
         self.client(pb.CommandConnect(**{"client_version": "a client", "protocol_version": 21} | fields), on=on)
         if answer:
             said = {"server_version": "a broker", "protocol_version": 21, "max_message_size": max_message_size}
@@ -211,14 +211,14 @@ class Wire:
         self.talk.now += round(seconds * SECOND)
 
     def end(self, on: int = 0, *, client: bool = True, reset: bool = False, **how: Any) -> None:
-        """The TCP connection ends."""
+        """End the TCP connection."""
         stream = self.talk.streams[on] if on in self.talk.streams else self.open(on)
         seen = {"refused": False, "silent": False} | how
         self.talk.now += MILLISECOND
         self.connections.ended(StreamEnd(stream, 99, self.talk.now, from_client=client, reset=reset, **seen))
 
     def note(self, kind: str, on: int | None = 0, **more: Any) -> int:
-        """What the capture says about a stream, or about none."""
+        """Add a note about a stream, or about none."""
         stream = None if on is None else self.talk.streams.get(on) or self.open(on, kind=more.pop("of", "pulsar"))
         return self.connections.note(Note(kind, f"a note on {kind}", 50, stream, **more))
 
@@ -245,7 +245,7 @@ def wire(talk: Any) -> Wire:
 
 @pytest.fixture
 def say() -> Callable[..., Any]:
-    """Bodies of commands by their short names, with ids of 1 where none are given."""
+    """Bodies of commands by their short names, with ids of 1 by default."""
     required = {
         "Subscribe": {"topic": "t", "subscription": "s", "subType": 0, "consumer_id": 1, "request_id": 1},
         "Producer": {"topic": "t", "producer_id": 1, "request_id": 1},
@@ -264,7 +264,7 @@ def say() -> Callable[..., Any]:
 
 
 class Recorded:
-    """What Links makes of a file: connections with the bytes that went over them, a second apart."""
+    """The records that a ConnectionTracker creates from a file of connections with these bytes, a second apart."""
 
     def __init__(self) -> None:
         self.file = io.BytesIO()
@@ -287,7 +287,7 @@ class Recorded:
         return self.now
 
     def connections(self) -> dict[int, ConnectionRecord]:
-        """The records, by the numbers of the streams."""
+        """Return the records by stream number."""
         self.file.seek(0)
         capture, observer = CaptureRecord(), Observer()
         links = ConnectionTracker(capture, on_end=lambda *_: None)

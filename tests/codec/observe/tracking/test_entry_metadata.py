@@ -1,4 +1,4 @@
-"""The hand scanner against the walk along the plan, on all metadata of some captures and on broken ones."""
+"""The fast metadata decoder compared with the decode plans, on real and on malformed metadata."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which lives are wanted."""
+"""The conditions of the lifecycle filter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The steps of a life: in order, each with the time since what it follows."""
+"""The steps of a lifecycle: in order, each with the time since the preceding one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-""">> NEW_TXN … END_TXN, and the coordinator on its own connection."""
+"""NEW_TXN to END_TXN, and the coordinator on its own connection."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_the_coordinator_does_what_the_client_asked_for(producing):
     begin(producing)
     end(producing, "ABORT")
     producing.client(pb.CommandEndTxnOnPartition(request_id=1, topic="t", txn_action=pb.ABORT, **TXN), stream=9)
-    assert only(producing).action == ""  # until the answer
+    assert only(producing).action == ""  # until the response
     producing.broker(pb.CommandEndTxnResponse(request_id=99, **TXN))
     assert (only(producing).action, only(producing).ended_by) == ("ABORT", "client")
 

@@ -1,4 +1,4 @@
-"""Worse recordings of the same traffic: a finding is withdrawn there, or less sure; nothing is made up."""
+"""Incomplete captures of the same traffic: findings are withdrawn or less certain, and no new ones appear."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def diagnose(data: bytes) -> list[Finding]:
 
 
 def same(found: Finding, known: Finding) -> bool:
-    """Whether two findings are of one rule and about one thing, as far as both know its names.
+    """Whether two findings have the same rule and subject, as far as both contain its names.
 
-    Connections are counted by their first packets: in a part of them their numbers are others.
+    The number of a connection in a partial capture differs, because connections are numbered by their first packets.
     """
     mine, others = ({name: value for name, value in one.subject.items() if name != "stream"} for one in (found, known))
     agree = all(mine[name] == others[name] or unnamed(mine[name]) for name in mine.keys() & others.keys())
@@ -39,12 +39,12 @@ def same(found: Finding, known: Finding) -> bool:
 
 
 def unnamed(value: Any) -> bool:
-    """Whether a name is not in the capture: ``consumer #2 of stream 1`` stands there instead."""
+    """Whether a name is not in the capture and is replaced by ``consumer #2 of stream 1``."""
     return value is None or value == "" or "#" in str(value)
 
 
 def wrong(found: Finding, whole: list[Finding]) -> str:
-    """What is wrong with a finding on a part of what gave these; empty: nothing."""
+    """Return what is wrong with a finding on a part of the capture that gave these; empty if nothing."""
     if found.sure != "certain" or found.culprit == "capture":
         return ""
     known = [one for one in whole if same(found, one)]

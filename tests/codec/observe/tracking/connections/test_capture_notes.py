@@ -1,4 +1,4 @@
-"""What the capture says between the frames."""
+"""Notes of the capture reader between frames."""
 
 from __future__ import annotations
 

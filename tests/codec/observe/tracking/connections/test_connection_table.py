@@ -1,4 +1,4 @@
-"""Connections come, are replaced, and are forgotten."""
+"""Connections are added, replaced and evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections as they come and go, and what the capture says of itself."""
+"""Records of connections and of the capture itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METADATA = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
 
 
 def heard(data: bytes) -> tuple[connection_tracker.ConnectionTracker, CaptureRecord, list[Any]]:
-    """Links after a capture, what it says of itself, and the ends."""
+    """Return a ConnectionTracker after a capture with its notes and ends."""
     capture, ends = CaptureRecord(), []
     links, observer = connection_tracker.ConnectionTracker(capture, on_end=lambda *end: ends.append(end)), Observer()
     for item in read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)):

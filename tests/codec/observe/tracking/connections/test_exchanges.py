@@ -1,4 +1,4 @@
-"""Requests and answers: counted, late, missing, twice, out of turn."""
+"""Counts of requests and responses: late, missing, duplicate, out of order."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_opens_is_answered_first(wire, say):
     wire.client(say("Subscribe"))
     wire.client(say("CloseConsumer", request_id=2))
     wire.broker(say("Success", request_id=2))
-    assert wire.connection().out_of_order.count == 0  # the answer may never come: then it is missing
+    assert wire.connection().out_of_order.count == 0  # the response may never arrive: then it is missing
     wire.broker(say("Success"))
     assert wire.connection().out_of_order.frames == [3, 4, 5, 6]
 

@@ -1,4 +1,4 @@
-"""Checksums, sizes, and what nobody says any more."""
+"""Checksums, sizes, and deprecated commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How connections begin, live, and end."""
+"""Start, keep-alive and end of connections."""
 
 from __future__ import annotations
 

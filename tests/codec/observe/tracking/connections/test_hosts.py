@@ -1,4 +1,4 @@
-"""Client addresses and the servers they talk to."""
+"""Client addresses and their servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands where Pulsar should."""
+"""Other data where Pulsar is expected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pcli.codec.observe.tracking.connections.non_pulsar_streams import describe_
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 
-FRAME = 4  # a Note counts the length prefix, too
+FRAME = 4  # the length in a Note includes the length prefix
 
 
 @pytest.mark.parametrize(

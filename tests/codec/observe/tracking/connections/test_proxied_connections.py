@@ -1,4 +1,4 @@
-"""A conversation through a proxy is one conversation."""
+"""The two connections of a proxied conversation are paired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URL = "pulsar://10.0.0.2:6650"
 
 
 def through(wire, front, back, first, second=None):
-    """CONNECTs, and the first frames behind them, as they pass a proxy."""
+    """CONNECTs and the first frames after them, on both sides of a proxy."""
     wire.hello(on=0, answer=False, **front)
     wire.hello(on=1, **back)
     wire.broker(connected(), on=0)
@@ -82,7 +82,7 @@ def test_the_second_leg_begins_within_the_handshake_of_the_first(proxied, say):
 
 
 def test_a_url_without_a_proxy(wire, say):
-    """pulsar-rs names the broker that it is connected to."""
+    """pulsar-rs writes the address of the broker to which it is connected."""
     through(wire, {"proxy_to_broker_url": URL}, {"proxy_to_broker_url": URL}, say("Producer"))
     assert [wire.connection(number).leg_of for number in (0, 1)] == [-1, -1]
 

@@ -1,4 +1,4 @@
-"""Topic-list watchers, and whether their clients followed."""
+"""Topic-list watchers, and the subscriptions of their clients."""
 
 from __future__ import annotations
 

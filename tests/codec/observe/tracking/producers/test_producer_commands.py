@@ -1,4 +1,4 @@
-""">> PRODUCER << PRODUCER_SUCCESS, ERROR; CLOSE_PRODUCER of either side; connections that end."""
+"""PRODUCER with PRODUCER_SUCCESS or ERROR, CLOSE_PRODUCER from either side, and ends of connections."""
 
 from pcli.codec.proto import pb
 

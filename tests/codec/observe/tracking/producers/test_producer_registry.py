@@ -1,4 +1,4 @@
-"""Records across sessions, what is left for a resend, and bounds."""
+"""Records across sessions, SENDs left for a resend, and limits."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTrack
 
 @pytest.fixture
 def bounded(producing):
-    """Limits of the roster that the tracker has."""
+    """Sets the limits of the tracker's registry."""
 
     def bound(**limits):
         tracker = producing.tracker
@@ -27,7 +27,7 @@ def test_what_is_left_is_lost_with_the_session_after_the_next(producing):
     producing.ends(0)
     producing.opens(stream=1)
     producing.sends(5, stream=1)
-    assert producing.states() == []  # it may still come
+    assert producing.states() == []  # the resend may still arrive
     producing.ends(1)
     assert producing.states() == [(0, "lost")]
     assert producing.record().lost.frames == [3]

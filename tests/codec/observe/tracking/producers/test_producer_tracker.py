@@ -1,4 +1,4 @@
-"""The producer's side against what brokers told of themselves: the truth files of captures, and the mini-broker."""
+"""Tracking of producers compared with truth files and with the mini-broker's statistics."""
 
 import pytest
 
@@ -12,7 +12,7 @@ COUNTED = [
     "go/chunks", "go/key-based-batcher", "rust/batching", "python/07-chunked", "python/23-dedup",
     "python/38-repeated-reordered", "flex/02-shared-key-shared",
 ]  # fmt: skip
-"""Captures that begin before their topics, whose topics are never unloaded, and that have all their frames."""
+"""Complete captures that begin before their topics exist and whose topics are never unloaded."""
 
 
 @pytest.mark.parametrize("name", COUNTED)

@@ -1,4 +1,4 @@
-"""<< SEND_RECEIPT, SEND_ERROR."""
+"""SEND_RECEIPT and SEND_ERROR."""
 
 import pytest
 
@@ -104,7 +104,7 @@ def test_a_duplicate(producing):
     record = producing.record()
     assert (record.duplicates_refused.count, record.resends_refused.count) == (1, 0)
     assert record.topic_record.deduplicates
-    # It counts in msgInCounter, and is stored nowhere.
+    # It counts in msgInCounter but is not stored.
     assert (record.topic_record.messages_in, record.topic_record.entries_in) == (3, 0)
     assert producing.states() == [(0, "duplicate")]
 
@@ -185,7 +185,7 @@ def test_a_non_persistent_topic(producing):
         body.message_id.ledgerId = body.message_id.entryId = 0
         producing.broker(body)
     producing.sends(2)
-    producing.duplicate(2)  # the broker had too many in flight
+    producing.duplicate(2)  # the broker had too many messages in flight
     producing.finish()
     assert producing.states() == [(0, "non_persistent"), (1, "non_persistent"), (2, "refused")]
     topic = producing.record().topic_record

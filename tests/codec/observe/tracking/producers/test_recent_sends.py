@@ -1,4 +1,4 @@
-"""Which entry was sent before."""
+"""Recognition of entries that were sent before."""
 
 from pcli.codec.observe.tracking.producers.recent_sends import RecentSends
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle

@@ -1,4 +1,4 @@
-""">> SEND: what becomes of its fields; chunks, resends, clocks."""
+"""SEND: its fields in the lifecycle; chunks, resends, clocks."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_chunks_sent_again_after_a_reconnect(producing):
 
 
 def test_a_chunk_whose_metadata_is_cut_is_no_resend(producing):
-    # The capture shows of two chunks of the same size what they have in common.
+    # Two truncated chunks of the same size look the same.
     producing.opens()
     published = producing.now
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Keys of Key_Shared subscriptions, against what applications received and what they asked for."""
+"""Keys of Key_Shared subscriptions, compared with the messages and ranges of the applications."""
 
 from __future__ import annotations
 

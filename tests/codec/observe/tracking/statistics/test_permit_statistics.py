@@ -1,4 +1,4 @@
-"""The ledger of a consumer as plain values, against what the broker says of its permits."""
+"""The permit ledger of a consumer as plain values, compared with the broker's permits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def ledgers(corpus: Any, name: str, until_ns: int) -> dict[str, Row]:
-    """By consumer, those that are attached."""
+    """Return the broker's permits of attached consumers."""
     observer, tracker = Observer(), Tracker()
     for item in read_capture([(name, io.BytesIO(corpus.data(name)))]):
         if isinstance(item, CapturedFrame):

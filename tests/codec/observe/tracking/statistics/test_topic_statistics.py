@@ -1,4 +1,4 @@
-"""`stats consumers` against the broker's own statistics: every capture of the corpus, at the moment they were taken."""
+"""`stats consumers` compared with the broker's own statistics in every capture, at the time of their request."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ UNSEEN = {
     "python/30-snaplen-96": "SUBSCRIBE and PRODUCER are cut",
     "python/32-midstream": "opened before the capture",
 }
-"""Captures that do not show the names of (all) topics."""
+"""Captures that lack the names of some topics."""
 
 SHORT = ("python/36-ends-mid-frame", "python/36b-ends-mid-record")
 """Captures that end before the statistics were taken."""
 
 EARLIER = "persistent://public/40-broker-entry-metadata/flow"
-"""A topic whose statistics were taken when its story was over, before the capture went on with another."""
+"""A topic that was no longer in use when its statistics were requested, before the capture continued with another."""
 
 QUIET_NS = 50_000_000
-"""Within less before its answer the broker may have counted before the last frame."""
+"""If the statistics arrived sooner after the last frame, the broker may have counted before that frame."""
 
 KNOWN = 2600
-"""Figures that are known and right, of all captures together: fewer would mean that None has crept in."""
+"""Number of known, correct values in all captures together. A lower number means that more values became None."""
 
 UNKNOWN = 30
-"""Those that are None, with a reason: most of them of the capture that has lost packets."""
+"""Number of values that are None with a reason, mostly of the capture with lost packets."""
 
 
 def names(corpus: Any) -> list[str]:
-    """All captures, those in several files too."""
+    """Yield all captures, including those in several files."""
     found = corpus.folder.glob("*/*.truth.json")
     return sorted(f"{path.parent.name}/{path.name.removesuffix('.truth.json')}" for path in found)
 
 
 def tracked(corpus: Any, name: str, until_ns: int) -> tuple[Tracker, bool]:
-    """What a tracker knows at a time, and whether the capture goes on behind it."""
+    """Return the tracker's statistics at a time, and whether the capture continues after it."""
     observer, tracker = Observer(), Tracker()
     folder = corpus.folder / name
     files = [(path.name, path.read_bytes()) for path in sorted(folder.iterdir())] if folder.is_dir() else []
@@ -74,14 +74,14 @@ def tracked(corpus: Any, name: str, until_ns: int) -> tuple[Tracker, bool]:
 
 
 def of_the_broker(stats: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The topics of an answer of the admin API, partitions each."""
+    """Yield the topics in a response of the admin API, with partitions separately."""
     for name, found in stats.items():
         if "subscriptions" in found:
             yield from found.get("partitions", {}).items() or [(name, found)]
 
 
 class Comparison:
-    """Figures laid side by side."""
+    """Compare the values of both."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()
@@ -149,7 +149,7 @@ def test_so_are_the_figures_of_other_moments(corpus: Any) -> None:
 
 
 def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
-    """Several consumers of each subscription: the broker closes them in any order, within a moment."""
+    """Each subscription has several consumers, which the broker closes at the same moment in any order."""
     play = stage()
     client = play.actor()
     client.producer()
@@ -166,14 +166,14 @@ def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
     [topic] = [record for group, record in play.tracker.records() if group == "topic"]
     assert topic.unloads.count == 1
     types = {name: one["type"] for name, one in found["subscriptions"].items()}
-    assert types == dict.fromkeys(types, "None")  # nobody has come back
+    assert types == dict.fromkeys(types, "None")  # no consumer has returned
     client.subscribe(consumer_id=8, subscription="Failover", kind="Failover")
     [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
     assert found["subscriptions"]["Failover"]["type"] == "Failover"
 
 
 def test_a_subscription_is_not_known_that_may_have_a_consumer_whom_nobody_saw_subscribe(producing: Any) -> None:
-    """Connections that began before the capture: their ledgers tell the topic, and nothing the subscription."""
+    """Connections that began before the capture: their ledgers identify the topic but not the subscription."""
     producing.opens()
     for name, kind in (("shared", pb.CommandSubscribe.Shared), ("alone", pb.CommandSubscribe.Exclusive)):
         body = pb.CommandSubscribe(topic=TOPIC, subscription=name, subType=kind, consumer_id=kind, request_id=9)

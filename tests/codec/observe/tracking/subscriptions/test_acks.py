@@ -1,4 +1,4 @@
-"""ACKs of transactions and of parts of batches, as a broker counts them."""
+"""ACKs in transactions and of parts of batches, as a broker counts them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class Working:
-    """A Shared consumer, or one of another type, of which every frame is written by hand."""
+    """A Shared consumer, or one of another type, with handwritten frames."""
 
     def __init__(self, producing: Any, kind: int = 1) -> None:
         self.wire = producing
@@ -32,7 +32,7 @@ class Working:
         self.wire._see(self.wire.talk.broker(body, push_entry(about, b"x"), 0))
 
     def acks(self, *parts: tuple[int, int], txn: int = -1) -> None:
-        """Entries, with what is left of each."""
+        """Return the entries with the number of unacknowledged messages of each."""
         places = [pb.MessageIdData(ledgerId=7, entryId=entry, ack_set=words_of(left)) for entry, left in parts]
         body = pb.CommandAck(consumer_id=3, ack_type=0, message_id=places)
         if txn >= 0:
@@ -61,7 +61,7 @@ def working(producing: Any) -> Working:
 
 
 def test_a_transaction_takes_messages_at_its_ack_and_gives_none_back(working: Working) -> None:
-    """Consumer.individualAckWithTransaction; what comes again counts anew."""
+    """Consumer.individualAckWithTransaction; redelivered messages count again."""
     working.is_sent(0, 5)
     working.acks((0, 0b11100), txn=1)
     assert working.figure()["unackedMessages"] == 3
@@ -84,7 +84,7 @@ def test_a_transaction_that_commits_acknowledges(working: Working) -> None:
 
 
 def test_an_ack_that_names_a_batch_twice_makes_the_count_unknown(working: Working) -> None:
-    """A 4.2.4 counts the messages once, or for every id: that depends on when its cursor has taken the first."""
+    """Broker 4.2.4 counts the messages once or for each id, depending on when its cursor has processed the first."""
     working.is_sent(0, 5)
     working.acks((0, 0b11110))
     assert working.figure()["unackedMessages"] == 4
@@ -95,7 +95,7 @@ def test_an_ack_that_names_a_batch_twice_makes_the_count_unknown(working: Workin
 
 
 def test_a_cumulative_ack_of_what_is_before_the_first_entry(producing: Any) -> None:
-    """The C++ client acknowledges up to the entry before a batch that is not done: 7:-1."""
+    """The C++ client acknowledges up to the entry before an incomplete batch: 7:-1."""
     working = Working(producing, kind=0)
     for entry in range(2):
         producing.sends(entry)

@@ -1,4 +1,4 @@
-"""Consumers across reconnects: what they hold when they go, and what came to them before they asked."""
+"""Consumers across reconnects: messages held at the end, and messages received before the first FLOW."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_oldest_message_that_is_held_is_named(stage: Any) -> None:
 
 
 def test_permits_are_not_known_when_messages_come_before_the_first_flow(producing: Any) -> None:
-    """A part of a capture: its FLOWs were left out."""
+    """A part of a capture without its FLOWs."""
     body = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=9, consumer_name="c")
     producing.client(body)
     producing.broker(pb.CommandSuccess(request_id=9))
@@ -54,7 +54,7 @@ def test_a_seek_that_its_connection_does_not_outlive_is_forgotten(stage: Any) ->
 
 @pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
 def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_all: bool, short: int) -> None:
-    """C++: redeliver_unacknowledged_messages of a Shared consumer leaves its queue, whose permits come back later."""
+    """C++: redeliver_unacknowledged_messages of a Shared consumer keeps its queue, whose permits are returned later."""
     play = stage()
     client = play.actor()
     client.producer()
@@ -72,7 +72,7 @@ def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_
 
 
 def test_a_consumer_that_stands_by_can_ask_for_nothing_again(stage: Any) -> None:
-    """PersistentDispatcherSingleActiveConsumer: only the active one sets the cursor back."""
+    """PersistentDispatcherSingleActiveConsumer: only the active consumer resets the cursor."""
     play = stage()
     actors = [play.actor(), play.actor()]
     actors[0].producer()

@@ -1,4 +1,4 @@
-"""Entries that come although they were acknowledged, and whose lives were over."""
+"""Entries that are delivered although they were acknowledged and their lifecycles were complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOPIC = "persistent://public/default/t"
 
 
 def take_and_ack(play: Any, count: int) -> Any:
-    """A client that was given so many messages and has acknowledged them all, in one frame."""
+    """A client that received that many messages and acknowledged them all in one frame."""
     client = play.actor()
     client.producer()
     client.subscribe(kind="Shared")

@@ -1,7 +1,7 @@
-"""Random applications on a stage: after every turn of the broker the tracker's books are the broker's own.
+"""Random applications in a scene: after every turn of the broker the tracker's state equals the broker's.
 
-A turn is one frame of a client and all that the broker says to it: between those frames the broker is already further
-than the wire shows. What it decides without a word is left out of the comparison, and why stands there.
+A turn is one frame of a client and all resulting frames of the broker. During a turn the broker's state is ahead of the
+frames. Decisions of the broker that no frame shows are excluded from the comparison, with the reason in a comment.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "Exclusive, non-persistent": ("Exclusive", {}, {}),
     "Shared, non-persistent": ("Shared", {}, {}),
 }
-"""Type, settings of the broker, fields of SUBSCRIBE."""
+"""Type, broker settings, fields of SUBSCRIBE."""
 
 ROLLING = {"managedLedgerMaxEntriesPerLedger": 4, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
 
@@ -77,7 +77,7 @@ MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sco
 
 
 class Application:
-    """Two clients with two consumers each, and one that publishes. ``who`` names a consumer, ``what`` a choice."""
+    """Two clients with two consumers each, and a publisher. ``who`` selects a consumer, ``what`` a variant."""
 
     def __init__(self, stage: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
         self.stage = stage
@@ -97,21 +97,21 @@ class Application:
         return actor
 
     def client(self, who: int) -> Any:
-        """Whoever has that consumer; it comes back when its connection is gone."""
+        """Return the client with that consumer, reconnected if its connection has ended."""
         if self.clients[who // 2].closed:
             self.clients[who // 2] = self.stage.actor()
         return self.clients[who // 2]
 
     def got(self, who: int) -> list[Any]:
-        """The ids of the last messages to that consumer on its present connection."""
+        """Return the ids of the last messages to that consumer on its current connection."""
         return [one.message_id for one in self.client(who).messages if one.consumer_id == who][-6:]
 
     def one(self, who: int, what: int) -> list[Any]:
-        """One of them; none when there is none."""
+        """Return one of them, or None if there is none."""
         got = self.got(who)
         return got[-1 - what % len(got) :][:1] if got else []
 
-    # -- verbs
+    # -- actions
 
     def publish(self, who: int, what: int, batch: int = 0, **metadata: Any) -> None:
         if self.source.closed:
@@ -131,11 +131,11 @@ class Application:
             self.publish(who, what, uuid=f"u{first}", chunk_id=number, num_chunks_from_msg=2, total_chunk_msg_size=9)
 
     def publish_late(self, who: int, what: int) -> None:
-        """To be delivered in a while, where that counts."""
+        """Publish a delayed message."""
         self.publish(who, what, deliver_at_time=self.stage.now + 100 * what)
 
     def publish_again(self, who: int, what: int) -> None:
-        """What may be a repetition, with the next message behind it."""
+        """Publish a message that may be a resend, and the next message after it."""
         self.sequence = max(0, self.sequence - 1)
         self.publish(who, what)
 
@@ -160,7 +160,7 @@ class Application:
         client.ack(*self.got(who)[:2], consumer_id=who, request_id=client.session.next_request_id())
 
     def ack_part(self, who: int, what: int) -> None:
-        """Some of a batch: which, is a matter of ``what``."""
+        """Acknowledge part of a batch, selected by ``what``."""
         client = self.client(who)
         for message in [one for one in client.messages if one.consumer_id == who][-1 - what :][:1]:
             batch = self.messages_of(message.message_id)
@@ -171,7 +171,7 @@ class Application:
                 client.ack(place, consumer_id=who)
 
     def messages_of(self, place: Any) -> int:
-        """How many messages the entry has: the broker knows."""
+        """Return the number of messages in the entry from the broker's state."""
         topic = self.stage.broker.topics.get(self.topic)
         ledger = None if topic is None else topic.ledger
         offset = None if ledger is None else ledger.offset_of(place.ledgerId, place.entryId)
@@ -182,12 +182,12 @@ class Application:
         return int(entry.messages)
 
     def ack_up_to(self, who: int, what: int) -> None:
-        """On Shared and Key_Shared the broker does nothing with it."""
+        """Send a cumulative ACK, which the broker ignores on Shared and Key_Shared."""
         if places := self.one(who, what):
             self.client(who).ack(*places, consumer_id=who, kind="Cumulative")
 
     def ack_in_transaction(self, who: int, what: int) -> None:
-        """Refused: the mini-broker has none. Nothing is acknowledged."""
+        """Send an ACK in a transaction. The mini-broker refuses it, and nothing is acknowledged."""
         if places := self.one(who, what):
             client = self.client(who)
             ids = {"txnid_most_bits": 0, "txnid_least_bits": 7, "request_id": client.session.next_request_id()}
@@ -214,7 +214,7 @@ class Application:
         self.client(who)(pb.CommandUnsubscribe(consumer_id=who, force=what % 2 == 1))
 
     def unload(self, who: int, what: int) -> None:
-        """Of a topic with producers and consumers: where only one kind is closed it may have had another reason."""
+        """Unload a topic with producers and consumers; closes of only one kind may have another cause."""
         topic = self.stage.broker.topics.get(self.topic)
         if topic is None or not (topic.producers and topic.consumers):
             return
@@ -224,11 +224,11 @@ class Application:
         self.stage.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
 
 
-# -- the books ---------------------------------------------------------------------------------------------------------
+# -- comparison --------------------------------------------------------------------------------------------------------
 
 
 def of_the_broker(topic: Any) -> dict[str, Any]:
-    """What the broker knows of the subscription."""
+    """Return the broker's state of the subscription."""
     subscription = topic.subscriptions.get("s")
     return (
         {}
@@ -243,7 +243,7 @@ def of_the_broker(topic: Any) -> dict[str, Any]:
 
 
 def figures_of(consumer: Any) -> dict[str, Any]:
-    """Permits that are parked while it is blocked count: when exactly it unblocks is the broker's secret."""
+    """Permits parked while the consumer is blocked count, because no frame shows when it unblocks."""
     place = consumer.subscription.topic.ledger.position if consumer.pending else None
     held = {place(offset): left for offset, left in consumer.pending.items() if left}
     return {"permits": consumer.permits + consumer.permits_while_blocked, "unacked": consumer.unacked, "held": held}
@@ -257,7 +257,7 @@ def acked(subscription: Any) -> set[tuple[int, int]]:
 
 
 def parts(subscription: Any) -> dict[tuple[int, int], int]:
-    """Batches of which a part is acknowledged: what is left of them."""
+    """Return the unacknowledged messages of partly acknowledged batches."""
     cursor = subscription.cursor
     return (
         {}
@@ -267,15 +267,15 @@ def parts(subscription: Any) -> dict[tuple[int, int], int]:
 
 
 def of_the_tracker(tracker: Any, topic: str, entries: list[tuple[int, int]], now_ns: int) -> dict[str, Any]:
-    """The same as frames tell it, of these entries."""
+    """Return the tracker's state of the same entries."""
     tracker.subscriptions.update(now_ns)
     book = tracker.subscriptions.lifecycles.topics[topic].subscriptions.get("s")
     if book is None or not (book.attached or book.topic.record.persistent):
-        # On a non-persistent topic the broker drops a subscription with its last consumer, and tells nobody.
+        # A non-persistent topic drops a subscription with its last consumer, and no frame shows it.
         return {}
     held: dict[str, dict[tuple[int, int], int]] = {}
     for place, delivery in book.pending_acks.items():
-        if delivery.held and book.individual:  # of the others the broker knows nothing
+        if delivery.held and book.individual:  # the broker does not track the others
             held.setdefault(delivery.consumer.name, {})[place] = delivery.held
     figures = {}
     for member in book.attached:
@@ -287,10 +287,10 @@ def of_the_tracker(tracker: Any, topic: str, entries: list[tuple[int, int]], now
 
 
 def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told: dict[str, Any]) -> bool:
-    """Whether frames tell it.
+    """Whether frames show the backlog.
 
-    Until something is delivered none says where a subscription stands that may be an old one; and none ever says that
-    ledgers were trimmed which no subscription needed.
+    Before a delivery no frame shows the cursor of a subscription that may already exist. No frame shows that unneeded
+    ledgers were trimmed.
     """
     book = tracker.subscriptions.lifecycles.topics[topic].subscriptions.get("s")
     if book is None or not told:
@@ -311,7 +311,7 @@ def test_the_trackers_books_are_the_brokers(
 
 
 def compare_books(play: Any, kind: str, steps: list[tuple[str, int, int]]) -> None:
-    """Do these steps; after every turn the books must be equal."""
+    """Execute these steps. After every turn both states must be equal."""
     type_, _, fields = KINDS[kind]
     topic = NON_PERSISTENT if "non-persistent" in kind else TOPIC
 
@@ -337,14 +337,14 @@ REFUSED = "corrupt times=2 on pulsar.type == 'SEND'"
 @pytest.mark.parametrize(
     ("kind", "fault", "steps"),
     [
-        # A chunk whose first one was refused goes to nobody; what is behind it does.
+        # A chunk whose first chunk was refused is delivered to no consumer; later entries are delivered.
         ("Shared", REFUSED, [("publish", 0, 1), ("publish_chunks", 2, 1), ("publish_batch", 2, 3)]),
-        # Silence says nothing of what is stored at its end, nor who the active consumer is.
+        # Missing deliveries show neither the entries stored meanwhile nor the active consumer.
         ("Failover, late", "", [("seek", 0, 4), ("wait", 1, 4), ("publish", 1, 4)]),
         ("Failover, late", "", [("seek", 0, 1), ("publish_batch", 0, 5), ("wait", 2, 4), ("cut", 1, 0)]),
-        # A consumer that was refused asks for a SEEK.
+        # A refused consumer requests a SEEK.
         ("Exclusive", "", [("publish_batch", 3, 0), ("seek", 2, 5), ("ack_part", 0, 2), ("unload", 0, 2)]),
-        # A new subscription begins at the first entry, though that is for slots which nobody has.
+        # A new subscription starts at the first entry, even if that is for unassigned slots.
         (
             "Key_Shared, sticky",
             "",
@@ -381,7 +381,7 @@ def test_plays_in_which_they_once_differed(
 def test_who_cannot_be_given_what_waits_is_not_blocked(
     stage: Any, kind: str, steps: list[tuple[str, int, int]]
 ) -> None:
-    """Slots of others, chunks of which another one has the first: there is no limit of unacknowledged messages here."""
+    """Slots of other consumers, and chunks whose first chunk another consumer has, are no unacked limit."""
     type_, conditions, fields = KINDS[kind]
     play = stage(**conditions)
     application = Application(play, TOPIC, type_, fields)
@@ -394,7 +394,7 @@ def test_who_cannot_be_given_what_waits_is_not_blocked(
 
 
 def test_a_consumer_that_others_left_behind_is_free_again_with_half_of_its_limit(stage: Any) -> None:
-    """A neighbour takes all that comes, so that no MESSAGE shows it."""
+    """Another consumer receives all entries, therefore no MESSAGE shows it."""
     play = stage(maxUnackedMessagesPerConsumer=6)
     source, sink = play.actor(), play.actor()
     source.producer()
@@ -416,7 +416,7 @@ def test_a_consumer_that_others_left_behind_is_free_again_with_half_of_its_limit
 
 
 def test_a_consumer_is_blocked_at_its_limit(stage: Any) -> None:
-    """No frame says so: nothing comes though there are permits and messages, and goes on when half is acknowledged."""
+    """No frame reports it: deliveries stop despite permits and messages, and resume when half is acknowledged."""
     play = stage(maxUnackedMessagesPerConsumer=6)
     source, sink = play.actor(), play.actor()
     source.producer()

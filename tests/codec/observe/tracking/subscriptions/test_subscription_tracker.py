@@ -1,4 +1,4 @@
-"""What applications did and saw is in the lives: every event of the truth files of the whole corpus."""
+"""Lifecycles contain every event of the truth files of the whole corpus."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ INCOMPLETE = (
     "java/cut-packets", "java/late-capture", "python/21-tls", "python/30-snaplen-96", "python/32-midstream",
     "python/36-ends-mid-frame", "python/36b-ends-mid-record", "python/37-packets-lost",
 )  # fmt: skip
-"""Captures that lack what the events speak of."""
+"""Captures that lack the frames of the events."""
 
 Place = tuple[int, int]
 
 
 class Told:
-    """The lives of a capture, and what its ACK frames say, read with protobuf and nothing else."""
+    """Return the lifecycles of a capture, and the contents of its ACK frames parsed with protobuf alone."""
 
     def __init__(self, data: bytes) -> None:
         self.lives: list[Lifecycle] = []
@@ -55,11 +55,11 @@ class Told:
                 self.singles.add((subscription, at))
 
     def on_the_wire(self, subscription: str, at: Place) -> bool:
-        """Whether an ACK covers it: clients group acks, keep those of parts of batches, and die before they send."""
+        """Whether an ACK covers it: clients group acks, keep those of partial batches, and may stop before sending."""
         return (subscription, at) in self.singles or any(mark >= at for mark in self.marks[subscription])
 
     def deliveries(self, event: dict[str, Any], at: Place) -> list[Delivery]:
-        """Those to the subscription of an event; a reader's has a name that the event does not know."""
+        """Return the deliveries to the subscription of an event. The name of a reader's is not in the event."""
         name = event.get("subscription")
         return [
             one
@@ -71,7 +71,7 @@ class Told:
 
 
 def place(event: dict[str, Any]) -> Place | None:
-    """Ledger and entry of an event; None: none, or one of another form (non-persistent, scalable)."""
+    """Return ledger and entry of an event, or None for other forms of ids (non-persistent, scalable)."""
     words = str(event.get("message_id", "")).split(":")
     return None if len(words) < 2 or event["topic"].startswith("non-persistent") else (int(words[0]), int(words[1]))
 
