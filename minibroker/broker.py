@@ -186,7 +186,7 @@ class Broker:
         self._lost.append(connection)
 
     def reading_changed(self, connection: Connection) -> None:
-        """Note that a connection's `reading` may have changed."""
+        """Record that a connection's `reading` may have changed."""
         self._paused.append(connection)
 
     def take_reading_changes(self) -> list[Connection]:

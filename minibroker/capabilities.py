@@ -78,7 +78,7 @@ def refused_commands() -> list[str]:
 
 
 def closing_commands() -> list[str]:
-    """Return the client commands that this broker does not know; they close the connection, as on 4.2.4."""
+    """Return the client commands that are unknown to this broker; they close the connection, as on 4.2.4."""
     return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
 
 

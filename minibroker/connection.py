@@ -74,7 +74,7 @@ class PulsarService(BrokerService, Protocol):
         """Release the producers and consumers of a closing connection at the end of this turn."""
 
     def reading_changed(self, connection: Connection) -> None:
-        """Note that `Connection.reading` has changed."""
+        """Record that `Connection.reading` has changed."""
 
     def report(self, fault: BaseException, connection: Connection | None = None) -> None:
         """Record an exception that is a bug of the broker."""
@@ -469,7 +469,7 @@ class Connection:
         self.consumers.pop(consumer_id, None)
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Note that the broker closes this producer: SENDs in flight are dropped for a while."""
+        """Record that the broker closes this producer: SENDs in flight are dropped for a while."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000

@@ -1,9 +1,9 @@
 """The settings of the broker, with their names in broker.conf.
 
 Rules of this file
-1. A field is a key that this broker implements. Its default is that of a real standalone 4.2.4, which differs from the
-   default in the code if the standalone's start changes it. IGNORED contains all other keys of a real conf file: they
-   are accepted in a file, so that a real broker's file loads; setting one explicitly is an error.
+1. A field is a key that this broker implements. Its default is the value of a real standalone 4.2.4, which can differ
+   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file: they are accepted in a file,
+   so that a real broker's file loads; setting one explicitly is an error.
 2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list
    and leaves any other setting at its default (FieldParser.update).
 """

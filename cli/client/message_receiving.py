@@ -98,7 +98,7 @@ class ConsumeRun:
                 settings = self._reader_settings(await stop.unless(self._start_of_last(client)))
             source = await stop.unless(client.read(settings) if self.reader else client.subscribe(settings))
             if goal is not None:
-                await stop.unless(client.ask(lambda done: source.seek(goal, done)))
+                await stop.unless(client.call(lambda done: source.seek(goal, done)))
             meter = Meter("received", printed=True)
             receiver = _Receiver(client, source, self, write, meter)
             output = Output()
@@ -144,7 +144,7 @@ class ConsumeRun:
                     "use --move-cursor to move it, or no --from"
                 ) from None
             raise
-        await client.ask(reader.close)
+        await client.call(reader.close)
         await asyncio.sleep(_RETRY)
 
     async def _start_of_last(self, client: Client) -> ClientMessageId:
@@ -153,8 +153,8 @@ class ConsumeRun:
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
         reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
-        ids = await client.ask(reader.last_message_ids)
-        await client.ask(reader.close)
+        ids = await client.call(reader.last_message_ids)
+        await client.call(reader.close)
         first = ids[0].entry - self.last + 1 if len(ids) == 1 else -1
         return ClientMessageId(ids[0].ledger, first) if first >= 0 else EARLIEST
 
@@ -263,7 +263,7 @@ class _Receiver:
                 raise self._fault.to_error()
             if messages:
                 continue
-            if not await self._client.ask(self._source.has_message_available) or not await self._comes(_PATIENCE):
+            if not await self._client.call(self._source.has_message_available) or not await self._comes(_PATIENCE):
                 return list(kept)
 
     def _acknowledge(self, messages: list[IncomingMessage]) -> None:
@@ -285,7 +285,7 @@ class _Receiver:
             return False
         if await self._comes(_PAUSE):
             return False
-        more = await self._client.ask(self._source.has_message_available)
+        more = await self._client.call(self._source.has_message_available)
         return not (more and await self._comes(_PATIENCE))
 
     async def _comes(self, seconds: float) -> bool:

@@ -186,7 +186,7 @@ class _Sender:
 
     async def finish(self, stop: StopRequest) -> None:
         """Wait for pending messages. LocalError or RemoteError if one was refused."""
-        await stop.finish(self._client.ask(self._producer.flush))
+        await stop.finish(self._client.call(self._producer.flush))
         if self._failures:
             number, refusal = min(self._failures.items())
             raise replace(refusal, message=f"message {number:,}: {refusal.message}").to_error()

@@ -36,7 +36,7 @@ def _ping(connection: Connection, command: pb.CommandPing, frame: Frame) -> None
 
 
 def _pong(connection: Connection, command: pb.CommandPong, frame: Frame) -> None:
-    """Ignore PONG: the connection has already noted that the client is alive."""
+    """Ignore PONG: the connection has already recorded that the client is alive."""
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -88,7 +88,7 @@ def _last_message(subscription: Subscription) -> Entry | None:
 
 
 def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame) -> None:
-    """Handle CONSUMER_STATS. An unknown consumer id closes the connection (seen on 4.2.4)."""
+    """Handle CONSUMER_STATS. An unknown consumer id closes the connection (verified on 4.2.4)."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         raise RemoteError(f"CONSUMER_STATS of the unknown consumer {command.consumer_id}")

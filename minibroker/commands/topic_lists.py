@@ -4,7 +4,7 @@ Rules of this file (ServerCnx, TopicListService; 4.2.4)
 1. An invalid namespace closes the connection; a missing one has an empty list.
 2. A list is filtered here if the pattern is short enough (``subscriptionPatternMaxLength``); otherwise it is complete,
    with filtered = false. A watcher with a longer pattern is refused. The pattern of a list is measured with its scheme,
-   that of a watcher without.
+   the pattern of a watcher without it.
 3. If the client already has the current hash, no list is sent: changed = false, or an empty list for a watcher.
 4. An invalid pattern is a MetadataError for a list and an InvalidTopicName for a watcher. A pattern with an unknown
    scheme is a MetadataError for a list and an AuthorizationError for a watcher.

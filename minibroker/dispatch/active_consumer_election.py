@@ -34,7 +34,7 @@ def by_index(found: list[Consumer], index: int) -> Consumer:
 def by_ring(found: list[Consumer], topic: str) -> Consumer:
     """Select the first point on the ring at or above the hash of the full topic name.
 
-    Of equal points the last one wins.
+    Of equal points the last one is used.
     """
     points: dict[int, Consumer] = {}
     for consumer in found:

@@ -178,7 +178,7 @@ class HashRangeExclusive:
         """End and owner of each range, in order of the starts."""
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer with its ranges. Raises Refused if they are invalid or overlap those of another consumer."""
+        """Add a consumer with its ranges. Raises Refused if they are invalid or overlap another consumer's."""
         meta = consumer.key_shared_meta
         ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()

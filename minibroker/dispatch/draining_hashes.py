@@ -60,7 +60,7 @@ class DrainingHashesTracker:
         return True
 
     def entry_released(self, slot: int, consumer: Consumer) -> bool:
-        """Note that an entry is no longer pending at a consumer. Return whether this unblocks a slot."""
+        """Record that an entry is no longer pending at a consumer. Return whether this unblocks a slot."""
         one = self._slots.get(slot)
         if one is None or one.consumer is not consumer:
             return False

@@ -107,7 +107,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Forget an acknowledged entry."""
+        """Remove an acknowledged entry."""
         replay = self.replay
         if replay.counts or replay.waiting:
             replay.forget(offset)

@@ -1,7 +1,7 @@
 """NonPersistentDispatcherSingleActiveConsumer: Exclusive and Failover on non-persistent topics.
 
-The election is that of persistent topics, but without delay. On topics without partitions the first consumer by name is
-active. A change is not announced; only a new consumer that does not become active is notified.
+The election is the same as on persistent topics, but without delay. On topics without partitions the first consumer by
+name is active. A change is not announced; only a new consumer that does not become active is notified.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MessageRedeliveryController with InMemoryRedeliveryTracker: entries to redeliver and their redelivery counts.
 
 The lowest offsets are redelivered first. On Key_Shared each waiting entry keeps its slot, so that later entries of the
-slot can wait behind it.
+slot can wait for it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MessageRedeliveryController:
             self.counts[offset] = self.counts.get(offset, 0) + 1
 
     def forget(self, offset: int) -> None:
-        """Forget an acknowledged entry."""
+        """Remove an acknowledged entry."""
         self.counts.pop(offset, None)
         if offset in self.waiting:
             self.remove(offset)

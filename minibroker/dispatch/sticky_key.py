@@ -74,7 +74,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether mode and ordering are those of the first consumer."""
+        """Return whether mode and ordering equal the first consumer's."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
@@ -120,7 +120,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         super().cursor_moved()
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Note a removed pending ack; its slot may be drained."""
+        """Record a removed pending ack; its slot may be drained."""
         slot = consumer.hashes.pop(offset, 0)
         if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
             self._unblock_timer = self.broker.call_later(
@@ -209,8 +209,8 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         for entry in entries:
             slot = selector.slot(entry.hash)
             consumer = selector.select(slot)
-            behind = slot in held or (not replay and not self.out_of_order and waiting.holds(slot))
-            if behind or consumer is None or not self._reserve_permit(consumer, slot, permits):
+            blocked = slot in held or (not replay and not self.out_of_order and waiting.holds(slot))
+            if blocked or consumer is None or not self._reserve_permit(consumer, slot, permits):
                 if not self.out_of_order:
                     held.add(slot)
                 waiting.add(entry.offset, slot)

@@ -67,7 +67,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         super().run()
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Forget an acknowledged entry; recently joined consumers may be released."""
+        """Remove an acknowledged entry; recently joined consumers may be released."""
         super().entry_acknowledged(offset)
         if self.recently_joined:
             self._replay_blocked = False

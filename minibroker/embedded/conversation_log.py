@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Keeping a chunk is one append. Chunks are decoded to frames once, when frames are requested.
-2. The number of kept bytes is limited; the oldest are dropped. The names learned from them (of consumer 3, for example)
+2. The number of kept bytes is limited; the oldest are dropped. The names that they defined (of consumer 3, for example)
    remain known.
 3. The broker's thread appends, and any thread may read. There is one lock, which appending does not take.
 4. The decoder is imported with the first request: most brokers in tests never need it.
@@ -151,7 +151,7 @@ class Frames:
         return "".join(f"{frame.text}\n" for frame in self())
 
     def clear(self) -> None:
-        """Remove all frames so far; numbering and learned names continue."""
+        """Remove all frames so far; the numbering continues and known names remain."""
         with self._lock:
             self._read_all()
             self._removed += sum(len(facts.frame.data) + _COST for facts in self._read)

@@ -58,11 +58,11 @@ def topic_names(broker: Broker) -> list[str]:
     return sorted(name for name in names if not is_system(TopicName.parse(name)))
 
 
-def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
+def state(broker: Broker, name: TopicName, run_in_broker: _Reader) -> TopicState:
     """Return the state of a topic or a partitioned topic. Raises LocalError if it does not exist."""
     count = broker.topic_registry.partitions(name)
     if count:
-        partitions = [state(broker, name.with_partition(index), ask) for index in range(count)]
+        partitions = [state(broker, name.with_partition(index), run_in_broker) for index in range(count)]
         return partitioned_state(str(name), partitions)
     topic = broker.topic_registry.load(name)
     if topic is None:
@@ -70,7 +70,7 @@ def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
             return TopicState(str(name), read=list)
         known = {TopicName.parse(one).local: one for one in topic_names(broker)}
         raise LocalError(f"there is no topic {name}{near(name.local, known)}")
-    return topic_state(topic, ask)
+    return topic_state(topic, run_in_broker)
 
 
 def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -> None:
@@ -116,13 +116,13 @@ def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
     Return their number. Raises LocalError.
     """
     server.broker.begin_turn(server.now())
-    gone = (
+    closed = (
         _cut(server.broker, wanted) if kind == "client" else _close(list(server.broker.topics.values()), kind, wanted)
     )
     _end_turn(server)
-    if not gone and wanted != "":
+    if not closed and wanted != "":
         raise LocalError(f"there is no {kind} {wanted}")
-    return gone
+    return closed
 
 
 def _cut(broker: Broker, wanted: str | int) -> int:

@@ -3,10 +3,10 @@
 Rules of this file
 1. A snapshot never changes. It refers to the broker only to read the stored messages on demand, so it costs the same
    for ten messages and for a million.
-2. Messages are those of the application: batches are split, payloads uncompressed, chunks joined. Encrypted payloads
+2. Messages are the application's: batches are split, payloads uncompressed, chunks joined. Encrypted payloads
    stay encrypted. Markers are not messages.
 3. Message ids are texts as everywhere in pcli: ledger:entry, then :partition and :batch if present.
-4. The snapshot of a partitioned topic contains those of its partitions, and the sums.
+4. The snapshot of a partitioned topic contains the partitions' snapshots and the sums.
 """
 
 from __future__ import annotations
@@ -204,12 +204,14 @@ class TopicState:
         return "\n".join(lines)
 
 
-def topic_state(topic: Topic, ask: Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]) -> TopicState:
-    """Return the state of a topic; ``ask`` runs the function that reads messages in the right thread."""
+def topic_state(
+    topic: Topic, run_in_broker: Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
+) -> TopicState:
+    """Return the state of a topic; ``run_in_broker`` runs the function that reads messages in the right thread."""
     end = topic.ledger.next if topic.ledger is not None else 0
     return TopicState(
         topic.full_name,
-        read=lambda: ask(lambda: _messages(topic, end)),
+        read=lambda: run_in_broker(lambda: _messages(topic, end)),
         producers=[_producer(one) for one in topic.producers.values()],
         subscriptions={one.name: SubscriptionState(one) for one in topic.subscriptions.values()},
         terminated=topic.terminated,

@@ -1,4 +1,4 @@
-"""The waiter behind MiniBroker.wait_until."""
+"""The wait of MiniBroker.wait_until."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Policies: tenants, namespaces, partitioned topics, and the policies of namespaces and topics.
 
 Rules of this file
-1. The value for a topic is its own policy, else that of its namespace, else the setting (`effective`). Partitions have
+1. The value for a topic is its own policy, else its namespace's, else the setting (`effective`). Partitions have
    the policies of their topic.
 2. A namespace is divided into bundles by the CRC32 of the full topic name. Only lookups use bundles.
 3. A standalone starts with its cluster, the tenants public and pulsar, the namespaces public/default, pulsar/system.

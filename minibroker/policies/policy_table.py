@@ -48,7 +48,7 @@ class Policy:
     listed: bool = False
     """Whether it is listed among the policies of a namespace even if it was never set."""
     either: bool = False
-    """Whether True at any level wins: a topic cannot revoke what its namespace or the broker requires."""
+    """Whether True at any level takes precedence: a topic cannot revoke what its namespace or the broker requires."""
     by_cluster: bool = False
     """Whether the policies of a namespace contain it under the cluster's name."""
     no_content: bool = False

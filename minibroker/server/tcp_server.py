@@ -7,7 +7,7 @@ Rules of this file
 3. If a client does not read, entries stop at the high-water mark of its socket. If its responses accumulate too
    (`_FULL`), its requests are no longer read. This limits the memory of a connection.
 4. The HTTP packages are imported with the first HTTP connection.
-5. No exception is lost: those of the broker and the loop are logged and kept in `failures`.
+5. No exception is lost: exceptions of the broker and the loop are logged and kept in `failures`.
 """
 
 from __future__ import annotations
@@ -277,11 +277,11 @@ class ClientSocket(asyncio.Protocol):
         server.forget(self)
 
     def pause_writing(self) -> None:
-        """Note that the client reads too slowly."""
+        """Record that the client reads too slowly."""
         self._server.broker.set_writable(self.connection, self._server.now(), yes=False)
 
     def resume_writing(self) -> None:
-        """Note that the client has caught up."""
+        """Record that the client has caught up."""
         if self._input_held:
             self._input_held = False
             self.connection.resume_reading()

@@ -43,7 +43,7 @@ _NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
-    """Return the statistics of a partitioned topic; with ``each``, those of its partitions too."""
+    """Return the statistics of a partitioned topic; with ``each``, also of its partitions."""
     return {
         **_merge(list(partitions.values())),
         "metadata": {"partitions": count, "deleted": False},

@@ -99,7 +99,7 @@ _DROPS: Final[Json] = {"msgDropRate": 0.0}
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
     """Return the subscriptions of a topic that REST shows, by name.
 
-    A reader that is to reconnect after a seek is not shown (seen on 4.2.4).
+    A reader that is to reconnect after a seek is not shown (verified on 4.2.4).
     """
     return {
         name: one for name, one in topic.subscriptions.items() if one.durable or one.consumers or one.cursor is None

@@ -252,11 +252,11 @@ class ManagedCursor:
     def _drop_ack_sets(self, offset: int) -> None:
         """Delete the ack sets of entries up to ``offset``, by the shorter of two loops."""
         if offset - self.mark_delete < len(self.ack_sets):
-            for gone in range(self.mark_delete + 1, offset + 1):
-                self.ack_sets.pop(gone, None)
+            for deleted in range(self.mark_delete + 1, offset + 1):
+                self.ack_sets.pop(deleted, None)
         else:
-            for gone in [known for known in self.ack_sets if known <= offset]:
-                del self.ack_sets[gone]
+            for deleted in [known for known in self.ack_sets if known <= offset]:
+                del self.ack_sets[deleted]
 
     def _count(self, first: int, last: int) -> int:
         """Return the number of deleted entries from ``first`` to ``last``."""

@@ -70,7 +70,7 @@ class EntryCache:
         self._old_ledgers: list[ManagedLedger] = []
 
     def add_ledger(self, ledger: ManagedLedger) -> None:
-        """Note a ledger that had no young entries and gets one."""
+        """Record a ledger that had no young entries and gets one."""
         self._young_ledgers.append(ledger)
 
     def age(self) -> None:
@@ -319,7 +319,7 @@ class ManagedLedger:
         ``slowest_mark_delete`` is an offset, or None without durable cursors. Retention -1 is unlimited, 0 is none. A
         ledger is deleted if either of the two limits allows it. No ledger after a kept one is deleted.
         """
-        gone = size = 0
+        deleted = size = 0
         total = self.total_size
         for ledger in self.ledgers[:-1]:
             size += ledger.size
@@ -329,8 +329,8 @@ class ManagedLedger:
             old = retention_minutes == 0 or 0 < retention_minutes * _MINUTE < age
             if not old and not 0 <= retention_mb * _MEGABYTE <= total - size:
                 break
-            gone += 1
-        self._delete_ledgers(gone)
+            deleted += 1
+        self._delete_ledgers(deleted)
 
     def _delete_ledgers(self, count: int) -> None:
         if not count:

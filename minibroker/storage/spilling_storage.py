@@ -291,7 +291,7 @@ class SpillingStorage:
         self._reserved += cost + more
 
     def block_spilled(self, block: _Block) -> None:
-        """Note that a block was spilled. If it was the tail, the next entry starts a new block."""
+        """Record that a block was spilled. If it was the tail, the next entry starts a new block."""
         if block is self._tail:
             self._tail, self._entries, self._reserved = _NO_BLOCK, [], 0
 
@@ -316,11 +316,11 @@ class SpillingStorage:
         first = min(first, end)
         if first <= self.start:
             return
-        gone = len(self._blocks) if first == end else self._index(first)
-        for block in self._blocks[:gone]:
+        deleted = len(self._blocks) if first == end else self._index(first)
+        for block in self._blocks[:deleted]:
             self._pool.forget(block)
             self.block_spilled(block)
-        del self._blocks[:gone]
+        del self._blocks[:deleted]
         self.start = first
 
     def _index(self, number: int) -> int:

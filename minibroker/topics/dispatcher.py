@@ -60,7 +60,7 @@ class Dispatcher(ABC):
         """Deliver a new entry of a non-persistent topic, or drop it."""
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:  # noqa: B027
-        """Note that a consumer has more permits."""
+        """Record that a consumer has more permits."""
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:  # noqa: B027
         """Redeliver entries, or all pending entries of the consumer if ``offsets`` is None; ``epoch`` -1 means none."""
@@ -87,20 +87,20 @@ class PersistentDispatcher(Dispatcher):
         """Whether the current consumers received REACHED_END_OF_TOPIC."""
 
     def entries_available(self) -> None:
-        """Note that the topic has more entries."""
+        """Record that the topic has more entries."""
         self.broker.schedule(self)
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Note that a pending ack of a consumer was removed."""
+        """Record that a pending ack of a consumer was removed."""
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Forget an acknowledged entry."""
+        """Remove an acknowledged entry."""
 
     def decrease_unacked(self, messages: int) -> None:
         """Decrease the number of unacknowledged messages of the subscription."""
 
     def cursor_moved(self) -> None:
-        """Note that SEEK, skip or expiry moved the cursor."""
+        """Record that SEEK, skip or expiry moved the cursor."""
         self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:

@@ -1,7 +1,7 @@
 """The effective policies of one topic, looked up when policies change and not for every message.
 
 Rules of this file
-1. The policy of the topic overrides that of its namespace, which overrides the setting (`Policies.effective`).
+1. The topic's policy overrides the namespace's, which overrides the setting (`Policies.effective`).
 2. A limit that changes starts with all of its tokens, and reading resumes on connections paused by the old limit. An
    unchanged limit keeps its tokens when other policies change.
 3. System topics do not require encryption and accept any schema.

@@ -6,7 +6,7 @@ Rules of this file
 2. Receipts are sent in the order of the entries. An error of a check is sent at once. The order is still kept, because
    an append is complete when it returns.
 3. When the broker closes a producer, its id stays known for a while: SENDs in flight are dropped without a response.
-   Clients below version 5 do not know CLOSE_PRODUCER; their connection is closed.
+   Clients below version 5 do not support CLOSE_PRODUCER; their connection is closed.
 4. The fast path, with no check but the checksum, is the hot path of the whole broker. `fast_path` is True while it may
    be used; everything that enables a check clears it.
 """

@@ -1,7 +1,7 @@
 """A subscription: its consumers, acknowledgements and cursor (PersistentSubscription and NonPersistentSubscription).
 
 Rules of this file
-1. The subscription type is that of its consumers: fixed while one is attached, free if there is none.
+1. The subscription type is its consumers' type: fixed while one is attached, free if there is none.
 2. On Shared and Key_Shared, entries are acknowledged individually, and the acknowledgement is credited to the consumer
    with the pending ack. On Exclusive and Failover only the cursor is updated. A position that does not exist yet ends
    the processing of a list of ids.
@@ -172,7 +172,7 @@ class Subscription:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def entries_available(self) -> None:
-        """Note that the topic has new entries."""
+        """Record that the topic has new entries."""
         dispatcher = self._persistent_dispatcher
         if dispatcher is not None and dispatcher.consumers:
             dispatcher.entries_available()
@@ -292,7 +292,7 @@ class Subscription:
             self.send_reached_end_of_topic()
 
     def _mark_delete_moved(self) -> None:
-        """Note a moved mark-delete position, and trim ledgers if possible."""
+        """Record a moved mark-delete position, and trim ledgers if possible."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or cursor.mark_delete == self._noted_mark_delete:
             return
@@ -304,7 +304,7 @@ class Subscription:
     def run(self) -> None:
         """Acknowledge trimmed entries at the end of a turn.
 
-        Only non-durable cursors can be behind the trimmed position.
+        Only non-durable cursors can be before the trimmed position.
         """
         if self.topic.ledger is not None:
             self.advance_mark_delete(self.topic.ledger.first - 1)

@@ -199,15 +199,15 @@ class Topic:
         elif holder.connection is producer.connection:
             raise self._name_in_use(producer)
         else:
-            holder.connection.check_liveness(lambda lives: self._holder_checked(holder, producer, lives=lives))
+            holder.connection.check_liveness(lambda alive: self._holder_checked(holder, producer, alive=alive))
 
-    def _holder_checked(self, holder: Producer, producer: Producer, *, lives: bool) -> None:
-        if not lives:
+    def _holder_checked(self, holder: Producer, producer: Producer, *, alive: bool) -> None:
+        if not alive:
             holder.leave()
         if producer.closed:
             return
         try:
-            if lives:
+            if alive:
                 raise self._name_in_use(producer)
             self._attach(producer)
         except Refused as refusal:

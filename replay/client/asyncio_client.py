@@ -90,7 +90,7 @@ class Client:
         hosts = self.engine.url.hosts
         for left in range(len(hosts) - 1, -1, -1):
             try:
-                await self.ask(self.engine.lookup.reach)
+                await self.call(self.engine.lookup.reach)
             except RemoteError:
                 if not left:
                     raise
@@ -99,17 +99,17 @@ class Client:
 
     async def produce(self, topic: str, settings: ProducerSettings) -> Producer | PartitionedProducer:
         """Create a producer and return it when the broker has accepted it."""
-        made: Producer | PartitionedProducer = await self.ask(lambda done: self.engine.produce(topic, settings, done))
+        made: Producer | PartitionedProducer = await self.call(lambda done: self.engine.produce(topic, settings, done))
         return made
 
     async def subscribe(self, settings: ConsumerSettings) -> Consumer | MultiTopicsConsumer:
         """Create a consumer and return it when the broker has accepted it."""
-        made: Consumer | MultiTopicsConsumer = await self.ask(lambda done: self.engine.subscribe(settings, done))
+        made: Consumer | MultiTopicsConsumer = await self.call(lambda done: self.engine.subscribe(settings, done))
         return made
 
     async def read(self, settings: ReaderSettings) -> Reader:
         """Create a reader and return it when the broker has accepted it."""
-        made: Reader = await self.ask(lambda done: self.engine.read(settings, done))
+        made: Reader = await self.call(lambda done: self.engine.read(settings, done))
         return made
 
     async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> IncomingMessage:
@@ -123,7 +123,7 @@ class Client:
     async def _next(
         self, consumer: Consumer | MultiTopicsConsumer, take: Callable[[], IncomingMessage | None]
     ) -> IncomingMessage:
-        def tell(done: Callable[[Any], None]) -> None:
+        def set_callbacks(done: Callable[[Any], None]) -> None:
             consumer.on_message, consumer.on_fault = lambda: done(None), done
 
         while True:
@@ -131,7 +131,7 @@ class Client:
                 message = take()
             if message is not None:
                 return message
-            await self.ask(tell)
+            await self.call(set_callbacks)
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:
@@ -142,7 +142,7 @@ class Client:
         finally:
             self._flush()
 
-    async def ask(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
+    async def call(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
         """Call ``begin`` with a callback and return the callback's argument. A ClientFailure is raised."""
         if self._failure is not None:
             raise self._failure
@@ -163,7 +163,7 @@ class Client:
         if self._failure is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LINGER):
-                    await self.ask(lambda done: self.engine.close(lambda: done(None)))
+                    await self.call(lambda done: self.engine.close(lambda: done(None)))
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -246,7 +246,7 @@ class Client:
             self._lost(connection, text or reason_for(fault, tls=action.tls))
         else:
             self.run_turn(lambda now: self.engine.connected(connection, now))
-            if connection.gone is not None and connection in self._sockets:
+            if connection.close_reason is not None and connection in self._sockets:
                 self._sockets[connection].close()
 
     def came(self, connection: ClientConnection, socket: _Socket) -> None:

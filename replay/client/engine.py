@@ -72,13 +72,13 @@ class Engine:
     def connected(self, connection: ClientConnection, now: int) -> None:
         """Start the handshake of a connection that was opened."""
         self.advance(now)
-        if connection.gone is None:
+        if connection.close_reason is None:
             connection.begin()
 
     def received(self, connection: ClientConnection, data: bytes, now: int) -> None:
         """Process bytes from a broker."""
         self.advance(now)
-        if connection.gone is None:
+        if connection.close_reason is None:
             connection.receive(data)
 
     def disconnected(self, connection: ClientConnection, now: int, reason: str) -> None:
@@ -115,7 +115,7 @@ class Engine:
     def flush(self, connection: ClientConnection) -> None:
         """Turn the output of a connection into an action now, before later actions."""
         data = connection.session.output()
-        if data and connection.gone is None:
+        if data and connection.close_reason is None:
             self.actions.append(Write(connection, data))
 
     # -- for handlers ----------------------------------------------------------------------------------------------
@@ -223,4 +223,4 @@ class Engine:
                 connection.close(ClientFailure("Closed", "the client is closed"))
             done()
 
-        gather(self.handlers, lambda handler, told: handler.close(told), left)
+        gather(self.handlers, lambda handler, completed: handler.close(completed), left)

@@ -36,9 +36,9 @@ class MemoryLimit:
         self.held -= size
         if self._waiting and self.held <= self._limit:
             waiting, self._waiting = self._waiting, {}
-            for tell in waiting:
-                tell()
+            for callback in waiting:
+                callback()
 
-    def when_available(self, tell: Callable[[], None]) -> None:
+    def when_available(self, callback: Callable[[], None]) -> None:
         """Call this once when memory is available again. Repeated registrations count as one."""
-        self._waiting[tell] = None
+        self._waiting[callback] = None

@@ -10,7 +10,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 __all__ = ["collect", "gather"]
 
 _T = TypeVar("_T")
-_Answer = TypeVar("_Answer")
+_Response = TypeVar("_Response")
 _Done = Callable[[ClientFailure | None], None]
 
 
@@ -20,7 +20,7 @@ def gather(items: Iterable[_T], begin: Callable[[_T, _Done], None], done: _Done)
     left = len(todo)
     first: ClientFailure | None = None
 
-    def told(failure: ClientFailure | None) -> None:
+    def completed(failure: ClientFailure | None) -> None:
         nonlocal left, first
         left -= 1
         first = first or failure
@@ -30,26 +30,26 @@ def gather(items: Iterable[_T], begin: Callable[[_T, _Done], None], done: _Done)
     if not todo:
         done(None)
     for item in todo:
-        begin(item, told)
+        begin(item, completed)
 
 
 def collect(
     items: Iterable[_T],
-    ask: Callable[[_T, Callable[[_Answer | ClientFailure], None]], None],
-    whole: Callable[[list[_Answer]], Any],
+    send_request: Callable[[_T, Callable[[_Response | ClientFailure], None]], None],
+    combine: Callable[[list[_Response]], Any],
     done: Callable[[Any], None],
 ) -> None:
-    """Start all requests. ``done`` is called once: with ``whole`` of all results, or the first ClientFailure."""
-    found: list[_Answer] = []
+    """Start all requests. ``done`` is called once: with ``combine`` of all results, or the first ClientFailure."""
+    found: list[_Response] = []
 
-    def begin(item: _T, told: _Done) -> None:
-        def answered(answer: _Answer | ClientFailure) -> None:
-            if isinstance(answer, ClientFailure):
-                told(answer)
+    def begin(item: _T, completed: _Done) -> None:
+        def on_response(response: _Response | ClientFailure) -> None:
+            if isinstance(response, ClientFailure):
+                completed(response)
             else:
-                found.append(answer)
-                told(None)
+                found.append(response)
+                completed(None)
 
-        ask(item, answered)
+        send_request(item, on_response)
 
-    gather(items, begin, lambda failure: done(whole(found) if failure is None else failure))
+    gather(items, begin, lambda failure: done(combine(found) if failure is None else failure))

@@ -40,10 +40,10 @@ class _ReplaySession:
 
     def __init__(self, script: Script, note: Callable[[str], None]) -> None:
         self._script, self._note = script, note
-        self._links: dict[int, _ClientConnection] = {}
+        self._connections: dict[int, _ClientConnection] = {}
         self._count = self._noted = 0
         self._over = asyncio.Event()
-        self.side = RecordedBroker(script, "")
+        self.broker = RecordedBroker(script, "")
 
     async def run(self, port: int, ready: Callable[[str], None]) -> RecordedBroker:
         loop = asyncio.get_running_loop()
@@ -54,51 +54,51 @@ class _ReplaySession:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._over.set)
         url = f"pulsar://{_HOST}:{listener.sockets[0].getsockname()[1]}"
-        self.side = RecordedBroker(self._script, url)
+        self.broker = RecordedBroker(self._script, url)
         ready(url)
         await self._over.wait()
         listener.close()
-        links, self._links = self._links, {}
-        for link in links.values():
-            link.transport.abort()
-        return self.side
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.transport.abort()
+        return self.broker
 
-    def joined(self, link: _ClientConnection) -> int:
+    def add_client(self, connection: _ClientConnection) -> int:
         """Add a client's connection and return its number."""
         self._count += 1
-        self._links[self._count] = link
-        self.side.open(self._count)
+        self._connections[self._count] = connection
+        self.broker.open(self._count)
         return self._count
 
     def received(self, number: int, data: bytes) -> None:
         """Process bytes from a client."""
-        self._do(self.side.receive(number, data))
+        self._do(self.broker.receive(number, data))
 
-    def left(self, number: int) -> None:
-        """Process the end of a connection; at the end of the replay it is ignored, because this side closes it."""
-        if self._links.pop(number, None) is None:
+    def remove_client(self, number: int) -> None:
+        """Process the end of a connection; at the end of the replay it is ignored, because this broker closes it."""
+        if self._connections.pop(number, None) is None:
             return
-        self._do(self.side.lost(number))
-        if self.side.told:
+        self._do(self.broker.lost(number))
+        if self.broker.complete:
             self._over.set()
-        elif not self._links:
-            asyncio.get_running_loop().call_later(_GRACE_S, self._look, self._count)
+        elif not self._connections:
+            asyncio.get_running_loop().call_later(_GRACE_S, self._end_if_idle, self._count)
 
-    def _look(self, count: int) -> None:
+    def _end_if_idle(self, count: int) -> None:
         """End the replay if no client has connected in the last three seconds."""
         if count == self._count:
             self._over.set()
 
     def _do(self, actions: Iterable[SendCommand | CloseConnection]) -> None:
         for action in actions:
-            transport = self._links[action.stream].transport
+            transport = self._connections[action.stream].transport
             if isinstance(action, CloseConnection):
                 transport.close()
             elif not transport.is_closing():
                 transport.write(action.data)
-        for text in self.side.notes[self._noted :]:
+        for text in self.broker.notes[self._noted :]:
             self._note(text)
-        self._noted = len(self.side.notes)
+        self._noted = len(self.broker.notes)
 
 
 class _ClientConnection(asyncio.Protocol):
@@ -113,7 +113,7 @@ class _ClientConnection(asyncio.Protocol):
         """Register the client's connection."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self._number = self._stage.joined(self)
+        self._number = self._stage.add_client(self)
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes from the client on."""
@@ -121,4 +121,4 @@ class _ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report that the socket is closed."""
-        self._stage.left(self._number)
+        self._stage.remove_client(self._number)

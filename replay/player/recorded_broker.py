@@ -261,7 +261,7 @@ class RecordedBroker:
         ]
 
     @property
-    def told(self) -> bool:
+    def complete(self) -> bool:
         """Whether every step was received or sent and every client has disconnected."""
         return not self._connections and not self.matcher.missing() and not self.left
 

@@ -87,13 +87,13 @@ class ResponseMatcher:
         if frame.type == _MESSAGE:
             step = self._delivery(stream, frame, content, consumer)
         else:
-            step = self._pop(key_of(stream, frame))
+            step = self._first_open(key_of(stream, frame))
         return self._pair(step, stream, frame, last_sent, consumer)
 
     def end(self, stream: int, last_sent: int) -> Pair:
         """Process the live broker's closing of a connection: its responses are no longer awaited."""
         self.done_indexes.update(step.index for step in self._first if step.stream == stream)
-        return self._pair(self._pop((stream, "end")), stream, None, last_sent, None)
+        return self._pair(self._first_open((stream, "end")), stream, None, last_sent, None)
 
     def _pair(
         self, step: Step | None, stream: int, frame: Frame | None, last_sent: int, consumer: Consumer | None
@@ -105,7 +105,7 @@ class ResponseMatcher:
             self._permits_used(step)
         return pair
 
-    def _pop(self, key: Hashable) -> Step | None:
+    def _first_open(self, key: Hashable) -> Step | None:
         waiting = self._open.get(key)
         return waiting[0] if waiting else None
 
@@ -143,8 +143,8 @@ class ResponseMatcher:
 
     def missing(self) -> list[Step]:
         """Return the captured responses that never arrived."""
-        came = {pair.step.index for pair in self.pairs if pair.step is not None}
-        return [step for step in self._first if step.index not in came]
+        arrived = {pair.step.index for pair in self.pairs if pair.step is not None}
+        return [step for step in self._first if step.index not in arrived]
 
 
 def _match_rank(
@@ -181,8 +181,8 @@ def key_of(stream: int, frame: Frame) -> Hashable:
         return stream, name_of(frame.type)
     body = frame.body
     if frame.type in _UNREQUESTED:
-        told = getattr(body, "is_active", None)
-        return stream, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), told
+        active = getattr(body, "is_active", None)
+        return stream, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), active
     if frame.type in _RECEIPTS:
         return stream, "send", body.producer_id, body.sequence_id
     request_id = getattr(body, "request_id", MINUS_ONE)

@@ -206,9 +206,9 @@ def reason_of(fault: OSError | UnicodeError) -> str:
     """Return why there is no connection, as the end of a sentence, without the text that asyncio adds to errors."""
     if isinstance(fault, UnicodeError):
         return "invalid host name"
-    told = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)
-    if isinstance(told, str):
-        return f"no TLS: {told.lower().replace('_', ' ')}"
+    reason = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)
+    if isinstance(reason, str):
+        return f"no TLS: {reason.lower().replace('_', ' ')}"
     # Errors of name resolution have negative numbers.
     text = os.strerror(fault.errno) if fault.errno is not None and fault.errno > 0 else fault.strerror or str(fault)
     return text.lower().partition(" (while ")[0] or _TEXTS[isinstance(fault, TimeoutError)]

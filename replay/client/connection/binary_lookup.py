@@ -106,24 +106,24 @@ class BinaryLookup:
         settings = self._engine.settings
         if 0 < settings.maxLookupRedirects < redirects:
             most = settings.maxLookupRedirects
-            self._tell(("broker", topic), ClientFailure("Lookup", f"{topic}: too many redirects: {most}"))
+            self._complete(("broker", topic), ClientFailure("Lookup", f"{topic}: too many redirects: {most}"))
             return
         body = pb.CommandLookupTopic(topic=topic, authoritative=authoritative)
         if settings.listenerName:
             body.advertised_listener_name = settings.listenerName
 
-        def answered(answer: Event | ClientFailure) -> None:
-            if isinstance(answer, ClientFailure):
-                self._tell(("broker", topic), answer)
+        def on_response(response: Event | ClientFailure) -> None:
+            if isinstance(response, ClientFailure):
+                self._complete(("broker", topic), response)
             else:
-                self._found(answer.body, host, topic, redirects)
+                self._found(response.body, host, topic, redirects)
 
-        self._ask(host, lambda connection: body, answered)
+        self._ask(host, lambda connection: body, on_response)
 
     def _found(self, body: pb.CommandLookupTopicResponse, host: Address, topic: str, redirects: int) -> None:
         broker = address_of(body.brokerServiceUrlTls if self._engine.url.tls else body.brokerServiceUrl)
         if isinstance(broker, ClientFailure):
-            self._tell(("broker", topic), broker)
+            self._complete(("broker", topic), broker)
         elif body.response == pb.CommandLookupTopicResponse.Redirect:
             self._find(broker, topic, authoritative=body.authoritative, redirects=redirects + 1)
         else:
@@ -132,7 +132,7 @@ class BinaryLookup:
                 self._proxies.pop(topic, None)
             else:
                 self._proxies[topic] = through
-            self._tell(("broker", topic), LookupResult(broker, through))
+            self._complete(("broker", topic), LookupResult(broker, through))
 
     # -- other requests --------------------------------------------------------------------------------------------
 
@@ -142,9 +142,9 @@ class BinaryLookup:
         if not self._first(key, done):
             return
 
-        def ask(then: Callable[[Any], None]) -> None:
-            def number(answer: Event | ClientFailure) -> None:
-                then(answer if isinstance(answer, ClientFailure) else answer.body.partitions)
+        def send_request(then: Callable[[Any], None]) -> None:
+            def number(response: Event | ClientFailure) -> None:
+                then(response if isinstance(response, ClientFailure) else response.body.partitions)
 
             def body(connection: ClientConnection) -> pb.CommandPartitionedTopicMetadata:
                 may = create or not connection.features.supports_get_partitioned_metadata_without_auto_creation
@@ -152,7 +152,7 @@ class BinaryLookup:
 
             self._ask(self._hosts.next(), body, number)
 
-        retry(self._engine, ask, lambda result: self._tell(key, result))
+        retry(self._engine, send_request, lambda result: self._complete(key, result))
 
     def topics_of(
         self,
@@ -164,7 +164,7 @@ class BinaryLookup:
     ) -> None:
         """List the topics of a namespace."""
 
-        def ask(then: Callable[[Any], None]) -> None:
+        def send_request(then: Callable[[Any], None]) -> None:
             body = pb.CommandGetTopicsOfNamespace(namespace=namespace, mode=mode)
             if pattern:
                 body.topics_pattern = pattern
@@ -172,7 +172,7 @@ class BinaryLookup:
                 body.topics_hash = known_hash
             self._ask(self._hosts.next(), lambda connection: body, _body_for(then))
 
-        retry(self._engine, ask, done)
+        retry(self._engine, send_request, done)
 
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
@@ -202,30 +202,32 @@ class BinaryLookup:
         self._asked.setdefault(key, []).append(done)
         return first
 
-    def _tell(self, key: Any, result: Any) -> None:
+    def _complete(self, key: Any, result: Any) -> None:
         for done in self._asked.pop(key):
             done(result)
 
 
 def _body_for(done: Callable[[Any], None]) -> Callable[[Event | ClientFailure], None]:
-    return lambda answer: done(answer if isinstance(answer, ClientFailure) else answer.body)
+    return lambda response: done(response if isinstance(response, ClientFailure) else response.body)
 
 
-def retry(engine: ClientContext, ask: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]) -> None:
+def retry(
+    engine: ClientContext, send_request: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]
+) -> None:
     """Send a request and retry it with back-off, until it succeeds, can't succeed or ``lookupTimeoutMs`` is over."""
     settings = engine.settings
     end = engine.now + settings.lookupTimeoutMs
     waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs, 2 * settings.lookupTimeoutMs
     backoff = Backoff(*waits, engine.random)
 
-    def answered(result: Any) -> None:
+    def on_response(result: Any) -> None:
         wait = min(backoff.next(engine.now), end - engine.now)
         if not isinstance(result, ClientFailure) or not result.retriable or result.error in _HOPELESS or wait <= 0:
             done(result)
         else:
-            engine.call_at(engine.now + wait, lambda: ask(answered))
+            engine.call_at(engine.now + wait, lambda: send_request(on_response))
 
-    ask(answered)
+    send_request(on_response)
 
 
 _HOPELESS = ("AuthenticationError", "Closed")

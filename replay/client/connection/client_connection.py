@@ -83,7 +83,7 @@ class ClientConnection:
         """The broker's feature flags."""
         self.ready = False
         """Whether the handshake is complete and the connection is open."""
-        self.gone: ClientFailure | None = None
+        self.close_reason: ClientFailure | None = None
         """The reason why the connection ended, or None while it is open."""
         self.handlers: dict[tuple[str, int], ConnectionHandler] = {}
         self._name = f"{address[0]}:{address[1]}"
@@ -96,20 +96,20 @@ class ClientConnection:
 
     def send(self, body: Any, entry: bytes = b"") -> None:
         """Send a command that has no response, or whose response is passed to a handler (SEND)."""
-        if self.gone is None:
+        if self.close_reason is None:
             self.session.post(body, entry)
             self.engine.unflushed[self] = None
 
     def write(self, frame: bytes) -> None:
         """Send a complete frame (codec.wire.hot)."""
-        if self.gone is None:
+        if self.close_reason is None:
             self.session.post_frame(frame)
             self.engine.unflushed[self] = None
 
     def request(self, body: Any, done: Answer, entry: bytes = b"") -> Any:
         """Send a request, pass its response to ``done``, and return the body with its request id."""
-        if self.gone is not None:
-            done(self.gone)
+        if self.close_reason is not None:
+            done(self.close_reason)
             return body
         sent = self.session.send(body, entry)
         self.engine.unflushed[self] = None
@@ -131,8 +131,8 @@ class ClientConnection:
         """Pass ``done`` this connection as soon as it is ready, or the reason why it ended."""
         if self.ready:
             done(self)
-        elif self.gone is not None:
-            done(self.gone)
+        elif self.close_reason is not None:
+            done(self.close_reason)
         else:
             self._waiting.append(done)
 
@@ -164,7 +164,7 @@ class ClientConnection:
             self.close(ClientFailure("Connect", f"{self._name}: HTTP is spoken there; a web port takes http://"))
             return
         for event in self.session.receive(data):
-            if self.gone is not None:
+            if self.close_reason is not None:
                 return
             try:
                 self._take(event)
@@ -188,7 +188,7 @@ class ClientConnection:
         elif event.name == "TOPIC_MIGRATED":
             self._migrate(event.body)
         elif event.request is not None:
-            self._requests.answer(event)
+            self._requests.response(event)
 
     def _complete(self, body: pb.CommandConnected) -> None:
         self.ready = True
@@ -234,7 +234,7 @@ class ClientConnection:
 
     def close(self, reason: ClientFailure) -> None:
         """Write the pending output, close the connection and notify requests and handlers."""
-        if self.gone is None:
+        if self.close_reason is None:
             self.engine.flush(self)
             self.engine.actions.append(Disconnect(self))
             self.lost(reason)
@@ -253,13 +253,13 @@ class ClientConnection:
 
     def lost(self, reason: ClientFailure) -> None:
         """Notify requests and handlers that the connection ended, whichever side closed it."""
-        if self.gone is not None:
+        if self.close_reason is not None:
             return
-        self.gone = reason
+        self.close_reason = reason
         self.ready = False
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        self.engine.pool.forget(self)
+        self.engine.pool.remove(self)
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done(reason)

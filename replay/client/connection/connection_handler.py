@@ -68,7 +68,7 @@ class ConnectionHandler:
         self.backoff = Backoff(*waits, stop_ms, engine.random)
         """``stop_ms`` is its mandatory stop."""
         self._index = engine.pool.any_index()
-        self._looking = False
+        self._finding_connection = False
         self._timer: Timer | None = None
         engine.handlers[self] = None
 
@@ -96,13 +96,13 @@ class ConnectionHandler:
     # -- for subclasses to call ------------------------------------------------------------------------------------
 
     @property
-    def lives(self) -> bool:
+    def may_connect(self) -> bool:
         """Whether the state permits a connection (isValidStateForReconnection)."""
         return self.state in (State.CONNECTING, State.READY)
 
     def start(self) -> None:
         """Find a connection, then call `opened` or `not_opened`."""
-        self._look("")
+        self._find_connection("")
 
     def ready(self) -> None:
         """Enter the state READY: the broker has accepted the registration."""
@@ -112,14 +112,14 @@ class ConnectionHandler:
     def reconnect(self, *, after_ms: int | None = None, assigned: str = "") -> None:
         """Leave the connection and find another after a delay (default: the back-off), or at the assigned broker."""
         self._leave_connection()
-        if not self.lives:
+        if not self.may_connect:
             return
         self.state = State.CONNECTING
         if self._timer is not None:
             self._timer.cancel()
         engine = self.engine
         delay = self.backoff.next(engine.now) if after_ms is None else after_ms
-        self._timer = engine.call_at(engine.now + delay, lambda: self._look(assigned))
+        self._timer = engine.call_at(engine.now + delay, lambda: self._find_connection(assigned))
 
     def give_up(self, state: State) -> None:
         """Enter a final state and leave the connection."""
@@ -142,15 +142,15 @@ class ConnectionHandler:
         self.lost()
         self.reconnect(after_ms=0 if assigned else None, assigned=assigned)
 
-    def _look(self, assigned: str) -> None:
-        if self._looking or self.connection is not None or not self.lives:
+    def _find_connection(self, assigned: str) -> None:
+        if self._finding_connection or self.connection is not None or not self.may_connect:
             return
-        self._looking = True
+        self._finding_connection = True
         self.engine.connection_for(self.topic, self._found, assigned=assigned, cluster=self.cluster, index=self._index)
 
     def _found(self, connection: ClientConnection | ClientFailure) -> None:
-        self._looking = False
-        if not self.lives:
+        self._finding_connection = False
+        if not self.may_connect:
             return
         if isinstance(connection, ClientConnection):
             self.connection = connection

@@ -74,6 +74,6 @@ class ConnectionPool:
         engine.actions.append(Connect(connection, *socket, tls=engine.url.tls))
         return connection
 
-    def forget(self, connection: ClientConnection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         """Remove a connection that ended."""
         self._connections = {place: one for place, one in self._connections.items() if one is not connection}

@@ -23,8 +23,8 @@ def fetch(url: str, headers: dict[str, str], timeout: float, context: SSLContext
     no_proxies = urllib.request.ProxyHandler({})
     opener = urllib.request.build_opener(no_proxies, urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=timeout) as answer:  # noqa: S310
-            return answer.status, answer.read()
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=timeout) as response:  # noqa: S310
+            return response.status, response.read()
     except urllib.error.HTTPError as fault:
         with fault:
             return fault.code, fault.read()

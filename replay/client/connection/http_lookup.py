@@ -46,10 +46,10 @@ class HttpLookup:
     def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
         """Check that the next host of the service URL responds, with any status."""
 
-        def told(result: ClientFailure | None) -> None:
+        def completed(result: ClientFailure | None) -> None:
             done(result if result is not None and result.error == "Connect" else None)
 
-        self._get("admin/v2/brokers/ready", lambda answer: None, told)
+        self._get("admin/v2/brokers/ready", lambda response: None, completed)
 
     def proxy_of(self, topic: str) -> Address | None:
         """Return None: HTTP lookups return no proxies."""
@@ -60,9 +60,9 @@ class HttpLookup:
         listener = self._engine.settings.listenerName
         path = f"lookup/v2/topic/{_path(topic)}" + (f"?listenerName={quote(listener)}" if listener else "")
 
-        def found(answer: Any) -> LookupResult | ClientFailure:
+        def found(response: Any) -> LookupResult | ClientFailure:
             tls = self._engine.url.tls
-            url = answer.get("brokerUrlTls") if tls else answer.get("brokerUrl") or answer.get("nativeUrl")
+            url = response.get("brokerUrlTls") if tls else response.get("brokerUrl") or response.get("nativeUrl")
             broker = address_of(url or "")
             return broker if isinstance(broker, ClientFailure) else LookupResult(broker)
 
@@ -71,7 +71,7 @@ class HttpLookup:
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
         """Get the number of partitions of a topic, 0 if it is not partitioned."""
         path = f"admin/v2/{_path(topic)}/partitions?checkAllowAutoCreation={str(create).lower()}"
-        retry(self._engine, lambda then: self._get(path, lambda answer: int(answer["partitions"]), then), done)
+        retry(self._engine, lambda then: self._get(path, lambda response: int(response["partitions"]), then), done)
 
     def topics_of(
         self,
@@ -83,7 +83,7 @@ class HttpLookup:
     ) -> None:
         """List all topics of a namespace."""
         path = f"admin/v2/namespaces/{namespace}/topics?mode={Mode.Name(mode)}"
-        self._get(path, lambda answer: Topics(request_id=0, topics=answer, filtered=False, changed=True), done)
+        self._get(path, lambda response: Topics(request_id=0, topics=response, filtered=False, changed=True), done)
 
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
@@ -94,11 +94,11 @@ class HttpLookup:
         if version:
             path += f"/{int.from_bytes(version, 'big', signed=True)}"
 
-        def told(result: pb.CommandGetSchemaResponse | ClientFailure) -> None:
+        def completed(result: pb.CommandGetSchemaResponse | ClientFailure) -> None:
             none = isinstance(result, ClientFailure) and result.error == "NotFound"
             done(ClientFailure("TopicNotFound", "it has no schema") if none else result)
 
-        self._get(path, _schema, told)
+        self._get(path, _schema, completed)
 
     def _get(self, path: str, read: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
         """Send a GET to the next host, and pass ``done`` what ``read`` returns for the JSON of the response."""
@@ -146,17 +146,17 @@ def _reason(body: bytes) -> str:
     """Return a broker's error text on one line: ``reason`` or ``message`` of its JSON, else the body."""
     text = body.decode(errors="replace")
     with suppress(ValueError, KeyError, TypeError, AttributeError):
-        answer = json.loads(text)
-        text = str(answer.get("reason") or answer["message"])
+        response = json.loads(text)
+        text = str(response.get("reason") or response["message"])
     return " ".join(text.split())[:200]
 
 
-def _schema(answer: Any) -> pb.CommandGetSchemaResponse:
+def _schema(response: Any) -> pb.CommandGetSchemaResponse:
     schema = pb.Schema(
         name="",
-        type=_TYPES[answer["type"].replace("_", "")],
-        schema_data=answer["data"].encode(),
-        properties=[pb.KeyValue(key=key, value=value) for key, value in (answer.get("properties") or {}).items()],
+        type=_TYPES[response["type"].replace("_", "")],
+        schema_data=response["data"].encode(),
+        properties=[pb.KeyValue(key=key, value=value) for key, value in (response.get("properties") or {}).items()],
     )
-    version = int(answer["version"]).to_bytes(8, "big", signed=True)
+    version = int(response["version"]).to_bytes(8, "big", signed=True)
     return pb.CommandGetSchemaResponse(request_id=0, schema=schema, schema_version=version)

@@ -60,7 +60,7 @@ class PendingRequests:
         timer = engine.call_at(engine.now + engine.settings.operationTimeoutMs, lambda: self._time_out(number))
         self._open[number] = _Request(body, done, timer)
 
-    def answer(self, event: Event) -> None:
+    def response(self, event: Event) -> None:
         """Process a response. A response to an unknown request is dropped."""
         number = getattr(event.request, "request_id", -1)
         request = self._open.get(number)

@@ -69,20 +69,20 @@ class TopicListWatcher(ConnectionHandler):
             body.topics_hash = known
         connection.request(body, done)
 
-    def _registered(self, answer: Event | ClientFailure) -> None:
-        if not self.lives:
+    def _registered(self, response: Event | ClientFailure) -> None:
+        if not self.may_connect:
             return
-        if isinstance(answer, Event):
+        if isinstance(response, Event):
             self.ready()
-            self._on_list(answer.body)
+            self._on_list(response.body)
             self._tell(self)
         elif self.connection is None:
             return  # the connection was lost: a reconnect is already scheduled
-        elif self._done is None or (answer.retriable and self.engine.now < (self._deadline or 0)):
+        elif self._done is None or (response.retriable and self.engine.now < (self._deadline or 0)):
             self.reconnect()
         else:
             self.give_up(State.FAILED)
-            self._tell(answer)
+            self._tell(response)
 
     def not_opened(self, failure: ClientFailure) -> bool:
         """Give up if the failure is not retriable and the watcher was never registered."""
@@ -108,7 +108,9 @@ class TopicListWatcher(ConnectionHandler):
     def reconcile(self, done: Callable[[pb.CommandWatchTopicListSuccess | ClientFailure], None]) -> None:
         """Request the changes since the known hash. Call this only if `can_reconcile`."""
         assert self.connection is not None
-        self._ask(self.connection, lambda answer: done(answer if isinstance(answer, ClientFailure) else answer.body))
+        self._ask(
+            self.connection, lambda response: done(response if isinstance(response, ClientFailure) else response.body)
+        )
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
         """Close the watcher at the broker."""
@@ -118,7 +120,7 @@ class TopicListWatcher(ConnectionHandler):
             done(None)
         else:
             body = pb.CommandWatchTopicListClose(watcher_id=self.number)
-            connection.request(body, lambda answer: done(answer if isinstance(answer, ClientFailure) else None))
+            connection.request(body, lambda response: done(response if isinstance(response, ClientFailure) else None))
 
     def _tell(self, result: TopicListWatcher | ClientFailure) -> None:
         done, self._done = self._done, None

@@ -288,12 +288,12 @@ class AckGroupingTracker:
             connection.send(ack)
             return
 
-        def answered(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             for done in dones:
-                done(answer if isinstance(answer, ClientFailure) else None)
+                done(response if isinstance(response, ClientFailure) else None)
 
         ack.request_id = connection.session.next_request_id()
-        connection.request(ack, answered)
+        connection.request(ack, on_response)
 
 
 def _reach(id_: ClientMessageId) -> tuple[int, int, int | float]:

@@ -211,7 +211,7 @@ class Consumer(ConsumerConnection):
             self.on_message()
 
     def _call_listener(self) -> None:
-        while self.queue.messages and self._listener is not None and self.lives:
+        while self.queue.messages and self._listener is not None and self.may_connect:
             message = self.last_taken = self.queue.messages.popleft()
             if message.arrival.connection is self.connection:
                 self.queue.increase()
@@ -257,7 +257,7 @@ class Consumer(ConsumerConnection):
         """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
         if self.individual:
             _refuse(done, ClientFailure("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
-        elif not self.lives:
+        elif not self.may_connect:
             _refuse(done, _CLOSED)
         else:
             self.acks.add_cumulative(id_, done, properties)
@@ -280,15 +280,15 @@ class Consumer(ConsumerConnection):
         if self.dead is None or not self.settings.retryEnable:
             _refuse(done, ClientFailure("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
             return
-        if not self.lives:
+        if not self.may_connect:
             _refuse(done, _CLOSED)
             return
 
-        def sent(answer: object) -> None:
-            if isinstance(answer, ClientFailure):
+        def sent(response: object) -> None:
+            if isinstance(response, ClientFailure):
                 self.unacked.remove(message.id)
                 self.redeliver({message.id})
-                _refuse(done, answer)
+                _refuse(done, response)
             else:
                 self.acknowledge(message.id, done)
 
@@ -333,7 +333,7 @@ class Consumer(ConsumerConnection):
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
         """Pass ``done`` the last message id of the topic."""
-        self._last.ask(lambda last, _: done(last if isinstance(last, ClientFailure) else [last]))
+        self._last.request(lambda last, _: done(last if isinstance(last, ClientFailure) else [last]))
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
@@ -343,21 +343,21 @@ class Consumer(ConsumerConnection):
         if connection is None:
             done(
                 _CLOSED
-                if not self.lives
+                if not self.may_connect
                 else ClientFailure("Disconnected", "there is no connection to unsubscribe over")
             )
             return
         self.state = State.CLOSING
 
-        def answered(answer: Event | ClientFailure) -> None:
-            if isinstance(answer, ClientFailure):
+        def on_response(response: Event | ClientFailure) -> None:
+            if isinstance(response, ClientFailure):
                 self.state = State.READY
-                done(answer)
+                done(response)
             else:
                 self.end(State.CLOSED)
                 done(None)
 
-        connection.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), answered)
+        connection.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), on_response)
 
     def close(self, done: SeekDone) -> None:
         """Close the consumer at the broker."""
@@ -369,11 +369,11 @@ class Consumer(ConsumerConnection):
         self._stop()
         self.state = State.CLOSING
 
-        def answered(answer: Event | ClientFailure) -> None:
+        def on_response(response: Event | ClientFailure) -> None:
             self.end(State.CLOSED)
-            done(answer if isinstance(answer, ClientFailure) and connection.gone is None else None)
+            done(response if isinstance(response, ClientFailure) and connection.close_reason is None else None)
 
-        connection.request(pb.CommandCloseConsumer(consumer_id=self.number), answered)
+        connection.request(pb.CommandCloseConsumer(consumer_id=self.number), on_response)
 
     def _stop(self) -> None:
         """Stop timers and clear the queue (closeConsumerTasks)."""

@@ -69,7 +69,9 @@ class ConsumerConnection(ConnectionHandler):
     def opened(self, connection: ClientConnection) -> None:
         """Send SUBSCRIBE."""
         waited = self.prepare()
-        connection.request(self.command(connection.version), lambda answer: self._answered(connection, answer, waited))
+        connection.request(
+            self.command(connection.version), lambda response: self._on_response(connection, response, waited)
+        )
 
     def not_opened(self, failure: ClientFailure) -> bool:
         """Handle a failed connection or subscription. Return True to give up."""
@@ -79,13 +81,13 @@ class ConsumerConnection(ConnectionHandler):
             return True
         return False
 
-    def _answered(self, connection: ClientConnection, answer: Event | ClientFailure, waited: int) -> None:
-        if not self.lives:
+    def _on_response(self, connection: ClientConnection, response: Event | ClientFailure, waited: int) -> None:
+        if not self.may_connect:
             connection.close(ClientFailure("Disconnected", "a consumer was closed while it subscribed"))
         elif self.connection is not connection:
             return
-        elif isinstance(answer, ClientFailure):
-            self._refused(connection, answer)
+        elif isinstance(response, ClientFailure):
+            self._refused(connection, response)
         else:
             self.ready()
             first = self._tell(self)

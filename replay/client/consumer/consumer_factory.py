@@ -55,12 +55,12 @@ def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Crea
 def _open_one(engine: ClientContext, topic: str, settings: ConsumerSettings, done: Created) -> None:
     schema: pb.Schema | None = None
 
-    def has_schema(answer: pb.CommandGetSchemaResponse | ClientFailure) -> None:
+    def has_schema(response: pb.CommandGetSchemaResponse | ClientFailure) -> None:
         nonlocal schema
-        if isinstance(answer, ClientFailure) and answer.error != "TopicNotFound":
-            done(answer)
+        if isinstance(response, ClientFailure) and response.error != "TopicNotFound":
+            done(response)
             return
-        schema = None if isinstance(answer, ClientFailure) else answer.schema
+        schema = None if isinstance(response, ClientFailure) else response.schema
         engine.partitions(topic, has_partitions)
 
     def has_partitions(count: int | ClientFailure) -> None:

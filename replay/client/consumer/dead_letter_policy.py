@@ -80,19 +80,19 @@ class DeadLetterSender:
         if messages is None:
             done(messages is not None)
             return
-        told: list[bool] = []
+        results: list[bool] = []
 
-        def tell(*, sent: bool) -> None:
-            if not told:
-                told.append(sent)
+        def report(*, sent: bool) -> None:
+            if not results:
+                results.append(sent)
                 done(sent)
 
-        def sent_one(answer: object) -> None:
-            if isinstance(answer, ClientFailure):
-                tell(sent=False)
+        def sent_one(response: object) -> None:
+            if isinstance(response, ClientFailure):
+                report(sent=False)
             else:
                 self.possible.pop(id_, None)
-                self._consumer.acknowledge(id_, lambda failure: tell(sent=failure is None))
+                self._consumer.acknowledge(id_, lambda failure: report(sent=failure is None))
 
         for message in messages:
             self._dead.post(_letter(message, self._properties(message, message.topic), self._schema), sent_one)

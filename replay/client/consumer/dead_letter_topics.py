@@ -31,15 +31,15 @@ def with_dead_letter_topics(
     suffixes = {"retryLetterTopic": RETRY, "deadLetterTopic": DLQ}
     names = {kind: getattr(policy, kind) for kind in suffixes}
 
-    def look(kind: str, told: Callable[[ClientFailure | None], None]) -> None:
+    def look(kind: str, completed: Callable[[ClientFailure | None], None]) -> None:
         local = f"{settings.subscriptionName}{suffixes[kind]}"
         old = str(dataclasses.replace(first, local=local))
 
-        def answered(answer: int | ClientFailure) -> None:
-            names[kind] = f"{first}-{local}" if isinstance(answer, ClientFailure) else old
-            told(None)
+        def on_response(response: int | ClientFailure) -> None:
+            names[kind] = f"{first}-{local}" if isinstance(response, ClientFailure) else old
+            completed(None)
 
-        engine.partitions(old, answered, create=False)
+        engine.partitions(old, on_response, create=False)
 
     def looked(_: ClientFailure | None) -> None:
         whole = dataclasses.replace(policy, **names)

@@ -34,7 +34,7 @@ def once_connected(
             action(connection)
             return
         delay = min(backoff.next(engine.now), left)
-        if not consumer.lives:
+        if not consumer.may_connect:
             refuse(ClientFailure("Closed", f"{what}: the consumer is closed"))
         elif delay <= 0:
             refuse(ClientFailure("TimeOut", f"{what}: there was no connection"))

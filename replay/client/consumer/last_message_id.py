@@ -37,24 +37,24 @@ class LastMessageId:
         self._consumer = consumer
         self._known = EARLIEST
 
-    def ask(self, done: _Last) -> None:
+    def request(self, done: _Last) -> None:
         """Request the last id."""
         consumer = self._consumer
 
-        def ask(connection: ClientConnection) -> None:
-            connection.request(pb.CommandGetLastMessageId(consumer_id=consumer.number), answered)
+        def request(connection: ClientConnection) -> None:
+            connection.request(pb.CommandGetLastMessageId(consumer_id=consumer.number), on_response)
 
-        def answered(answer: Any) -> None:
-            if isinstance(answer, ClientFailure):
-                done(answer, None)
+        def on_response(response: Any) -> None:
+            if isinstance(response, ClientFailure):
+                done(response, None)
                 return
-            last = ClientMessageId.of(answer.body.last_message_id, consumer.topic)
+            last = ClientMessageId.of(response.body.last_message_id, consumer.topic)
             if last.batch_index <= 0:
                 last = ClientMessageId(last.ledger, last.entry, last.partition, topic=consumer.topic)
-            has = answer.body.HasField("consumer_mark_delete_position")
-            done(last, ClientMessageId.of(answer.body.consumer_mark_delete_position) if has else None)
+            has = response.body.HasField("consumer_mark_delete_position")
+            done(last, ClientMessageId.of(response.body.consumer_mark_delete_position) if has else None)
 
-        once_connected(consumer, "last message id", ask, lambda failure: done(failure, None))
+        once_connected(consumer, "last message id", request, lambda failure: done(failure, None))
 
     def available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Pass ``done`` whether there is a message after the last received one."""
@@ -73,29 +73,29 @@ class LastMessageId:
     def _compare(
         self, place: ClientMessageId, done: Callable[[bool | ClientFailure], None], *, inclusive: bool
     ) -> None:
-        def behind() -> bool:
+        def is_behind_last() -> bool:
             known = self._known
             return known.entry != -1 and (known >= place if inclusive else known > place)
 
-        def answered(last: ClientMessageId | ClientFailure, _: ClientMessageId | None) -> None:
+        def on_response(last: ClientMessageId | ClientFailure, _: ClientMessageId | None) -> None:
             if isinstance(last, ClientFailure):
                 done(last)
                 return
             self._known = last
-            done(behind())
+            done(is_behind_last())
 
-        there = behind()
-        if there:
-            done(there)
+        available = is_behind_last()
+        if available:
+            done(available)
         else:
-            self.ask(answered)
+            self.request(on_response)
 
     def _compare_cursor(self, done: Callable[[bool | ClientFailure], None]) -> None:
         consumer = self._consumer
         by_time = consumer.seeking.by_time
         inclusive = consumer.settings.resetIncludeHead and not by_time
 
-        def answered(last: ClientMessageId | ClientFailure, mark: ClientMessageId | None) -> None:
+        def on_response(last: ClientMessageId | ClientFailure, mark: ClientMessageId | None) -> None:
             if isinstance(last, ClientFailure):
                 done(last)
             elif inclusive:
@@ -103,7 +103,7 @@ class LastMessageId:
             else:
                 done(_is_behind(last, mark, inclusive=False))
 
-        self.ask(answered)
+        self.request(on_response)
 
 
 def _is_behind(last: ClientMessageId, mark: ClientMessageId | None, *, inclusive: bool) -> bool:
@@ -112,5 +112,5 @@ def _is_behind(last: ClientMessageId, mark: ClientMessageId | None, *, inclusive
         return False
     if mark is None or (mark.entry < 0 and mark.ledger > last.ledger):
         return inclusive
-    here, there = (mark.ledger, mark.entry), (last.ledger, last.entry)
-    return here <= there if inclusive else here < there
+    position, end = (mark.ledger, mark.entry), (last.ledger, last.entry)
+    return position <= end if inclusive else position < end

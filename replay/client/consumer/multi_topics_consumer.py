@@ -97,7 +97,7 @@ class MultiTopicsConsumer:
         size = self.settings.receiverQueueSize
         if count:
             size = min(size, max(1, self.settings.maxTotalReceiverQueueSizeAcrossPartitions // count))
-        gather(_names(topic, 0, count), lambda name, told: self._add_child(name, size, told), done)
+        gather(_names(topic, 0, count), lambda name, completed: self._add_child(name, size, completed), done)
 
     def _add_child(self, topic: str, queue_size: int, done: SeekDone) -> None:
         settings = dataclasses.replace(self.settings, receiverQueueSize=queue_size, startPaused=self._paused)
@@ -160,16 +160,16 @@ class MultiTopicsConsumer:
         def added(_: ClientFailure | None) -> None:
             self._ask_all(self.consumers[name] for name in names if name in self.consumers)
 
-        gather(names, lambda name, told: self._add_child(name, size, told), added)
+        gather(names, lambda name, completed: self._add_child(name, size, completed), added)
 
     def add_topics(self, topics: list[str], done: SeekDone) -> None:
         """Subscribe to more topics."""
 
-        def add(topic: str, told: SeekDone) -> None:
+        def add(topic: str, completed: SeekDone) -> None:
             def begun(failure: ClientFailure | None) -> None:
                 names = _names(topic, 0, self.partitions.get(topic, 0))
                 self._ask_all(self.consumers[name] for name in names if name in self.consumers)
-                told(failure)
+                completed(failure)
 
             self._begin(topic, None, begun)
 
@@ -178,15 +178,15 @@ class MultiTopicsConsumer:
     def remove_topics(self, topics: list[str], done: SeekDone) -> None:
         """Close the children of topics."""
 
-        def remove(topic: str, told: SeekDone) -> None:
+        def remove(topic: str, completed: SeekDone) -> None:
             names = _names(topic, 0, self.partitions.pop(topic, 0))
-            gather([name for name in names if name in self.consumers], self._remove_child, told)
+            gather([name for name in names if name in self.consumers], self._remove_child, completed)
 
         gather(topics, remove, done)
 
     def _remove_child(self, name: str, done: SeekDone) -> None:
         child = self.consumers.pop(name)
-        self.queue.forget(child)
+        self.queue.remove_child(child)
         self.unacked.remove_topic(name)
         child.close(done)
 
@@ -339,7 +339,7 @@ class MultiTopicsConsumer:
                 self.arrived(child)
             done(failure)
 
-        gather(children, lambda child, told: child.seek(target, told), sought)
+        gather(children, lambda child, completed: child.seek(target, completed), sought)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Pass ``done`` whether any topic has a message after the last received one."""
@@ -360,12 +360,12 @@ class MultiTopicsConsumer:
                 self._stop()
             done(failure)
 
-        gather(self.consumers.values(), lambda child, told: child.unsubscribe(told, force=force), ended)
+        gather(self.consumers.values(), lambda child, completed: child.unsubscribe(completed, force=force), ended)
 
     def close(self, done: SeekDone) -> None:
         """Close the consumers of all topics."""
         self._stop()
-        gather(self.consumers.values(), lambda child, told: child.close(told), done)
+        gather(self.consumers.values(), lambda child, completed: child.close(completed), done)
 
     def _stop(self) -> None:
         self.state = State.CLOSED

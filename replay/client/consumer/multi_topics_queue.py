@@ -52,7 +52,7 @@ class MultiTopicsQueue:
         while self._paused and len(self.messages) <= self.size // 2:
             self.fill(self._paused.popleft())
 
-    def forget(self, child: Consumer) -> None:
+    def remove_child(self, child: Consumer) -> None:
         """Remove a closed child."""
         if child in self._paused:
             self._paused.remove(child)

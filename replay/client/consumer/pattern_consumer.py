@@ -64,11 +64,11 @@ class PatternConsumer(MultiTopicsConsumer):
     def begin(self) -> None:
         """List the matching topics and consume them."""
 
-        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
-            if isinstance(answer, ClientFailure):
-                self._tell(answer)
+        def found(response: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
+            if isinstance(response, ClientFailure):
+                self._tell(response)
             else:
-                self.start(dict.fromkeys(_bases(self._filtered(answer))))
+                self.start(dict.fromkeys(_bases(self._filtered(response))))
 
         self.engine.topics_of(self.namespace, self._mode, self.pattern, "", found)
 
@@ -95,37 +95,37 @@ class PatternConsumer(MultiTopicsConsumer):
     def _plan(self) -> None:
         if self.state is State.READY:
             wait = max(1, self.settings.patternAutoDiscoveryPeriod) * 1000
-            self._timer = self.engine.call_at(self.engine.now + wait, self._look)
+            self._timer = self.engine.call_at(self.engine.now + wait, self._find_connection)
 
-    def _look(self) -> None:
+    def _find_connection(self) -> None:
         if self._watcher is not None and self._watcher.can_reconcile:
             self._watcher.reconcile(self._reconciled)
         else:
             self._ask()
 
-    def _reconciled(self, answer: pb.CommandWatchTopicListSuccess | ClientFailure) -> None:
-        if isinstance(answer, ClientFailure):
+    def _reconciled(self, response: pb.CommandWatchTopicListSuccess | ClientFailure) -> None:
+        if isinstance(response, ClientFailure):
             self._ask()
         else:
-            self._listed(answer)
+            self._listed(response)
             self._plan()
 
     def _ask(self) -> None:
-        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
-            if not isinstance(answer, ClientFailure) and answer.changed:
-                self._replace(self._filtered(answer))
+        def found(response: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
+            if not isinstance(response, ClientFailure) and response.changed:
+                self._replace(self._filtered(response))
             self._plan()
 
         self.engine.topics_of(self.namespace, self._mode, self.pattern, self.known_hash, found)
 
-    def _listed(self, answer: pb.CommandWatchTopicListSuccess) -> None:
-        if answer.topics_hash != self.known_hash:
-            self._replace(answer.topic)
+    def _listed(self, response: pb.CommandWatchTopicListSuccess) -> None:
+        if response.topics_hash != self.known_hash:
+            self._replace(response.topic)
 
-    def _filtered(self, answer: pb.CommandGetTopicsOfNamespaceResponse) -> list[str]:
-        if answer.filtered:
-            return list(answer.topics)
-        return [name for name in answer.topics if self._matches(str(TopicName.parse(name).base).partition("://")[2])]
+    def _filtered(self, response: pb.CommandGetTopicsOfNamespaceResponse) -> list[str]:
+        if response.filtered:
+            return list(response.topics)
+        return [name for name in response.topics if self._matches(str(TopicName.parse(name).base).partition("://")[2])]
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -133,11 +133,11 @@ class PatternConsumer(MultiTopicsConsumer):
         now = set(topics)
         self._change(sorted(now - set(self.consumers)), sorted(set(self.consumers) - now), _nothing)
 
-    def _change(self, new: Iterable[str], gone: Iterable[str], done: SeekDone) -> None:
+    def _change(self, new: Iterable[str], close_reason: Iterable[str], done: SeekDone) -> None:
         """Add and remove topics. A partition that is added or removed is one child of its topic."""
         if self.state is not State.READY:
             return
-        for name in gone:
+        for name in close_reason:
             if name in self.consumers:
                 self._remove_child(name, _nothing)
             base = str(TopicName.parse(name).base)

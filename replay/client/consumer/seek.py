@@ -35,7 +35,7 @@ SeekDone = Callable[[ClientFailure | None], None]
 
 class _Status(Enum):
     NONE = "none"
-    ASKED = "asked"
+    REQUESTED = "asked"
     ANSWERED = "answered"
 
 
@@ -60,7 +60,7 @@ class SeekOperation:
         if self.under_way:
             done(ClientFailure("NotAllowed", "another seek is under way"))
             return
-        self._status = _Status.ASKED
+        self._status = _Status.REQUESTED
         self._done = done
         body = _seek_command(self._consumer.number, target)
         once_connected(
@@ -81,16 +81,16 @@ class SeekOperation:
         self._target = target if isinstance(target, ClientMessageId) else EARLIEST
         self.by_time = not isinstance(target, ClientMessageId)
 
-        def answered(answer: Any) -> None:
-            if isinstance(answer, ClientFailure):
+        def on_response(response: Any) -> None:
+            if isinstance(response, ClientFailure):
                 self._target, self.by_time = before
-                self._fail(answer)
+                self._fail(response)
             else:
-                self._answered()
+                self._on_response()
 
-        connection.request(body, answered)
+        connection.request(body, on_response)
 
-    def _answered(self) -> None:
+    def _on_response(self) -> None:
         consumer = self._consumer
         consumer.acks.flush_and_clean()
         consumer.last_taken = None
@@ -102,7 +102,7 @@ class SeekOperation:
             self._finish(None)
 
     def _fail(self, failure: ClientFailure) -> None:
-        if self._status is _Status.ASKED:
+        if self._status is _Status.REQUESTED:
             self._finish(failure)
 
     def _finish(self, failure: ClientFailure | None) -> None:

@@ -57,7 +57,7 @@ class ZeroQueueConsumer(Consumer):
             self.queue.increase()
 
     def _call_listener(self) -> None:
-        while self.queue.messages and self._listener is not None and self.lives:
+        while self.queue.messages and self._listener is not None and self.may_connect:
             message = self.last_taken = self.queue.messages.popleft()
             self.unacked.add(message.id.whole, message.redelivery_count)
             self._listener(message)

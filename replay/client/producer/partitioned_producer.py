@@ -160,8 +160,8 @@ class PartitionedProducer:
     def _make_all(self, partitions: range, done: Callable[[ClientFailure | None], None]) -> None:
         """Create the producers of these partitions. ``done`` is called once, after the last result."""
 
-        def make(partition: int, told: Callable[[ClientFailure | None], None]) -> None:
-            self._make(partition, lambda made: told(made if isinstance(made, ClientFailure) else None))
+        def make(partition: int, completed: Callable[[ClientFailure | None], None]) -> None:
+            self._make(partition, lambda made: completed(made if isinstance(made, ClientFailure) else None))
 
         gather(partitions, make, done)
 

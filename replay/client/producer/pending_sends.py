@@ -152,7 +152,7 @@ class PendingSends:
             self.ops.insert(place + number, other)
         self.messages += sum(other.count for other in others) - op.count
 
-    def behind(self, op: OpSendMsg | None) -> list[OpSendMsg]:
+    def after(self, op: OpSendMsg | None) -> list[OpSendMsg]:
         """Return this entry and all later ones, or all entries if None."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]

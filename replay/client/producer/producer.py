@@ -334,11 +334,11 @@ class Producer(ProducerRegistration):
             done(None)
             return
 
-        def answered(answer: Event | ClientFailure) -> None:
+        def on_response(response: Event | ClientFailure) -> None:
             self.end(State.CLOSED, _ENDS[State.CLOSED])
-            done(answer if isinstance(answer, ClientFailure) and connection.gone is None else None)
+            done(response if isinstance(response, ClientFailure) and connection.close_reason is None else None)
 
-        connection.request(pb.CommandCloseProducer(producer_id=self.number), answered)
+        connection.request(pb.CommandCloseProducer(producer_id=self.number), on_response)
 
     def end(self, state: State, failure: ClientFailure) -> None:
         """Enter a final state and fail the waiting messages."""
@@ -346,7 +346,7 @@ class Producer(ProducerRegistration):
         self._tasks.stop()
         self.give_up(state)
         self.fail_pending(_ENDS[state] if state is State.CLOSED else failure)
-        self.tell(failure)
+        self.finish_creation(failure)
 
     def fail_pending(self, failure: ClientFailure) -> None:
         """Fail all waiting messages."""

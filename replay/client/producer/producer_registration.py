@@ -137,7 +137,7 @@ class ProducerRegistration(ConnectionHandler):
         body = producer_command(
             self.number, self._given_topic, self.name, self.settings, epoch=self.epoch, topic_epoch=self._topic_epoch
         )
-        connection.request(body, lambda answer: self._answered(connection, answer))
+        connection.request(body, lambda response: self._on_response(connection, response))
 
     def not_opened(self, failure: ClientFailure) -> bool:
         """Handle a failed lookup or connection attempt (connectionFailed)."""
@@ -152,26 +152,26 @@ class ProducerRegistration(ConnectionHandler):
             return True
         return False
 
-    def tell(self, result: ProducerRegistration | ClientFailure) -> None:
+    def finish_creation(self, result: ProducerRegistration | ClientFailure) -> None:
         """Call the creation callback if it was not called yet."""
         created, self._created = self._created, None
         if created is not None:
             created(result)
 
-    def _answered(self, connection: ClientConnection, answer: Event | ClientFailure) -> None:
+    def _on_response(self, connection: ClientConnection, response: Event | ClientFailure) -> None:
         if self.state is not State.CONNECTING:
             # The producer was closed meanwhile; only the end of the connection reliably removes it from the broker.
             connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
         elif self.connection is not connection:
             return  # the broker has closed it meanwhile, and a new try is on its way
-        elif isinstance(answer, ClientFailure):
-            self._refused(connection, answer)
+        elif isinstance(response, ClientFailure):
+            self._refused(connection, response)
         else:
-            body = answer.body
+            body = response.body
             self._topic_epoch = body.topic_epoch if body.HasField("topic_epoch") else None
             self.ready()
             self.begin(connection, body)
-            self.tell(self)
+            self.finish_creation(self)
 
     def _refused(self, connection: ClientConnection, failure: ClientFailure) -> None:
         connection.detach(self)

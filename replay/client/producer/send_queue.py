@@ -53,7 +53,7 @@ class SendQueue:
         """Resend all entries on a new connection. Return whether there were any."""
         self._connection = connection
         self._registering = False
-        ops = self.pending.behind(None)
+        ops = self.pending.after(None)
         self._write(connection, ops)
         return bool(ops)
 
@@ -73,7 +73,7 @@ class SendQueue:
         if op is not None and not op.sound:
             self._drop(op, _DAMAGED)
         elif self._connection is not None:
-            self._write(self._connection, self.pending.behind(None))
+            self._write(self._connection, self.pending.after(None))
 
     def fail(self, failure: ClientFailure) -> None:
         """Fail all entries."""
@@ -89,20 +89,20 @@ class SendQueue:
     def _register(self, connection: ClientConnection, op: OpSendMsg) -> None:
         self._registering = True
         body = pb.CommandGetOrCreateSchema(topic=self._topic, schema=op.schema)
-        connection.request(body, lambda answer: self._answered(connection, op, answer))
+        connection.request(body, lambda response: self._on_response(connection, op, response))
 
-    def _answered(self, connection: ClientConnection, op: OpSendMsg, answer: Event | ClientFailure) -> None:
-        if self._connection is not connection or connection.gone is not None:
+    def _on_response(self, connection: ClientConnection, op: OpSendMsg, response: Event | ClientFailure) -> None:
+        if self._connection is not connection or connection.close_reason is not None:
             return  # all will be sent again over the next link
         assert op.schema is not None
         self._registering = False
         waiting = op in self.pending.ops
         # If the entry timed out meanwhile, all entries in the queue are newer and still unsent.
-        ops = self.pending.behind(op if waiting else None)
-        if isinstance(answer, Event):
-            self._versions[_key(op.schema)] = answer.body.schema_version
-        elif answer.error == "IncompatibleSchema" and waiting:
-            self._drop(op, answer)
+        ops = self.pending.after(op if waiting else None)
+        if isinstance(response, Event):
+            self._versions[_key(op.schema)] = response.body.schema_version
+        elif response.error == "IncompatibleSchema" and waiting:
+            self._drop(op, response)
             ops.remove(op)
         self._write(connection, ops)
 

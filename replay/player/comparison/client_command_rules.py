@@ -25,7 +25,7 @@ from pcli.replay.player.script.script import Script, Step
 __all__ = ["CLIENT_RULES", "ClientCommandMatcher", "report_on"]
 
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
-_GIVEN: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9a-f-]{36}")
+_GENERATED_NAME: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9a-f-]{36}")
 
 
 class ClientCommandMatcher(ResponseMatcher):
@@ -34,25 +34,27 @@ class ClientCommandMatcher(ResponseMatcher):
     def __init__(self, script: Script) -> None:
         """Expect every client step except PINGs and PONGs."""
         super().__init__(())
-        self._wanted = [step for step in script.steps if step.from_client and step.type not in KEEP_ALIVE]
+        self._expected = [step for step in script.steps if step.from_client and step.type not in KEEP_ALIVE]
 
     def missing(self) -> list[Step]:
         """Return captured steps that no live client sent."""
-        came = {pair.step.index for pair in self.pairs if pair.step is not None}
-        return [step for step in self._wanted if step.index not in came]
+        live_streams = {pair.step.index for pair in self.pairs if pair.step is not None}
+        return [step for step in self._expected if step.index not in live_streams]
 
 
 def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collection[Step]) -> Report:
     """Return the report. ``not_sent``: steps of the captured broker that were not sent because they had no cause."""
     outcomes = compare(matcher, Ids())
     grouped = _grouped_alike(outcomes)
-    asked = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
-    came = {one.stream for one in outcomes if one.name == "CONNECT" and one.frame is not None}
+    answered_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
+    live_streams = {one.stream for one in outcomes if one.name == "CONNECT" and one.frame is not None}
     for outcome in outcomes:
         for difference in outcome.differences:
             if outcome.name in _GROUPED and (outcome.name, _consumer_key(outcome)) in grouped:
                 outcome.rules[difference.field] = "grouping"
-            elif difference.field in (EXTRA, MISSING) and (_query_key(outcome) in asked or _is_idle(outcome, came)):
+            elif difference.field in (EXTRA, MISSING) and (
+                _query_key(outcome) in answered_queries or _is_idle(outcome, live_streams)
+            ):
                 outcome.rules[difference.field] = "asked again"
             else:
                 rule = next((name for name, explains in CLIENT_RULES.items() if explains(difference, outcome)), "")
@@ -82,20 +84,21 @@ def _untimed(frame: Frame) -> pb.MessageMetadata:
 
 def _version(difference: Difference, outcome: Outcome) -> bool:
     """The live client has another version."""
-    told = difference.field in ("client_version", "protocol_version") or difference.field.startswith("feature_flags.")
-    return outcome.name == "CONNECT" and told
+    fields = "client_version", "protocol_version"
+    matches = difference.field in fields or difference.field.startswith("feature_flags.")
+    return outcome.name == "CONNECT" and matches
 
 
-def _given_name(difference: Difference, _outcome: Outcome) -> bool:
+def _generated_name(difference: Difference, _outcome: Outcome) -> bool:
     """The client generated a random name."""
     names = str(difference.captured or ""), str(difference.live or "")
-    return difference.field in ("consumer_name", "subscription") and all(map(_GIVEN.fullmatch, names))
+    return difference.field in ("consumer_name", "subscription") and all(map(_GENERATED_NAME.fullmatch, names))
 
 
 CLIENT_RULES: Final[dict[str, Callable[[Difference, Outcome], bool]]] = {
     "clock": _clock,
     "version": _version,
-    "given name": _given_name,
+    "given name": _generated_name,
 }
 """The rules for single client commands; ``grouping`` and ``asked again`` need all steps."""
 
@@ -109,9 +112,9 @@ def _query_key(outcome: Outcome) -> tuple[str, str, str]:
     return outcome.name, str(getattr(body, "topic", "")), str(getattr(body, "namespace", ""))
 
 
-def _is_idle(outcome: Outcome, came: Collection[int]) -> bool:
+def _is_idle(outcome: Outcome, live_streams: Collection[int]) -> bool:
     """Return whether this is the end of a captured connection without a live counterpart."""
-    return outcome.name == "END" and outcome.stream not in came
+    return outcome.name == "END" and outcome.stream not in live_streams
 
 
 def _consumer_key(outcome: Outcome) -> tuple[int, int]:

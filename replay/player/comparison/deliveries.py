@@ -55,10 +55,10 @@ class Deliveries:
         """By the index of a captured MESSAGE: the consumer's permits before it."""
         self.sent = {step.content for step in script.steps if step.name == "SEND"}
         """Content of the entries that the script publishes."""
-        self._stored = {(send.topic, position): send.content for send, _, position in stored(script.steps)}
-        self._left: Counter[Consumer] = Counter()
+        self._stored_contents = {(send.topic, position): send.content for send, _, position in stored(script.steps)}
+        self._permits_left: Counter[Consumer] = Counter()
         """Each consumer's permits at the end of the capture."""
-        self._given: Counter[Consumer] = Counter()
+        self._permits_granted: Counter[Consumer] = Counter()
         self._redelivery_requests: dict[Subscription, list[tuple[int, set[Position]]]] = defaultdict(list)
         """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set means all."""
         self._sought: dict[Subscription, list[int]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Deliveries:
 
     def _read(self, script: Script) -> None:
         here: dict[int, set[Consumer]] = defaultdict(set)
-        left = self._left
+        permits_left = self._permits_left
         for step in script.steps:
             if step.frame is None:
                 for consumer in here.pop(step.stream, ()):
@@ -89,19 +89,19 @@ class Deliveries:
             elif isinstance(step.peer, Consumer):
                 if step.name == "SUBSCRIBE":
                     here[step.stream].add(step.peer)
-                self._note(step, step.peer, step.frame, left)
+                self._note(step, step.peer, step.frame, permits_left)
 
-    def _note(self, step: Step, peer: Consumer, frame: Frame, left: Counter[Consumer]) -> None:
+    def _note(self, step: Step, peer: Consumer, frame: Frame, permits_left: Counter[Consumer]) -> None:
         subscription = self.subscription_of(peer)
         match step.name:
             case "SUBSCRIBE":
                 self.consumers[subscription].add(peer)
             case "FLOW":
-                left[peer] += frame.command.flow.messagePermits
-                self._given[peer] += frame.command.flow.messagePermits
+                permits_left[peer] += frame.command.flow.messagePermits
+                self._permits_granted[peer] += frame.command.flow.messagePermits
             case "MESSAGE":
-                self.permits[step.index] = left[peer]
-                left[peer] -= messages_in(frame)
+                self.permits[step.index] = permits_left[peer]
+                permits_left[peer] -= messages_in(frame)
                 self._captured[subscription, position_of(frame.command.message.message_id)].append(step)
             case "ACK":
                 for position in _fully_acked(frame.command.ack):
@@ -135,7 +135,11 @@ class Deliveries:
         the captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
-        if any(self._given[one] > self._permits_used[one] for one in consumers if not self.has_left(one, step.index)):
+        if any(
+            self._permits_granted[one] > self._permits_used[one]
+            for one in consumers
+            if not self.has_left(one, step.index)
+        ):
             return False
         if len(consumers) > 1 and consumer.type in ("Shared", "Key_Shared"):
             return consumer.type == "Shared" or self.permits[step.index] <= 0
@@ -148,7 +152,7 @@ class Deliveries:
         if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:
             return False
         consumers = self.consumers[self.subscription_of(consumer)]
-        return all(self._left[one] <= 0 for one in consumers) and self.is_justified(outcome)
+        return all(self._permits_left[one] <= 0 for one in consumers) and self.is_justified(outcome)
 
     def is_justified(self, outcome: Outcome) -> bool:
         """Return whether a correct broker may send a live MESSAGE that was not captured (rule 3).
@@ -160,11 +164,16 @@ class Deliveries:
         if frame is None or consumer is None:
             return False
         content, captured = self._ids.content(frame), self._captured_place(frame)
-        there = captured is None or self._stored.get((consumer.topic, captured), content) == content
-        known = there and content in self.sent
+        stored_alike = captured is None or self._stored_contents.get((consumer.topic, captured), content) == content
+        sent_by_client = stored_alike and content in self.sent
         before = [one for one in self._live[self._key(consumer, frame)] if one.order < outcome.pair.order]
         counted = frame.command.message.redelivery_count <= len(before)
-        return known and counted and not self._is_doubled(consumer, frame) and not self._was_acked(outcome.pair, before)
+        return (
+            sent_by_client
+            and counted
+            and not self._is_doubled(consumer, frame)
+            and not self._was_acked(outcome.pair, before)
+        )
 
     def is_lost(self, step: Step) -> bool:
         """Return whether a captured delivery that is missing live was required.
@@ -205,8 +214,8 @@ class Deliveries:
 
     def _was_requested(self, subscription: Subscription, position: Position | None, after: int, until: int) -> bool:
         """Return whether a redelivery of an entry was requested between two indexes of the script."""
-        asked = (positions for at, positions in self._redelivery_requests[subscription] if after < at <= until)
-        return any(not positions or position in positions for positions in asked)
+        requested = (positions for at, positions in self._redelivery_requests[subscription] if after < at <= until)
+        return any(not positions or position in positions for positions in requested)
 
     def _is_doubled(self, consumer: Consumer, frame: Frame) -> bool:
         subscription, captured = self.subscription_of(consumer), self._captured_place(frame)

@@ -14,8 +14,8 @@ from pcli.replay.player.script.script import Step
 
 __all__ = ["administrator", "authentication", "compaction", "quotas", "transactions"]
 
-_DONE: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "REACHED_END_OF_TOPIC")
-_DENIED: Final = (pb.AuthenticationError, pb.AuthorizationError)
+_UNREQUESTED_CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "REACHED_END_OF_TOPIC")
+_ACCESS_ERRORS: Final = (pb.AuthenticationError, pb.AuthorizationError)
 
 
 def administrator(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
@@ -27,7 +27,7 @@ def administrator(difference: Difference, outcome: Outcome, evidence: Evidence) 
         return "" in evidence.intervention_topics
     if step.name == "WATCH_TOPIC_UPDATE" and step.frame is not None:
         return bool(evidence.intervention_topics.intersection(step.frame.command.watchTopicUpdate.deleted_topics))
-    return step.name in _DONE and step.topic in evidence.intervention_topics
+    return step.name in _UNREQUESTED_CLOSES and step.topic in evidence.intervention_topics
 
 
 def authentication(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
@@ -38,13 +38,13 @@ def authentication(difference: Difference, outcome: Outcome, evidence: Evidence)
     if step.name == "AUTH_CHALLENGE":
         return difference.field == MISSING
     if step.frame is None:
-        last_sent = [one for one in evidence.script.steps[: step.index] if one.stream == step.stream]
-        return difference.field == MISSING and any(map(_denies, last_sent[-1:]))
+        earlier = [one for one in evidence.script.steps[: step.index] if one.stream == step.stream]
+        return difference.field == MISSING and any(map(_denies, earlier[-1:]))
     return _denies(step) and outcome.frame is not None and not _error_of(outcome.frame)
 
 
 def _denies(step: Step) -> bool:
-    return step.frame is not None and _error_of(step.frame) in _DENIED
+    return step.frame is not None and _error_of(step.frame) in _ACCESS_ERRORS
 
 
 def _error_of(frame: Frame) -> int:
@@ -94,8 +94,8 @@ def transactions(difference: Difference, outcome: Outcome, evidence: Evidence) -
         return _message_of(difference, outcome, evidence)
     if outcome.name == "ACK_RESPONSE":
         return difference.field in ("error", "message") and frame is not None and is_refusal(frame)
-    asks = step is not None and ("TXN" in step.name or step.name.startswith(("TC_CLIENT", "SEND_RECEIPT")))
-    return asks and difference.field == "type" and frame is not None and is_refusal(frame)
+    is_request = step is not None and ("TXN" in step.name or step.name.startswith(("TC_CLIENT", "SEND_RECEIPT")))
+    return is_request and difference.field == "type" and frame is not None and is_refusal(frame)
 
 
 def _message_of(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:

@@ -74,7 +74,7 @@ class Evidence:
         self.last_ms = script.steps[-1].time_ms if script.steps else 0.0
 
     def _read(self, script: Script) -> None:
-        told: dict[Consumer, bool] = {}
+        states: dict[Consumer, bool] = {}
         for step in script.steps:
             if step.frame is None:
                 continue
@@ -91,9 +91,9 @@ class Evidence:
             elif step.name == "REACHED_END_OF_TOPIC":
                 self.notified_of_end.add(Deliveries.subscription_of(step.peer))
             elif step.name == "ACTIVE_CONSUMER_CHANGE" and isinstance(step.peer, Consumer):
-                if step.peer in told:
-                    self.previous_state[step.index] = told[step.peer]
-                told[step.peer] = body.is_active
+                if step.peer in states:
+                    self.previous_state[step.index] = states[step.peer]
+                states[step.peer] = body.is_active
 
     def _note_answer(self, step: Step, frame: Frame) -> None:
         assert step.request is not None

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.replay.player.comparison import delivery_rules as deliveries
-from pcli.replay.player.comparison import missing_feature_rules as absence
-from pcli.replay.player.comparison import response_content_rules as words
+from pcli.replay.player.comparison import delivery_rules
+from pcli.replay.player.comparison import missing_feature_rules as feature_rules
+from pcli.replay.player.comparison import response_content_rules as content_rules
 from pcli.replay.player.comparison.compare_responses import Difference, Outcome
 from pcli.replay.player.comparison.rule_evidence import Evidence
 
@@ -49,22 +49,22 @@ def explain(outcomes: Iterable[Outcome], evidence: Evidence) -> None:
 
 
 RULES: Final = (
-    Rule("address", "policy", words.address),
-    Rule("version", "policy", words.version),
-    Rule("clock", "timing", words.clock),
-    Rule("wording", "policy", words.wording),
-    Rule("other topics", "capture", words.other_topics),
-    Rule("choice of Shared", "timing", deliveries.choice),
-    Rule("left over", "timing", deliveries.redelivered),
-    Rule("overshoot", "timing", deliveries.overshoot),
-    Rule("end of capture", "capture", deliveries.end_of_capture),
-    Rule("told again", "timing", deliveries.repeated_notification),
-    Rule("crossed", "timing", deliveries.crossed),
-    Rule("unanswered", "capture", deliveries.unanswered),
-    Rule("no administrator", "policy", absence.administrator),
-    Rule("no authentication", "policy", absence.authentication),
-    Rule("no compaction", "policy", absence.compaction),
-    Rule("no quotas", "policy", absence.quotas),
-    Rule("no transactions", "policy", absence.transactions),
+    Rule("address", "policy", content_rules.address),
+    Rule("version", "policy", content_rules.version),
+    Rule("clock", "timing", content_rules.clock),
+    Rule("wording", "policy", content_rules.wording),
+    Rule("other topics", "capture", content_rules.other_topics),
+    Rule("choice of Shared", "timing", delivery_rules.choice),
+    Rule("left over", "timing", delivery_rules.redelivered),
+    Rule("overshoot", "timing", delivery_rules.overshoot),
+    Rule("end of capture", "capture", delivery_rules.end_of_capture),
+    Rule("told again", "timing", delivery_rules.repeated_notification),
+    Rule("crossed", "timing", delivery_rules.crossed),
+    Rule("unanswered", "capture", delivery_rules.unanswered),
+    Rule("no administrator", "policy", feature_rules.administrator),
+    Rule("no authentication", "policy", feature_rules.authentication),
+    Rule("no compaction", "policy", feature_rules.compaction),
+    Rule("no quotas", "policy", feature_rules.quotas),
+    Rule("no transactions", "policy", feature_rules.transactions),
 )
 """All rules in order of precedence."""

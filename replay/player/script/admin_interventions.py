@@ -27,7 +27,7 @@ __all__ = ["Intervention", "find_interventions"]
 
 _TOGETHER_MS: Final = 2000
 _CLOSES: Final = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")
-_ASKING: Final = ("SEEK", "UNSUBSCRIBE")
+_CLOSING_REQUESTS: Final = ("SEEK", "UNSUBSCRIBE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +79,24 @@ def _same_peer(one: Step, other: Step) -> bool:
 
 
 def _unrequested(script: Script) -> Iterator[Step]:
-    asking: dict[tuple[str, str], int] = {}
+    pending: dict[tuple[str, str], int] = {}
     requests: dict[int, tuple[str, str]] = {}
     for step in script.steps:
-        key = _asks(step)
+        key = _closes_allowed_by(step)
         if key is not None and step.frame is not None:
             requests[step.frame.number] = key
-            asking[key] = asking.get(key, 0) + 1
+            pending[key] = pending.get(key, 0) + 1
         elif step.name in _CLOSES and not step.from_client and step.topic:
             subscription = step.peer.subscription if isinstance(step.peer, Consumer) else ""
-            if not asking.get((step.topic, subscription)):
+            if not pending.get((step.topic, subscription)):
                 yield step
         elif step.request is not None and step.request.number in requests:
-            asking[requests.pop(step.request.number)] -= 1
+            pending[requests.pop(step.request.number)] -= 1
 
 
-def _asks(step: Step) -> tuple[str, str] | None:
+def _closes_allowed_by(step: Step) -> tuple[str, str] | None:
     """Return the topic and subscription (empty for producers) that the broker may close because of a client's step."""
-    if step.name in _ASKING and isinstance(step.peer, Consumer):
+    if step.name in _CLOSING_REQUESTS and isinstance(step.peer, Consumer):
         return step.peer.topic, step.peer.subscription
     if step.name == "PRODUCER" and step.frame is not None:
         command = step.frame.command.producer
@@ -109,7 +109,7 @@ def _call_for_group(script: Script, group: list[Step], topic: str, path: str) ->
     """Return the call that closes this group and nothing else, or None if there is no such call."""
     if _terminated(script, topic, group):
         return Call("POST", f"{path}/terminate")
-    if _deleted(script, topic, group[0].index) or _forgotten(script, group):
+    if _deleted(script, topic, group[0].index) or _lost_subscription(script, group):
         return Call("DELETE", f"{path}?force=true")
     subscriptions = {step.peer.subscription for step in group if isinstance(step.peer, Consumer)}
     if len(subscriptions) == 1 and all(isinstance(step.peer, Consumer) for step in group) and _others(script, group):
@@ -122,10 +122,10 @@ def _call_for_group(script: Script, group: list[Step], topic: str, path: str) ->
 def _terminated(script: Script, topic: str, group: list[Step]) -> bool:
     if any(isinstance(step.peer, Consumer) for step in group):
         return False
-    return any(_tells_end(step, topic) for step in script.steps[group[0].index :])
+    return any(_is_end_of_topic(step, topic) for step in script.steps[group[0].index :])
 
 
-def _tells_end(step: Step, topic: str) -> bool:
+def _is_end_of_topic(step: Step, topic: str) -> bool:
     if step.name == "REACHED_END_OF_TOPIC":
         return step.topic == topic
     refused = step.name == "ERROR" and step.frame is not None and step.request is not None
@@ -139,7 +139,7 @@ def _deleted(script: Script, topic: str, index: int) -> bool:
     return any(frame is not None and topic in frame.command.watchTopicUpdate.deleted_topics for frame in updates)
 
 
-def _forgotten(script: Script, group: list[Step]) -> bool:
+def _lost_subscription(script: Script, group: list[Step]) -> bool:
     """Return whether a closed subscription reconnected and received none of its unacknowledged entries."""
     for peer in (step.peer for step in group):
         if not isinstance(peer, Consumer):
@@ -214,7 +214,9 @@ def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Interve
 def _restart(script: Script) -> Step | None:
     """Return the end of the first connection that the broker closed when it restarted, or None if it did not."""
     ends = [
-        step for step in script.steps if step.frame is None and not step.from_client and not _asked_for(script, step)
+        step
+        for step in script.steps
+        if step.frame is None and not step.from_client and not _caused_by_client(script, step)
     ]
     return ends[0] if ends and _all_ended(script, ends[0]) else None
 
@@ -226,7 +228,7 @@ def _all_ended(script: Script, end: Step) -> bool:
     return not begun & later
 
 
-def _asked_for(script: Script, end: Step) -> bool:
+def _caused_by_client(script: Script, end: Step) -> bool:
     """Return whether a connection ended because of a refusal, a login, or a SEND to a closed producer."""
-    last_sent = [step for step in script.steps[: end.index] if step.stream == end.stream]
-    return not last_sent or last_sent[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")
+    earlier = [step for step in script.steps[: end.index] if step.stream == end.stream]
+    return not earlier or earlier[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")

@@ -34,7 +34,7 @@ QUERIES: Final = frozenset(
 )
 _FREE: Final = QUERIES | {"ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "AUTH_RESPONSE"}
 """Commands whose time depends on the client's timers: no unrequested step waits for them."""
-_TURNS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SEEK")
+_CONSUMER_CHANGES: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SEEK")
 _ABOUT: Final = ("topic", "namespace", "topics_pattern", "txnid_most_bits", "txnid_least_bits")
 
 Owners = dict[tuple[int, str, int], Step]
@@ -99,7 +99,7 @@ class RecordedConversation:
         return self.owners.get(step)
 
     def _read_client(self, step: Step, owner: Step | None, waiting: dict[Hashable, list[Step]]) -> None:
-        self._causes.turn(step, owner)
+        self._causes.record_step(step, owner)
         if step.name not in _FREE:
             self.bound.append(step)
         if step.frame is None:
@@ -116,12 +116,12 @@ class RecordedConversation:
 
     def _read_broker(self, step: Step, owner: Step | None, waiting: dict[Hashable, list[Step]]) -> None:
         self.remaining[step.stream].append(step)
-        asked = waiting.get(key_of(step.stream, step.frame)) if step.frame is not None else None
+        requests = waiting.get(key_of(step.stream, step.frame)) if step.frame is not None else None
         if step.name == "MESSAGE" and owner is not None and step.frame is not None:
             self.messages[owner].append(step)
             self.needs[step] = self._causes.of_message(step.frame, owner)
-        elif asked:
-            self.responses[asked.pop(0)] = step
+        elif requests:
+            self.responses[requests.pop(0)] = step
         else:
             self.unrequested[step.stream].append(step)
 
@@ -131,31 +131,35 @@ class _Causes:
 
     def __init__(self, script: Script) -> None:
         self._sends: dict[Position, Step] = {position: send for send, _, position in stored(script.steps)}
-        self._turns: dict[Hashable, Step] = {}
+        self._consumer_changes: dict[Hashable, Step] = {}
         self._redelivers: dict[Hashable, Step] = {}
         self._streams: dict[int, set[Hashable]] = defaultdict(set)
-        self._given: set[Hashable] = set()
+        self._delivered: set[Hashable] = set()
         self._transaction: Step | None = None
 
-    def turn(self, step: Step, owner: Step | None) -> None:
+    def record_step(self, step: Step, owner: Step | None) -> None:
         """Record a client's step."""
         key = _subscription(owner)
-        if step.name in _TURNS and owner is not None:
-            self._turns[key] = step
+        if step.name in _CONSUMER_CHANGES and owner is not None:
+            self._consumer_changes[key] = step
             self._streams[step.stream].add(key)
         elif step.name == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
             self._redelivers[key] = step
         elif step.name == "END_TXN":
             self._transaction = step
         elif step.name == "END":
-            self._turns.update(dict.fromkeys(self._streams[step.stream], step))
+            self._consumer_changes.update(dict.fromkeys(self._streams[step.stream], step))
 
     def of_message(self, frame: Frame, owner: Step) -> set[Step]:
         """Return the client steps that a MESSAGE depends on."""
         key, position = _subscription(owner), position_of(frame.command.message.message_id)
-        again, metadata = (key, position) in self._given, frame.metadata
-        self._given.add((key, position))
-        found = {self._sends.get(position), self._turns.get(key), self._redelivers.get(key) if again else None}
+        again, metadata = (key, position) in self._delivered, frame.metadata
+        self._delivered.add((key, position))
+        found = {
+            self._sends.get(position),
+            self._consumer_changes.get(key),
+            self._redelivers.get(key) if again else None,
+        }
         if metadata is not None and metadata.HasField("txnid_least_bits"):
             found.add(self._transaction)
         return {step for step in found if step is not None}

@@ -44,8 +44,8 @@ def seed(script: Script, rename: Rename = str) -> list[Call]:
     stream = Stream(SEED_STREAM, ("pcli", 0), script.connections[first.stream].server, midstream=False)
     frames = list(_conversation(found))
     steps = [
-        Step(0, SEED_STREAM, first.time_ms, asked, _framed(data, stream, first.time_ms, from_client=asked))
-        for asked, data in frames
+        Step(0, SEED_STREAM, first.time_ms, from_client, _framed(data, stream, first.time_ms, from_client=from_client))
+        for from_client, data in frames
     ]
     script.steps = [*steps, *script.steps]
     for index, step in enumerate(script.steps):
@@ -111,17 +111,17 @@ def _subscriptions(script: Script, found: dict[str, dict[Position, CapturedFrame
         peer, frame = step.peer, step.frame
         if step.name != "SUBSCRIBE" or frame is None or not isinstance(peer, Consumer) or peer.topic not in found:
             continue
-        asked = frame.command.subscribe
+        subscribe = frame.command.subscribe
         key = peer.topic, peer.subscription
-        late = asked.durable and asked.initialPosition == _LATEST
-        if late and key not in made and _got(script, peer, found[peer.topic]):
+        late = subscribe.durable and subscribe.initialPosition == _LATEST
+        if late and key not in made and _received(script, peer, found[peer.topic]):
             made.add(key)
             path = topic_path(rename(peer.topic))
             yield Call("PUT", path)
             yield Call("PUT", f"{path}/subscription/{peer.subscription}", {"ledgerId": -1, "entryId": -1})
 
 
-def _got(script: Script, peer: Consumer, entries: dict[Position, CapturedFrame]) -> bool:
+def _received(script: Script, peer: Consumer, entries: dict[Position, CapturedFrame]) -> bool:
     return any(
         step.name == "MESSAGE"
         and step.peer is peer

@@ -39,7 +39,7 @@ def send(broker: MiniBroker) -> Callable[..., list[str]]:
             producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
             for one in messages:
                 message = one if isinstance(one, OutgoingMessage) else OutgoingMessage(one.encode())
-                found = await client.ask(lambda done, message=message: producer.send(message, done))
+                found = await client.call(lambda done, message=message: producer.send(message, done))
                 ids.append(f"{found.ledger}:{found.entry}")
         return ids
 

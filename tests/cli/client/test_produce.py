@@ -42,7 +42,7 @@ def read(broker: MiniBroker) -> Callable[..., list[Any]]:
         found: list[Any] = []
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
             reader = await client.read(ReaderSettings(topicName=topic, startMessageId=EARLIEST))
-            while await client.ask(reader.has_message_available):
+            while await client.call(reader.has_message_available):
                 with client.turn():
                     while (message := reader.read_next()) is not None:
                         found.append(json.loads(json_writer(message)))

@@ -1,4 +1,4 @@
-"""A broker in memory, engines that talk with it, and one clock for all of them. What is said is kept as frames."""
+"""Client engines and a broker connected in memory, with one clock. All frames are recorded."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ START = 1_700_000_000_000
 
 
 @dataclass
-class Said:
-    """A frame that somebody said."""
+class SentFrame:
+    """A frame of either side."""
 
     name: str
     body: Any
     frame: Frame
     time: int
-    """Milliseconds since the beginning of the world."""
+    """Milliseconds since the start."""
     connection: ClientConnection
     from_client: bool
 
@@ -50,8 +50,8 @@ class Pipe:
         self.readers = {True: FrameReader(1 << 30), False: FrameReader(1 << 30)}
 
 
-class World:
-    """A broker, its clients and their time; nothing takes time but what waits for it."""
+class SimulatedNetwork:
+    """A broker and its clients. Simulated time passes only in `run` and `wait_for`."""
 
     def __init__(self, **settings: Any) -> None:
         self.now = START
@@ -59,68 +59,68 @@ class World:
         self.broker.http_url = "http://127.0.0.1:8080"
         self.pipes: dict[ClientConnection, Pipe] = {}
         self.engines: list[Engine] = []
-        self.frames: list[Said] = []
+        self.frames: list[SentFrame] = []
         """All frames of both sides, in order."""
         self.reachable = True
-        """Whether the broker takes connections."""
-        self.deaf = False
-        """What engines write is lost on the way: nobody answers."""
+        """Whether the broker accepts connections."""
+        self.unresponsive = False
+        """Whether the frames of the clients are dropped."""
         self.fetch: Callable[[Fetch], tuple[int, bytes]] | None = None
-        """What HTTP answers."""
+        """The HTTP server: request to status and body."""
         self.connects: list[Connect] = []
-        """The connections that were asked for."""
+        """All connection attempts."""
 
     def engine(self, url: str = "pulsar://127.0.0.1:6650", *, chance: float = 0.0, **settings: Any) -> Engine:
-        """A client; ``chance`` is what its random numbers all are."""
+        """Return a client; ``chance`` is the value of all its random numbers."""
         engine = Engine(ServiceUrl.parse(url), ClientSettings(**settings), now=self.now, random=lambda: chance)
         self.engines.append(engine)
         return engine
 
     def subscribe(self, **settings: Any) -> Any:
-        """A consumer of a client of its own: of ``orders`` as ``work``, from the beginning, unless told otherwise."""
+        """Return a consumer of a new client; by default of ``orders`` with the subscription ``work`` from Earliest."""
         given = {"topicNames": ("orders",), "subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
         made: list[Any] = []
         self.engine().subscribe(ConsumerSettings(**given | settings), made.append)
         return self.wait_for(made)
 
     def produce(self, topic: str = "orders", **settings: Any) -> Any:
-        """A producer of a client of its own."""
+        """Return a producer of a new client."""
         made: list[Any] = []
         self.engine().produce(topic, ProducerSettings(**settings), made.append)
         return self.wait_for(made)
 
     def publish(self, count: int, batch: int = 1) -> None:
-        """So many messages ``m-0``, ``m-1`` … by a producer of their own."""
+        """Publish the messages ``m-0``, ``m-1`` … with a new producer."""
         producer = self.produce(batchingMaxMessages=batch)
         for n in range(count):
             producer.send(OutgoingMessage(b"m-%d" % n))
         self.run(10)
 
-    # -- what was said ---------------------------------------------------------------------------------------------
+    # -- recorded frames -------------------------------------------------------------------------------------------
 
-    def said(self, *names: str, from_client: bool | None = None) -> list[Any]:
-        """The bodies of all frames of these types so far, in order."""
-        return [one.body for one in self.heard(*names, from_client=from_client)]
+    def sent(self, *names: str, from_client: bool | None = None) -> list[Any]:
+        """Return the bodies of the recorded frames of these types, in order."""
+        return [one.body for one in self.sent_frames(*names, from_client=from_client)]
 
-    def heard(self, *names: str, from_client: bool | None = None) -> list[Said]:
-        """The same with their frames and times; no name: all."""
+    def sent_frames(self, *names: str, from_client: bool | None = None) -> list[SentFrame]:
+        """Return the recorded frames of these types, or of all types without names."""
         sides = (True, False) if from_client is None else (from_client,)
         return [one for one in self.frames if (not names or one.name in names) and one.from_client in sides]
 
-    def forget(self) -> None:
-        """What was said so far is of no interest any more."""
+    def clear_frames(self) -> None:
+        """Delete the recorded frames."""
         self.frames.clear()
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
-        """Carry all that there is to be carried; no time passes."""
+    def deliver_all(self) -> None:
+        """Deliver all pending bytes without advancing the time."""
         while self._carry():
             pass
 
     def run(self, milliseconds: int) -> None:
-        """Let time pass, timer by timer on both sides."""
-        self.settle()
+        """Advance the time and run the timers of both sides."""
+        self.deliver_all()
         end = self.now + milliseconds
         while (due := self._deadline()) is not None and due <= end:
             self.now = max(self.now, due)
@@ -129,13 +129,13 @@ class World:
         self._advance()
 
     def wait_for(self, result: list[Any], milliseconds: int = 60_000) -> Any:
-        """Run until a continuation that appends to ``result`` was called; gives what it got."""
+        """Run until a callback has appended to ``result``; return its first item."""
         end = self.now + milliseconds
-        self.settle()
+        self.deliver_all()
         while not result:
             due = self._deadline()
-            assert due is not None, "nothing more will happen"
-            assert due <= end, "it takes too long"
+            assert due is not None, "no timer is set"
+            assert due <= end, "no result in time"
             self.now = max(self.now, due)
             self._advance()
         return result[0]
@@ -148,16 +148,16 @@ class World:
         self.broker.advance(self.now)
         for engine in self.engines:
             engine.advance(self.now)
-        self.settle()
+        self.deliver_all()
 
     # -- the wire --------------------------------------------------------------------------------------------------
 
     def cut(self, reason: str = "cut") -> None:
-        """All connections break."""
+        """Close all connections."""
         for pipe in list(self.pipes.values()):
             self._part(pipe)
             pipe.engine.disconnected(pipe.connection, self.now, reason)
-        self.settle()
+        self.deliver_all()
 
     def _part(self, pipe: Pipe) -> None:
         del self.pipes[pipe.connection]
@@ -184,7 +184,7 @@ class World:
             case Write(connection, data) if connection in self.pipes:
                 pipe = self.pipes[connection]
                 self._keep(pipe, data, from_client=True)
-                if not self.deaf:
+                if not self.unresponsive:
                     self.broker.receive(pipe.broker_connection, data, self.now)
             case Disconnect(connection) if connection in self.pipes:
                 self._part(self.pipes[connection])
@@ -214,11 +214,11 @@ class World:
         for frame in pipe.readers[from_client].feed(data):
             name = name_of(frame.type)
             body = getattr(frame.command, COMMANDS[frame.type].field)
-            self.frames.append(Said(name, body, frame, self.now - START, pipe.connection, from_client))
+            self.frames.append(SentFrame(name, body, frame, self.now - START, pipe.connection, from_client))
 
 
-class Wire:
-    """An engine whose brokers are played by the test: each connection is taken, and everything answered by hand."""
+class FakeBroker:
+    """A client engine whose broker is the test: all connections succeed, and the test sends the broker's frames."""
 
     def __init__(self, url: str, **settings: Any) -> None:
         self.now = START
@@ -230,9 +230,9 @@ class Wire:
         self.tls: list[bool] = []
         self._readers: dict[ClientConnection, FrameReader] = {}
 
-    def hear(self) -> list[tuple[int, Any]]:
-        """What the engine says now: number of the link, and the body; new connections are taken."""
-        heard: list[tuple[int, Any]] = []
+    def take_output(self) -> list[tuple[int, Any]]:
+        """Return the commands that the engine sends now, each with its connection's index; accept new connections."""
+        sent_frames: list[tuple[int, Any]] = []
         while actions := self.engine.take():
             for action in actions:
                 match action:
@@ -244,75 +244,75 @@ class Wire:
                     case Write(connection, data):
                         number = self.connections.index(connection)
                         frames = self._readers[connection].feed(data)
-                        heard += [(number, getattr(one.command, COMMANDS[one.type].field)) for one in frames]
+                        sent_frames += [(number, getattr(one.command, COMMANDS[one.type].field)) for one in frames]
                     case Disconnect(connection):
                         self.shut.append(connection)
                     case Fetch():
                         self.fetches.append(action)
-        return heard
+        return sent_frames
 
-    def said(self) -> list[str]:
-        """The same as ``0 CONNECT``."""
-        return [f"{number} {body.DESCRIPTOR.name.removeprefix('Command')}" for number, body in self.hear()]
+    def sent_summary(self) -> list[str]:
+        """Return these commands as ``0 Connect``."""
+        return [f"{number} {body.DESCRIPTOR.name.removeprefix('Command')}" for number, body in self.take_output()]
 
-    def say(self, *bodies: Any, connection: int = -1) -> list[tuple[int, Any]]:
-        """Commands of a broker in one write, on the latest link or on another; what the engine says to it."""
+    def broker_sends(self, *bodies: Any, connection: int = -1) -> list[tuple[int, Any]]:
+        """Send commands to the engine in one write, by default on the latest connection; return its output."""
         data = b"".join(push_frame(body) for body in bodies)
         self.engine.received(self.connections[connection], data, self.now)
-        return self.hear()
+        return self.take_output()
 
-    def shake(self, connection: int = -1, **flags: bool) -> list[tuple[int, Any]]:
-        """Complete the handshake, with these feature flags."""
+    def complete_handshake(self, connection: int = -1, **flags: bool) -> list[tuple[int, Any]]:
+        """Send CONNECTED with these feature flags."""
         features = pb.FeatureFlags(**flags)
         connected = pb.CommandConnected(server_version="x", protocol_version=21, feature_flags=features)
-        return self.say(connected, connection=connection)
+        return self.broker_sends(connected, connection=connection)
 
     def cut(self, connection: int = -1, reason: str = "cut") -> None:
-        """A connection breaks."""
+        """Close a connection."""
         self.engine.disconnected(self.connections[connection], self.now, reason)
 
     def run(self, milliseconds: int) -> list[tuple[int, Any]]:
-        """Let time pass; what the engine says then."""
+        """Advance the time; return the engine's output."""
         self.now += milliseconds
         self.engine.advance(self.now)
-        return self.hear()
+        return self.take_output()
 
 
 @pytest.fixture
-def wire() -> Callable[..., Wire]:
-    """Makes a Wire."""
+def fake_broker() -> Callable[..., FakeBroker]:
+    """Create a FakeBroker."""
 
-    def make(url: str = "pulsar://a:1", **settings: Any) -> Wire:
-        return Wire(url, **settings)
+    def make(url: str = "pulsar://a:1", **settings: Any) -> FakeBroker:
+        return FakeBroker(url, **settings)
 
     return make
 
 
 @pytest.fixture
-def end(wire: Callable[..., Wire]) -> Wire:
-    """The broker's end of a link that is ready."""
-    end = wire(operationTimeoutMs=5_000)
-    end.engine.pool.connection_to(("a", 1), lambda connection: None)
-    end.hear()
-    end.shake()
-    return end
+def ready_broker(fake_broker: Callable[..., FakeBroker]) -> FakeBroker:
+    """A FakeBroker with one connection after the handshake."""
+    broker = fake_broker(operationTimeoutMs=5_000)
+    broker.engine.pool.connection_to(("a", 1), lambda connection: None)
+    broker.take_output()
+    broker.complete_handshake()
+    return broker
 
 
 @pytest.fixture
-def make_world() -> Iterator[Callable[..., World]]:
-    """A world whose broker has other settings; at the end the broker may not have had an error of its own."""
-    worlds: list[World] = []
+def make_network() -> Iterator[Callable[..., SimulatedNetwork]]:
+    """Create networks with broker settings; afterwards raise exceptions of their brokers."""
+    networks: list[SimulatedNetwork] = []
 
-    def make(**settings: Any) -> World:
-        worlds.append(World(**settings))
-        return worlds[-1]
+    def make(**settings: Any) -> SimulatedNetwork:
+        networks.append(SimulatedNetwork(**settings))
+        return networks[-1]
 
     yield make
-    for world in worlds:
-        for failure in world.broker.failures:
+    for network in networks:
+        for failure in network.broker.failures:
             raise failure
 
 
 @pytest.fixture
-def world(make_world: Callable[..., World]) -> World:
-    return make_world()
+def network(make_network: Callable[..., SimulatedNetwork]) -> SimulatedNetwork:
+    return make_network()

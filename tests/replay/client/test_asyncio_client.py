@@ -51,7 +51,7 @@ def test_a_message_is_waited_for(broker: MiniBroker, size: int) -> None:
             )
             waiting = asyncio.create_task(client.receive(consumer))
             producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
-            await client.ask(lambda done: producer.send(OutgoingMessage(b"hello"), done))
+            await client.call(lambda done: producer.send(OutgoingMessage(b"hello"), done))
             reader = await client.read(ReaderSettings(topicName=topic, startMessageId=EARLIEST))
             return [message.data for message in (await waiting, await client.read_next(reader))]
 
@@ -86,11 +86,11 @@ def test_a_conversation(broker: MiniBroker, scheme: str) -> None:
     async def main() -> list[Any]:
         async with Client(ServiceUrl.parse(getattr(broker, scheme))) as client:
             await client.connect()
-            count = await client.ask(lambda done: client.engine.partitions(TOPIC, done))
-            connection = await client.ask(lambda done: client.engine.connection_for(TOPIC, done))
+            count = await client.call(lambda done: client.engine.partitions(TOPIC, done))
+            connection = await client.call(lambda done: client.engine.connection_for(TOPIC, done))
             body = pb.CommandProducer(topic=TOPIC, producer_id=0, producer_name=scheme)
-            answer = await client.ask(lambda done: connection.request(body, done))
-            return [count, answer.body.producer_name]
+            response = await client.call(lambda done: connection.request(body, done))
+            return [count, response.body.producer_name]
 
     assert run(main()) == [0, scheme]
 
@@ -99,7 +99,7 @@ def test_timers_run_by_the_clock(broker: MiniBroker) -> None:
     async def main() -> str:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
             engine = client.engine
-            return await client.ask(lambda done: engine.call_at(engine.now + 20, lambda: done("rang")))
+            return await client.call(lambda done: engine.call_at(engine.now + 20, lambda: done("rang")))
 
     assert run(main()) == "rang"
 
@@ -107,10 +107,10 @@ def test_timers_run_by_the_clock(broker: MiniBroker) -> None:
 def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
     async def main() -> None:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
-            connection = await client.ask(lambda done: client.engine.connection_for(TOPIC, done))
+            connection = await client.call(lambda done: client.engine.connection_for(TOPIC, done))
             with client.turn():
                 connection.write(b"\xff" * 8)
-            await client.ask(lambda done: connection.request(pb.CommandGetSchema(topic=TOPIC), done))
+            await client.call(lambda done: connection.request(pb.CommandGetSchema(topic=TOPIC), done))
 
     with pytest.raises(RemoteError, match=r"the broker closed the connection$"):
         run(main())
@@ -119,7 +119,7 @@ def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
 def test_a_fault_of_our_own_ends_the_waiting(broker: MiniBroker) -> None:
     async def main() -> None:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
-            await client.ask(lambda done: client.engine.call_at(client.engine.now, lambda: 1 // 0))
+            await client.call(lambda done: client.engine.call_at(client.engine.now, lambda: 1 // 0))
 
     with pytest.raises(ZeroDivisionError):
         run(main())

@@ -112,8 +112,8 @@ CONSUMERS = st.fixed_dictionaries(
 class Application:
     """It looks at all that it gets."""
 
-    def __init__(self, world, consumer):
-        self.world, self.consumer, self.taken, self.told = world, consumer, [], []
+    def __init__(self, network, consumer):
+        self.network, self.consumer, self.taken, self.results = network, consumer, [], []
 
     def do(self, deed):
         consumer, last = self.consumer, self.taken[-1] if self.taken else None
@@ -129,41 +129,41 @@ class Application:
                         or message.id.entry < 0
                     )
             case "ack" if last:
-                consumer.acknowledge(last.id, self.told.append)
+                consumer.acknowledge(last.id, self.results.append)
             case "nack" if last:
                 consumer.negative_acknowledge(last.id, last.redelivery_count)
             case "reach" if last:
-                consumer.acknowledge_cumulative(last.id, self.told.append)
+                consumer.acknowledge_cumulative(last.id, self.results.append)
             case "redeliver":
                 consumer.redeliver_unacknowledged()
             case "seek" if last:
-                consumer.seek(last.id, self.told.append)
+                consumer.seek(last.id, self.results.append)
             case "seek in time":
-                consumer.seek(0, self.told.append)
+                consumer.seek(0, self.results.append)
             case "more":
-                consumer.has_message_available(self.told.append)
+                consumer.has_message_available(self.results.append)
             case "wait":
-                self.world.run(61_000)
+                self.network.run(61_000)
 
 
 @MANY
 @given(CONSUMERS, st.lists(st.one_of(messages(), messages(), OTHERS, DEEDS), max_size=25))
-def test_whatever_a_broker_says(make_world, given_settings, steps):
-    world, made = make_world(), []
-    engine = world.engine()
+def test_whatever_a_broker_says(make_network, given_settings, steps):
+    network, made = make_network(), []
+    engine = network.engine()
     engine.subscribe(ConsumerSettings(("orders",), subscriptionName="work", **given_settings), made.append)
-    consumer = world.wait_for(made)
-    application = Application(world, consumer)
+    consumer = network.wait_for(made)
+    application = Application(network, consumer)
     for step in steps:
         if isinstance(step, str):
             application.do(step)
         elif consumer.connection is not None:
-            engine.received(consumer.connection, step, world.now)
-        world.settle()
+            engine.received(consumer.connection, step, network.now)
+        network.deliver_all()
         assert consumer.queue.available >= 0
     ended = []
     engine.close(lambda: ended.append(True))
-    world.run(1000)
+    network.run(1000)
     assert ended
 
 
@@ -184,15 +184,15 @@ TURNS = st.lists(
 class Traffic:
     """A topic with a producer and one consumer, at a broker of ours."""
 
-    def __init__(self, world, **chosen):
-        self.world, self.sent, self.taken = world, 0, []
+    def __init__(self, network, **chosen):
+        self.network, self.sent, self.taken = network, 0, []
         producers, consumers = [], []
         batch = 3 if chosen["receiverQueueSize"] else 1
-        world.engine().produce("orders", ProducerSettings(batchingMaxMessages=batch), producers.append)
-        self.producer = world.wait_for(producers)
+        network.engine().produce("orders", ProducerSettings(batchingMaxMessages=batch), producers.append)
+        self.producer = network.wait_for(producers)
         start = {"subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
-        world.engine().subscribe(ConsumerSettings(("orders",), **start, **chosen), consumers.append)
-        self.consumer = world.wait_for(consumers)
+        network.engine().subscribe(ConsumerSettings(("orders",), **start, **chosen), consumers.append)
+        self.consumer = network.wait_for(consumers)
 
     def do(self, deed, number):
         consumer = self.consumer
@@ -212,16 +212,16 @@ class Traffic:
             case "reach" if message:
                 consumer.acknowledge_cumulative(message.id)
             case "wait":
-                self.world.run(number)
+                self.network.run(number)
             case "cut":
-                self.world.cut()
+                self.network.cut()
             case "unload":
-                self.world.broker.unload(self.world.broker.topics[self.producer.topic])
+                self.network.broker.unload(self.network.broker.topics[self.producer.topic])
             case "redeliver":
                 consumer.redeliver_unacknowledged()
             case "pause" | "resume":
                 getattr(consumer, deed)()
-        self.world.settle()
+        self.network.deliver_all()
 
     def receive(self):
         message = self.consumer.receive()
@@ -231,18 +231,18 @@ class Traffic:
 
     @property
     def subscription(self):
-        return self.world.broker.topics[self.producer.topic].subscriptions["work"]
+        return self.network.broker.topics[self.producer.topic].subscriptions["work"]
 
     def finish(self):
         """Take and acknowledge all that is there, until nothing comes any more."""
         self.consumer.resume()
         for _ in range(50):
-            self.world.run(5000)
+            self.network.run(5000)
             while (message := self.receive()) is not None:
-                self.world.settle()
+                self.network.deliver_all()
             for message in self.taken:
                 self.consumer.acknowledge(message.id)
-            self.world.run(200)
+            self.network.run(200)
             if not self.subscription.backlog:
                 return
 
@@ -255,10 +255,10 @@ class Traffic:
     st.booleans(),
     TURNS,
 )
-def test_nothing_is_lost_and_permits_add_up(make_world, kind, size, timeout, indexes, turns):
-    world = make_world(acknowledgmentAtBatchIndexLevelEnabled=indexes, activeConsumerFailoverDelayTimeMillis=0)
+def test_nothing_is_lost_and_permits_add_up(make_network, kind, size, timeout, indexes, turns):
+    network = make_network(acknowledgmentAtBatchIndexLevelEnabled=indexes, activeConsumerFailoverDelayTimeMillis=0)
     traffic = Traffic(
-        world,
+        network,
         subscriptionType=kind,
         receiverQueueSize=size,
         ackTimeoutMillis=timeout,

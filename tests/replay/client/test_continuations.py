@@ -18,30 +18,30 @@ WAYS = ("default", "single", "limited", "lazy")
 
 
 class Life:
-    """One client's life, by lot; ``told`` counts for each continuation how often it was called."""
+    """One client's life, by lot; ``results`` counts for each continuation how often it was called."""
 
-    def __init__(self, world: Any, seed: int, **settings: Any) -> None:
-        self.world = world
+    def __init__(self, network: Any, seed: int, **settings: Any) -> None:
+        self.network = network
         self.lot = Random(seed)
-        self.engine = world.engine(operationTimeoutMs=3000, lookupTimeoutMs=3000)
+        self.engine = network.engine(operationTimeoutMs=3000, lookupTimeoutMs=3000)
         self.settings = ProducerSettings(sendTimeoutMs=2000, batchingMaxMessages=3, **settings)
-        self.asked: list[str] = []
-        self.told: Counter[int] = Counter()
+        self.requested: list[str] = []
+        self.results: Counter[int] = Counter()
         self.producers: list[Any] = []
 
     def once(self, what: str) -> Callable[[Any], None]:
-        number = len(self.asked)
-        self.asked.append(what)
+        number = len(self.requested)
+        self.requested.append(what)
 
-        def told(result: Any = None) -> None:
-            self.told[number] += 1
+        def results(result: Any = None) -> None:
+            self.results[number] += 1
             if what == "produce" and not isinstance(result, ClientFailure):
                 self.producers.append(result)
 
-        return told
+        return results
 
     def step(self) -> None:
-        lot, world = self.lot, self.world
+        lot, network = self.lot, self.network
         match lot.choice(
             ("produce", "send", "send", "send", "flush", "close", "cut", "run", "deaf", "reach", "settle")
         ):
@@ -50,43 +50,43 @@ class Life:
             case "send" | "flush" | "close" as what if self.producers:
                 producer = lot.choice(self.producers)
                 if what == "send":
-                    told = self.once(what)
+                    results = self.once(what)
                     if not producer.send(
-                        OutgoingMessage(bytes(lot.choice((1, 50, 6_000_000))), key=lot.choice("abc")), told
+                        OutgoingMessage(bytes(lot.choice((1, 50, 6_000_000))), key=lot.choice("abc")), results
                     ):
-                        self.asked.pop()  # it was not taken, so nobody is told
+                        self.requested.pop()  # it was not taken, so nobody is told
                 else:
                     getattr(producer, what)(self.once(what))
             case "cut":
-                world.cut()
+                network.cut()
             case "run":
-                world.run(lot.choice((1, 150, 2500)))
+                network.run(lot.choice((1, 150, 2500)))
             case "deaf":
-                world.deaf = lot.random() < 0.3
+                network.unresponsive = lot.random() < 0.3
             case "reach":
-                world.reachable = lot.random() < 0.7
+                network.reachable = lot.random() < 0.7
             case "settle":
-                world.settle()
+                network.deliver_all()
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("way", WAYS)
-def test_a_producers_life(world: Any, way: str, seed: int) -> None:
+def test_a_producers_life(network: Any, way: str, seed: int) -> None:
     settings: dict[str, dict[str, Any]] = {
         "default": {},
         "single": {"batchingEnabled": False},
         "limited": {"maxPendingMessages": 2},
         "lazy": {"lazyStartPartitionedProducers": True},
     }
-    world.broker.create_partitioned(TopicName.parse("parts"), 3)
-    life = Life(world, seed, **settings[way])
+    network.broker.create_partitioned(TopicName.parse("parts"), 3)
+    life = Life(network, seed, **settings[way])
     for _ in range(60):
         life.step()
-    world.reachable, world.deaf = True, False
+    network.reachable, network.unresponsive = True, False
     life.engine.close(life.once("end"))
-    world.run(60_000)
-    wrong = {(what, life.told[number]) for number, what in enumerate(life.asked) if life.told[number] != 1}
+    network.run(60_000)
+    wrong = {(what, life.results[number]) for number, what in enumerate(life.requested) if life.results[number] != 1}
     assert wrong == set()
-    assert len(life.asked) > 3
+    assert len(life.requested) > 3
     assert (life.engine.handlers, life.engine.pool.connections, life.engine.memory.held) == ({}, [], 0)
     assert life.engine.deadline is None

@@ -12,28 +12,28 @@ from pcli.replay.client.connection.errors import ClientFailure
 TOPIC = "persistent://public/default/t"
 
 
-def test_a_link_is_found_by_a_lookup_and_shared(world: Any) -> None:
-    engine = world.engine()
+def test_a_link_is_found_by_a_lookup_and_shared(network: Any) -> None:
+    engine = network.engine()
     connections: list[Any] = []
     engine.connection_for(TOPIC, connections.append)
     engine.connection_for(TOPIC, connections.append)
-    world.settle()
+    network.deliver_all()
 
-    assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "LOOKUP"]
+    assert [one.name for one in network.sent_frames(from_client=True)] == ["CONNECT", "LOOKUP"]
     assert isinstance(connections[0], ClientConnection)
     assert connections[0] is connections[1]
-    assert len(world.connects) == 1
+    assert len(network.connects) == 1
 
 
-def test_partitions(world: Any) -> None:
-    engine = world.engine()
+def test_partitions(network: Any) -> None:
+    engine = network.engine()
     found: list[Any] = []
     engine.partitions(TOPIC, found.append)
-    assert world.wait_for(found) == 0
+    assert network.wait_for(found) == 0
 
 
-def test_timers_run_at_their_own_times_and_before_what_came_later(wire: Any) -> None:
-    end = wire()
+def test_timers_run_at_their_own_times_and_before_what_came_later(fake_broker: Any) -> None:
+    end = fake_broker()
     engine, start = end.engine, end.now
     rang: list[int] = []
     for delay in (30, 10, 20):
@@ -49,8 +49,8 @@ def test_timers_run_at_their_own_times_and_before_what_came_later(wire: Any) -> 
     assert rang == [10, 20, 30]
 
 
-def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(wire: Any) -> None:
-    engine = wire().engine
+def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(fake_broker: Any) -> None:
+    engine = fake_broker().engine
     rang: list[int] = []
     engine.call_at(engine.now, lambda: rang.append(1))
     assert rang == []
@@ -58,11 +58,11 @@ def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(wire: Any) -> None:
     assert rang == [1]
 
 
-def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(wire: Any) -> None:
-    end = wire()
+def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(fake_broker: Any) -> None:
+    end = fake_broker()
     end.engine.pool.connection_to(("a", 1), lambda connection: None)
-    end.hear()
-    end.shake()
+    end.take_output()
+    end.complete_handshake()
     [connection] = end.connections
     for number in range(3):
         connection.send(pb.CommandFlow(consumer_id=number, messagePermits=1))
@@ -73,8 +73,8 @@ def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(w
     assert end.engine.take() == []
 
 
-def test_a_connection_that_comes_after_its_end_is_left_alone(wire: Any) -> None:
-    engine = wire().engine
+def test_a_connection_that_comes_after_its_end_is_left_alone(fake_broker: Any) -> None:
+    engine = fake_broker().engine
     engine.pool.connection_to(("a", 1), lambda connection: None)
     [connect] = engine.take()
     assert isinstance(connect, Connect)
@@ -85,6 +85,6 @@ def test_a_connection_that_comes_after_its_end_is_left_alone(wire: Any) -> None:
     assert engine.take() == []
 
 
-def test_numbers_count_by_kind(wire: Any) -> None:
-    engine = wire().engine
+def test_numbers_count_by_kind(fake_broker: Any) -> None:
+    engine = fake_broker().engine
     assert [engine.next_number(kind) for kind in ("consumer", "producer", "consumer")] == [0, 0, 1]

@@ -21,14 +21,14 @@ def test_no_limit() -> None:
 
 
 def test_who_was_refused_is_told_once() -> None:
-    memory, told = MemoryLimit(10), []
+    memory, results = MemoryLimit(10), []
     memory.reserve(20)
-    tell = lambda: told.append(1)  # noqa: E731
+    tell = lambda: results.append(1)  # noqa: E731
     memory.when_available(tell)
     memory.when_available(tell)
     memory.release(5)
-    assert told == []
+    assert results == []
     memory.release(15)
     memory.reserve(5)
     memory.release(5)
-    assert told == [1]
+    assert results == [1]

@@ -7,8 +7,8 @@ from typing import Any
 from pcli.replay.client.periodic_tasks import PeriodicTasks
 
 
-def test_each_run_says_when_the_next_one_is(world: Any) -> None:
-    engine = world.engine()
+def test_each_run_says_when_the_next_one_is(network: Any) -> None:
+    engine = network.engine()
     start, times = engine.now, []
     tasks = PeriodicTasks(engine)
 
@@ -24,8 +24,8 @@ def test_each_run_says_when_the_next_one_is(world: Any) -> None:
     assert times == [5, 15, 35]
 
 
-def test_a_task_that_ends_all_tasks_is_not_run_again(world: Any) -> None:
-    engine, runs = world.engine(), []
+def test_a_task_that_ends_all_tasks_is_not_run_again(network: Any) -> None:
+    engine, runs = network.engine(), []
     tasks = PeriodicTasks(engine)
 
     def task() -> int:

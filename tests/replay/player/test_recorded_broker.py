@@ -430,9 +430,9 @@ def test_the_python_client_wants_something_else(served, small_captures):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--port", "5"], "--port goes with --side broker"),
+        (["--port", "5"], "--port requires --side broker"),
         (["--side", "broker", "--to", "localhost"], "are for --side client"),
-        (["--side", "broker", "--only-stream", "99"], "there is nothing in it that can be played"),
+        (["--side", "broker", "--only-stream", "99"], "the capture contains nothing that can be replayed"),
     ],
 )
 def test_what_cannot_be(words, text, small_captures):

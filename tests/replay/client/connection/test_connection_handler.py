@@ -33,11 +33,11 @@ class Thing(ConnectionHandler):
         self._tell(f"opened {self.epoch}")
         kind = pb.CommandSubscribe.Shared
         body = pb.CommandSubscribe(topic=TOPIC, subscription="s", consumer_id=self.number, subType=kind)
-        connection.request(body, self._answered)
+        connection.request(body, self._on_response)
 
-    def _answered(self, answer: Any) -> None:
-        if isinstance(answer, ClientFailure):
-            self._tell(answer.error)
+    def _on_response(self, response: Any) -> None:
+        if isinstance(response, ClientFailure):
+            self._tell(response.error)
         else:
             self.ready()
             self._tell("ready")
@@ -60,107 +60,107 @@ class Thing(ConnectionHandler):
 
 
 @pytest.fixture
-def thing(world: Any) -> Thing:
+def thing(network: Any) -> Thing:
     """One that is ready."""
-    thing = Thing(world.engine())
+    thing = Thing(network.engine())
     thing.start()
-    world.settle()
+    network.deliver_all()
     assert thing.story == [(0, "opened 0"), (0, "ready")]
     thing.story.clear()
     return thing
 
 
-def test_a_broken_connection_is_replaced_after_the_back_off(world: Any, thing: Thing) -> None:
-    world.cut()
+def test_a_broken_connection_is_replaced_after_the_back_off(network: Any, thing: Thing) -> None:
+    network.cut()
     assert thing.state is State.CONNECTING
-    world.run(99)
+    network.run(99)
     assert thing.story == [(0, "lost")]
-    world.run(1)
+    network.run(1)
     assert thing.story == [(0, "lost"), (100, "opened 1"), (100, "ready")]
     assert thing.state is State.READY
 
 
-def test_waits_grow_until_the_broker_is_back_and_begin_anew_then(world: Any, thing: Thing) -> None:
-    world.reachable = False
-    world.cut()
-    world.run(1_600)
-    world.reachable = True
-    world.run(2_000)
+def test_waits_grow_until_the_broker_is_back_and_begin_anew_then(network: Any, thing: Thing) -> None:
+    network.reachable = False
+    network.cut()
+    network.run(1_600)
+    network.reachable = True
+    network.run(2_000)
     assert thing.story == [
         (0, "lost"), (100, "Connect"), (300, "Connect"), (700, "Connect"), (1500, "Connect"),
         (3100, "opened 1"), (3100, "ready"),
     ]  # fmt: skip
-    world.cut()
-    world.run(100)
+    network.cut()
+    network.run(100)
     assert thing.story[-1] == (3700, "ready")
 
 
-def test_an_unload_sends_it_the_usual_way(world: Any, thing: Thing) -> None:
-    [topic] = world.broker.topics.values()
-    world.forget()
-    world.broker.unload(topic)
-    world.broker.finish_turn()
-    world.run(100)
-    assert [one.name for one in world.heard(from_client=True)] == ["LOOKUP", "SUBSCRIBE"]
-    assert len(world.connects) == 1
+def test_an_unload_sends_it_the_usual_way(network: Any, thing: Thing) -> None:
+    [topic] = network.broker.topics.values()
+    network.clear_frames()
+    network.broker.unload(topic)
+    network.broker.finish_turn()
+    network.run(100)
+    assert [one.name for one in network.sent_frames(from_client=True)] == ["LOOKUP", "SUBSCRIBE"]
+    assert len(network.connects) == 1
 
 
-def test_a_close_with_an_assigned_broker_leads_there_at_once(world: Any, thing: Thing) -> None:
-    pipe = next(iter(world.pipes.values()))
-    world.forget()
+def test_a_close_with_an_assigned_broker_leads_there_at_once(network: Any, thing: Thing) -> None:
+    pipe = next(iter(network.pipes.values()))
+    network.clear_frames()
     close = pb.CommandCloseConsumer(consumer_id=0, request_id=1, assignedBrokerServiceUrl="pulsar://127.0.0.2:6650")
     pipe.broker_connection.send_command(close)
-    world.run(0)
-    assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "SUBSCRIBE"]
+    network.run(0)
+    assert [one.name for one in network.sent_frames(from_client=True)] == ["CONNECT", "SUBSCRIBE"]
     # a standalone broker wants all to come through its service URL
-    assert [body.proxy_to_broker_url for body in world.said("CONNECT")] == ["127.0.0.2:6650"]
+    assert [body.proxy_to_broker_url for body in network.sent("CONNECT")] == ["127.0.0.2:6650"]
 
 
-def test_one_that_gives_up_is_left_alone(world: Any) -> None:
-    world.reachable = False
-    thing = Thing(world.engine(), hopeless=True)
+def test_one_that_gives_up_is_left_alone(network: Any) -> None:
+    network.reachable = False
+    thing = Thing(network.engine(), hopeless=True)
     thing.start()
-    world.run(10_000)
+    network.run(10_000)
     assert thing.story == [(0, "Connect")]
     assert thing.state is State.FAILED
 
 
-def test_one_that_was_closed_while_it_looked_gets_nothing(world: Any) -> None:
-    thing = Thing(world.engine())
+def test_one_that_was_closed_while_it_looked_gets_nothing(network: Any) -> None:
+    thing = Thing(network.engine())
     thing.start()
     thing.give_up(State.CLOSED)
-    world.run(10_000)
+    network.run(10_000)
     assert thing.story == []
-    assert world.said("SUBSCRIBE") == []
+    assert network.sent("SUBSCRIBE") == []
 
 
-def test_looking_twice_is_looking_once(world: Any) -> None:
-    thing = Thing(world.engine())
+def test_looking_twice_is_looking_once(network: Any) -> None:
+    thing = Thing(network.engine())
     thing.start()
     thing.start()
-    world.settle()
+    network.deliver_all()
     thing.start()
-    world.settle()
-    assert len(world.said("SUBSCRIBE")) == 1
+    network.deliver_all()
+    assert len(network.sent("SUBSCRIBE")) == 1
 
 
-def test_closing_the_engine_closes_what_lives(world: Any, thing: Thing) -> None:
+def test_closing_the_engine_closes_what_lives(network: Any, thing: Thing) -> None:
     done: list[None] = []
     thing.engine.close(lambda: done.append(None))
-    world.settle()
+    network.deliver_all()
     assert done == [None]
     assert thing.state is State.CLOSED
-    assert world.pipes == {}
+    assert network.pipes == {}
     refused: list[Any] = []
     thing.engine.connection_for(TOPIC, refused.append)
     thing.engine.partitions(TOPIC, refused.append)
     assert refused == [ClientFailure("Closed", "the client is closed")] * 2
 
 
-def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(world: Any, thing: Thing) -> None:
+def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(network: Any, thing: Thing) -> None:
     thing.engine.close(lambda: None)
     late = Thing(thing.engine)
     late.start()
-    world.settle()
+    network.deliver_all()
     assert late.state is State.CLOSED
     assert thing.engine.deadline is None

@@ -7,43 +7,43 @@ from typing import Any
 from pcli.replay.client.connection.errors import ClientFailure
 
 
-def test_who_asks_while_it_is_opened_waits_for_the_same_one(wire: Any) -> None:
-    end = wire()
+def test_who_asks_while_it_is_opened_waits_for_the_same_one(fake_broker: Any) -> None:
+    end = fake_broker()
     connections: list[Any] = []
     for _ in range(2):
         end.engine.pool.connection_to(("a", 1), connections.append)
-    assert end.said() == ["0 Connect"]
-    end.shake()
+    assert end.sent_summary() == ["0 Connect"]
+    end.complete_handshake()
     end.engine.pool.connection_to(("a", 1), connections.append)
     assert connections == end.connections * 3
 
 
-def test_several_connections_to_a_broker(wire: Any) -> None:
-    end = wire(connectionsPerBroker=2)
+def test_several_connections_to_a_broker(fake_broker: Any) -> None:
+    end = fake_broker(connectionsPerBroker=2)
     for index in (0, 1, 0, 1):
         end.engine.pool.connection_to(("a", 1), lambda connection: None, index=index)
-    assert end.said() == ["0 Connect", "1 Connect"]
+    assert end.sent_summary() == ["0 Connect", "1 Connect"]
 
 
-def test_no_sharing(wire: Any) -> None:
-    end = wire(connectionsPerBroker=0)
+def test_no_sharing(fake_broker: Any) -> None:
+    end = fake_broker(connectionsPerBroker=0)
     for _ in range(2):
         end.engine.pool.connection_to(("a", 1), lambda connection: None)
-    assert end.said() == ["0 Connect", "1 Connect"]
+    assert end.sent_summary() == ["0 Connect", "1 Connect"]
 
 
-def test_through_a_proxy_each_broker_has_its_own_connection(wire: Any) -> None:
-    end = wire()
+def test_through_a_proxy_each_broker_has_its_own_connection(fake_broker: Any) -> None:
+    end = fake_broker()
     for broker in ("b1", "b2"):
         end.engine.pool.connection_to((broker, 6650), lambda connection: None, through=("a", 1))
     end.engine.pool.connection_to(("a", 1), lambda connection: None)
-    targets = [body.proxy_to_broker_url for _, body in end.hear()]
+    targets = [body.proxy_to_broker_url for _, body in end.take_output()]
     assert targets == ["b1:6650", "b2:6650", ""]
     assert [connection.address for connection in end.connections] == [("a", 1)] * 3
 
 
-def test_what_could_not_be_opened_is_forgotten(wire: Any) -> None:
-    end = wire()
+def test_what_could_not_be_opened_is_forgotten(fake_broker: Any) -> None:
+    end = fake_broker()
     connections: list[Any] = []
     end.engine.pool.connection_to(("a", 1), connections.append)
     [connect] = end.engine.take()
@@ -51,13 +51,13 @@ def test_what_could_not_be_opened_is_forgotten(wire: Any) -> None:
     assert connections == [ClientFailure("Connect", "a:1: connection refused")]
     assert end.engine.pool.connections == []
     end.engine.pool.connection_to(("a", 1), connections.append)
-    end.hear()
-    end.shake()
+    end.take_output()
+    end.complete_handshake()
     assert connections[1:] == end.connections
 
 
-def test_tls_goes_with_the_service_url(wire: Any) -> None:
-    end = wire("pulsar+ssl://a:1")
+def test_tls_goes_with_the_service_url(fake_broker: Any) -> None:
+    end = fake_broker("pulsar+ssl://a:1")
     end.engine.pool.connection_to(("b", 2), lambda connection: None)
-    end.hear()
+    end.take_output()
     assert end.tls == [True]

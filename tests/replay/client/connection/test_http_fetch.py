@@ -28,13 +28,13 @@ def test_no_answer() -> None:
     assert fetch(url, {}, 10, None) == (0, b"connection refused")
 
 
-@pytest.mark.parametrize("said", [b"", b"\x00\x00\x00\x01", b"HTTP/1.1 oh\r\n\r\n"])
-def test_somebody_who_speaks_no_http(said: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"\x00\x00\x00\x01", b"HTTP/1.1 oh\r\n\r\n"])
+def test_somebody_who_speaks_no_http(data: bytes) -> None:
     def serve(server: Any) -> None:
         connection, _ = server.accept()
         with connection:
             connection.recv(1 << 16)
-            connection.sendall(said)
+            connection.sendall(data)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=serve, args=(server,))

@@ -14,73 +14,75 @@ from pcli.replay.service_url import Security
 TOPIC = "persistent://public/default/a b"
 
 
-def _asked(end: Any, begin: Any) -> tuple[list[Any], Any]:
+def _asked(ready_broker: Any, begin: Any) -> tuple[list[Any], Any]:
     """What becomes of a question, and the request that it makes."""
     results: list[Any] = []
     begin(results.append)
-    end.hear()
-    return results, end.fetches[-1]
+    ready_broker.take_output()
+    return results, ready_broker.fetches[-1]
 
 
-def _tell(end: Any, fetch: Any, status: int, answer: Any) -> None:
-    body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-    end.engine.fetched(fetch, status, body, end.now)
+def _tell(ready_broker: Any, fetch: Any, status: int, response: Any) -> None:
+    body = response if isinstance(response, bytes) else json.dumps(response).encode()
+    ready_broker.engine.fetched(fetch, status, body, ready_broker.now)
 
 
-def test_the_owner(wire: Any) -> None:
-    end = wire("http://a:8080")
-    found, fetch = _asked(end, lambda done: end.engine.lookup.broker_of(TOPIC, done))
+def test_the_owner(fake_broker: Any) -> None:
+    ready_broker = fake_broker("http://a:8080")
+    found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
     assert fetch.url == "http://a:8080/lookup/v2/topic/persistent/public/default/a%20b"
-    _tell(end, fetch, 200, {"brokerUrl": "pulsar://b:2", "brokerUrlTls": "pulsar+ssl://b:3"})
+    _tell(ready_broker, fetch, 200, {"brokerUrl": "pulsar://b:2", "brokerUrlTls": "pulsar+ssl://b:3"})
     assert found[0].broker == ("b", 2)
 
 
-def test_with_tls_and_a_listener(wire: Any) -> None:
-    end = wire("https://a", listenerName="outside")
-    found, fetch = _asked(end, lambda done: end.engine.lookup.broker_of(TOPIC, done))
+def test_with_tls_and_a_listener(fake_broker: Any) -> None:
+    ready_broker = fake_broker("https://a", listenerName="outside")
+    found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
     assert fetch.url == "https://a:443/lookup/v2/topic/persistent/public/default/a%20b?listenerName=outside"
-    _tell(end, fetch, 200, {"brokerUrl": "pulsar://b:2", "brokerUrlTls": "pulsar+ssl://b:3"})
+    _tell(ready_broker, fetch, 200, {"brokerUrl": "pulsar://b:2", "brokerUrlTls": "pulsar+ssl://b:3"})
     assert found[0].broker == ("b", 3)
 
 
-def test_partitions_and_whether_asking_may_create(wire: Any) -> None:
-    end = wire("http://a:8080")
-    counts, fetch = _asked(end, lambda done: end.engine.partitions(TOPIC, done, create=False))
+def test_partitions_and_whether_asking_may_create(fake_broker: Any) -> None:
+    ready_broker = fake_broker("http://a:8080")
+    counts, fetch = _asked(ready_broker, lambda done: ready_broker.engine.partitions(TOPIC, done, create=False))
     assert fetch.url.endswith("/admin/v2/persistent/public/default/a%20b/partitions?checkAllowAutoCreation=false")
-    _tell(end, fetch, 200, {"partitions": 3})
+    _tell(ready_broker, fetch, 200, {"partitions": 3})
     assert counts == [3]
 
 
-def test_topics_of_a_namespace(wire: Any) -> None:
-    end = wire("http://a:8080")
+def test_topics_of_a_namespace(fake_broker: Any) -> None:
+    ready_broker = fake_broker("http://a:8080")
     mode = pb.CommandGetTopicsOfNamespace.ALL
-    found, fetch = _asked(end, lambda done: end.engine.topics_of("public/default", mode, "x.*", "", done))
+    found, fetch = _asked(
+        ready_broker, lambda done: ready_broker.engine.topics_of("public/default", mode, "x.*", "", done)
+    )
     assert fetch.url == "http://a:8080/admin/v2/namespaces/public/default/topics?mode=ALL"
-    _tell(end, fetch, 200, [TOPIC])
+    _tell(ready_broker, fetch, 200, [TOPIC])
     assert (list(found[0].topics), found[0].filtered) == ([TOPIC], False)
 
 
-def test_a_schema(wire: Any) -> None:
-    end = wire("http://a:8080")
-    found, fetch = _asked(end, lambda done: end.engine.schema(TOPIC, bytes(7) + b"\x02", done))
+def test_a_schema(fake_broker: Any) -> None:
+    ready_broker = fake_broker("http://a:8080")
+    found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.schema(TOPIC, bytes(7) + b"\x02", done))
     assert fetch.url == "http://a:8080/admin/v2/schemas/public/default/a%20b/schema/2"
-    _tell(end, fetch, 200, {"version": 2, "type": "AVRO", "data": "{}", "properties": {"a": "b"}})
+    _tell(ready_broker, fetch, 200, {"version": 2, "type": "AVRO", "data": "{}", "properties": {"a": "b"}})
     assert found[0].schema.type == pb.Schema.Avro
     assert found[0].schema_version == bytes(7) + b"\x02"
 
-    found, fetch = _asked(end, lambda done: end.engine.schema(TOPIC, b"", done))
-    _tell(end, fetch, 404, b"")
+    found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.schema(TOPIC, b"", done))
+    _tell(ready_broker, fetch, 404, b"")
     assert found == [ClientFailure("TopicNotFound", "it has no schema")]
 
 
-def test_a_token_goes_along(wire: Any) -> None:
-    end = wire("http://a:8080", security=Security(token="secret"))
-    _, fetch = _asked(end, lambda done: end.engine.lookup.broker_of(TOPIC, done))
+def test_a_token_goes_along(fake_broker: Any) -> None:
+    ready_broker = fake_broker("http://a:8080", security=Security(token="secret"))
+    _, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
     assert fetch.headers["Authorization"] == "Bearer secret"
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "failure"),
+    ("status", "response", "failure"),
     [
         (401, b"<html>", ClientFailure("AuthenticationError", "http://a:8080 answers 401: <html>")),
         (404, {"reason": "Topic not\nfound"}, ClientFailure("NotFound", "http://a:8080 answers 404: Topic not found")),
@@ -88,8 +90,8 @@ def test_a_token_goes_along(wire: Any) -> None:
         (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],
 )
-def test_what_goes_wrong(wire: Any, status: int, answer: Any, failure: ClientFailure) -> None:
-    end = wire("http://a:8080")
-    found, fetch = _asked(end, lambda done: end.engine.lookup.broker_of(TOPIC, done))
-    _tell(end, fetch, status, answer)
+def test_what_goes_wrong(fake_broker: Any, status: int, response: Any, failure: ClientFailure) -> None:
+    ready_broker = fake_broker("http://a:8080")
+    found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
+    _tell(ready_broker, fetch, status, response)
     assert found == [failure]

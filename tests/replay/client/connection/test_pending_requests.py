@@ -10,70 +10,70 @@ from pcli.replay.client.connection.errors import ClientFailure
 TOPIC = "persistent://public/default/t"
 
 
-def test_an_answer_finds_its_request(end: Any) -> None:
-    answers: list[Any] = []
-    first = end.connections[0].request(pb.CommandGetLastMessageId(consumer_id=1), answers.append)
-    second = end.connections[0].request(pb.CommandGetLastMessageId(consumer_id=2), answers.append)
-    end.say(pb.CommandError(request_id=second.request_id, error=pb.MetadataError, message="no"))
+def test_an_answer_finds_its_request(ready_broker: Any) -> None:
+    responses: list[Any] = []
+    first = ready_broker.connections[0].request(pb.CommandGetLastMessageId(consumer_id=1), responses.append)
+    second = ready_broker.connections[0].request(pb.CommandGetLastMessageId(consumer_id=2), responses.append)
+    ready_broker.broker_sends(pb.CommandError(request_id=second.request_id, error=pb.MetadataError, message="no"))
     last = pb.MessageIdData(ledgerId=1, entryId=2)
-    end.say(pb.CommandGetLastMessageIdResponse(request_id=first.request_id, last_message_id=last))
-    assert answers[0] == ClientFailure("MetadataError", "no")
-    assert answers[1].body.last_message_id == last
+    ready_broker.broker_sends(pb.CommandGetLastMessageIdResponse(request_id=first.request_id, last_message_id=last))
+    assert responses[0] == ClientFailure("MetadataError", "no")
+    assert responses[1].body.last_message_id == last
 
 
-def test_a_request_times_out_and_its_late_answer_is_dropped(end: Any) -> None:
-    answers: list[Any] = []
-    asked = end.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), answers.append)
-    end.run(5_000)
-    assert answers == [ClientFailure("TimeOut", "no answer to Unsubscribe within 5000 ms by a:1")]
-    end.say(pb.CommandSuccess(request_id=asked.request_id))
-    assert len(answers) == 1
+def test_a_request_times_out_and_its_late_answer_is_dropped(ready_broker: Any) -> None:
+    responses: list[Any] = []
+    requested = ready_broker.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), responses.append)
+    ready_broker.run(5_000)
+    assert responses == [ClientFailure("TimeOut", "no answer to Unsubscribe within 5000 ms by a:1")]
+    ready_broker.broker_sends(pb.CommandSuccess(request_id=requested.request_id))
+    assert len(responses) == 1
 
 
-def test_a_producer_that_has_to_wait_waits_without_end(end: Any) -> None:
-    answers: list[Any] = []
-    asked = end.connections[0].request(pb.CommandProducer(topic=TOPIC, producer_id=0), answers.append)
-    not_yet = pb.CommandProducerSuccess(request_id=asked.request_id, producer_name="p", producer_ready=False)
-    end.say(not_yet)
-    end.run(20_000)
-    assert answers == []
+def test_a_producer_that_has_to_wait_waits_without_end(ready_broker: Any) -> None:
+    responses: list[Any] = []
+    requested = ready_broker.connections[0].request(pb.CommandProducer(topic=TOPIC, producer_id=0), responses.append)
+    not_yet = pb.CommandProducerSuccess(request_id=requested.request_id, producer_name="p", producer_ready=False)
+    ready_broker.broker_sends(not_yet)
+    ready_broker.run(20_000)
+    assert responses == []
     not_yet.producer_ready = True
-    end.say(not_yet)
-    [answer] = answers
-    assert answer.body.producer_name == "p"
+    ready_broker.broker_sends(not_yet)
+    [response] = responses
+    assert response.body.producer_name == "p"
 
 
-def test_a_broker_that_is_not_ready_for_lookups_is_left(end: Any) -> None:
-    answers: list[Any] = []
-    asked = end.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), answers.append)
+def test_a_broker_that_is_not_ready_for_lookups_is_left(ready_broker: Any) -> None:
+    responses: list[Any] = []
+    requested = ready_broker.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), responses.append)
     failed = pb.CommandLookupTopicResponse.Failed
-    end.say(
+    ready_broker.broker_sends(
         pb.CommandLookupTopicResponse(
-            request_id=asked.request_id, response=failed, error=pb.ServiceNotReady, message="not yet"
+            request_id=requested.request_id, response=failed, error=pb.ServiceNotReady, message="not yet"
         )
     )
-    assert answers == [ClientFailure("ServiceNotReady", "not yet")]
-    assert end.shut == end.connections
+    assert responses == [ClientFailure("ServiceNotReady", "not yet")]
+    assert ready_broker.shut == ready_broker.connections
 
 
-def test_too_many_refused_lookups_end_the_connection(end: Any) -> None:
+def test_too_many_refused_lookups_end_the_connection(ready_broker: Any) -> None:
     failed = pb.CommandLookupTopicResponse.Failed
     for _ in range(51):
-        assert end.shut == []
-        asked = end.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), lambda answer: None)
+        assert ready_broker.shut == []
+        requested = ready_broker.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), lambda response: None)
         busy = pb.CommandLookupTopicResponse(
-            request_id=asked.request_id, response=failed, error=pb.TooManyRequests, message="later"
+            request_id=requested.request_id, response=failed, error=pb.TooManyRequests, message="later"
         )
-        end.say(busy)
-    assert end.shut == end.connections
+        ready_broker.broker_sends(busy)
+    assert ready_broker.shut == ready_broker.connections
 
 
-def test_refusals_are_forgotten_after_a_minute(end: Any) -> None:
+def test_refusals_are_forgotten_after_a_minute(ready_broker: Any) -> None:
     for _ in range(3):
         for _ in range(40):
-            end.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), lambda answer: None)
-        end.run(5_000)
+            ready_broker.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), lambda response: None)
+        ready_broker.run(5_000)
         for _ in range(3):
-            end.run(25_000)
-            end.say(pb.CommandPong())
-    assert end.shut == []
+            ready_broker.run(25_000)
+            ready_broker.broker_sends(pb.CommandPong())
+    assert ready_broker.shut == []

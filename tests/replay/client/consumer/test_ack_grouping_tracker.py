@@ -11,36 +11,36 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Acks:
-    def __init__(self, wire, *, persistent=True, **settings):
-        self.wire = wire
-        wire.engine.connection_for(TOPIC, lambda connection: None)
-        wire.hear()
-        wire.shake()
-        self.done_with, self.till, self.told = [], [], []
+    def __init__(self, fake_broker, *, persistent=True, **settings):
+        self.fake_broker = fake_broker
+        fake_broker.engine.connection_for(TOPIC, lambda connection: None)
+        fake_broker.take_output()
+        fake_broker.complete_handshake()
+        self.done_with, self.till, self.results = [], [], []
         self.settled, self.settled_till = self.done_with.append, self.till.append
         self.number, self.persistent = 3, persistent
-        self.grouping = AckGroupingTracker(wire.engine, self, ConsumerSettings(**settings))
-        self.grouping.connection = wire.connections[0]
+        self.grouping = AckGroupingTracker(fake_broker.engine, self, ConsumerSettings(**settings))
+        self.grouping.connection = fake_broker.connections[0]
 
-    def said(self, milliseconds=0):
+    def sent(self, milliseconds=0):
         """ACKs of that time: kind, ids, and the words of their sets."""
-        heard = self.wire.run(milliseconds) if milliseconds else self.wire.hear()
+        sent_frames = self.fake_broker.run(milliseconds) if milliseconds else self.fake_broker.take_output()
         return [
             (
                 pb.CommandAck.AckType.Name(body.ack_type),
                 [(one.ledgerId, one.entryId, list(one.ack_set)) for one in body.message_id],
             )
-            for _, body in heard
+            for _, body in sent_frames
         ]
 
     def add(self, *ids):
         for one in ids:
-            self.grouping.add(one, self.told.append)
+            self.grouping.add(one, self.results.append)
 
 
 @pytest.fixture
-def acks(wire):
-    return lambda **settings: Acks(wire(), **settings)
+def acks(fake_broker):
+    return lambda **settings: Acks(fake_broker(), **settings)
 
 
 def batch(entry, count):
@@ -50,25 +50,25 @@ def batch(entry, count):
 
 def test_a_tick_sends_what_waits_in_its_order(acks):
     acks = acks()
-    acks.said(150)
+    acks.sent(150)
     acks.add(ClientMessageId(1, 5), ClientMessageId(1, 2), *batch(1, 3)[:1], *batch(0, 2))
-    assert acks.said(49) == []
-    assert acks.said(1) == [("Individual", [(1, 0, []), (1, 2, []), (1, 5, []), (1, 1, [6])])]
-    assert acks.told == [None] * 5
-    assert acks.said(1000) == []
-    assert acks.wire.engine.deadline > acks.wire.now + 1000  # no tick for nothing
+    assert acks.sent(49) == []
+    assert acks.sent(1) == [("Individual", [(1, 0, []), (1, 2, []), (1, 5, []), (1, 1, [6])])]
+    assert acks.results == [None] * 5
+    assert acks.sent(1000) == []
+    assert acks.fake_broker.engine.deadline > acks.fake_broker.now + 1000  # no tick for nothing
 
 
 def test_the_rest_of_a_batch_is_the_entry(acks):
     acks = acks()
     ids = batch(0, 3)
     acks.add(ids[0])
-    assert acks.said(100) == [("Individual", [(1, 0, [6])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [6])])]
     acks.add(ids[1])
-    assert acks.said(100) == [("Individual", [(1, 0, [4])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [4])])]
     assert acks.done_with == []
     acks.add(ids[2])
-    assert acks.said(100) == [("Individual", [(1, 0, [])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [])])]
     assert acks.done_with == [ids[2]]
 
 
@@ -77,7 +77,7 @@ def test_large_batches_in_words(acks):
     ids = batch(0, 1000)
     for one in ids[:-1]:
         acks.grouping.add(one)
-    [(_, [(_, _, words)])] = acks.said(100)
+    [(_, [(_, _, words)])] = acks.sent(100)
     assert words == [0] * 15 + [1 << 39]
 
 
@@ -85,24 +85,24 @@ def test_a_redelivered_batch_shares_what_waits(acks):
     acks = acks()
     first, again = batch(0, 3), batch(0, 3)
     acks.add(first[0], again[1])
-    assert acks.said(100) == [("Individual", [(1, 0, [4])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [4])])]
 
 
 def test_without_indexes_only_whole_entries_go(acks):
     acks = acks(batchIndexAckEnabled=False)
     ids = batch(0, 2)
     acks.add(ids[0])
-    assert acks.said(100) == []
-    assert acks.told == [None]
+    assert acks.sent(100) == []
+    assert acks.results == [None]
     acks.add(ids[1])
-    assert acks.said(100) == [("Individual", [(1, 0, [])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [])])]
 
 
 @pytest.mark.parametrize(("indexes", "place"), [(True, (1, 5, [4])), (False, (1, 4, []))])
 def test_cumulatively_within_a_batch(acks, indexes, place):
     acks = acks(batchIndexAckEnabled=indexes)
     acks.grouping.add_cumulative(batch(5, 3)[1])
-    assert acks.said(100) == [("Cumulative", [place])]
+    assert acks.sent(100) == [("Cumulative", [place])]
 
 
 def test_only_the_furthest_cumulative_ack_goes_and_it_goes_first(acks):
@@ -110,28 +110,28 @@ def test_only_the_furthest_cumulative_ack_goes_and_it_goes_first(acks):
     for entry in (3, 9, 4):
         acks.grouping.add_cumulative(ClientMessageId(1, entry))
     acks.add(ClientMessageId(2, 0))
-    assert acks.said(100) == [("Cumulative", [(1, 9, [])]), ("Individual", [(2, 0, [])])]
+    assert acks.sent(100) == [("Cumulative", [(1, 9, [])]), ("Individual", [(2, 0, [])])]
     acks.grouping.add_cumulative(ClientMessageId(1, 9))
-    assert acks.said(1000) == []
+    assert acks.sent(1000) == []
     assert acks.till == [ClientMessageId(1, 3), ClientMessageId(1, 9), ClientMessageId(1, 4), ClientMessageId(1, 9)]
 
 
 def test_a_group_that_is_full_goes_at_once(acks):
     acks = acks(maxAcknowledgmentGroupSize=3)
     acks.add(ClientMessageId(1, 0), ClientMessageId(1, 1))
-    assert acks.said() == []
+    assert acks.sent() == []
     acks.add(ClientMessageId(1, 2))
-    assert acks.said() == [("Individual", [(1, 0, []), (1, 1, []), (1, 2, [])])]
+    assert acks.sent() == [("Individual", [(1, 0, []), (1, 1, []), (1, 2, [])])]
     for entry in range(3):
         acks.add(batch(entry, 2)[0])
-    assert acks.said() == [("Individual", [(1, 0, [2]), (1, 1, [2]), (1, 2, [2])])]
+    assert acks.sent() == [("Individual", [(1, 0, [2]), (1, 1, [2]), (1, 2, [2])])]
 
 
 def test_without_grouping_each_goes_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
     acks.grouping.add_cumulative(batch(2, 3)[0])
-    assert acks.said() == [
+    assert acks.sent() == [
         ("Individual", [(1, 0, [])]),
         ("Individual", [(1, 1, [2])]),
         ("Cumulative", [(1, 2, [6])]),
@@ -141,7 +141,7 @@ def test_without_grouping_each_goes_at_once(acks):
 def test_properties_go_at_once(acks):
     acks = acks()
     acks.grouping.add_cumulative(ClientMessageId(1, 0), properties={"horizon": 5})
-    [(_, body)] = acks.wire.hear()
+    [(_, body)] = acks.fake_broker.take_output()
     assert [(one.key, one.value) for one in body.properties] == [("horizon", 5)]
 
 
@@ -150,32 +150,32 @@ def test_all_chunks_are_acknowledged(acks):
     last = ClientMessageId(1, 4, first=ClientMessageId(1, 2))
     acks.grouping.chunks[last] = [ClientMessageId(1, 2), ClientMessageId(1, 3), ClientMessageId(1, 4)]
     acks.add(last)
-    assert acks.said(100) == [("Individual", [(1, 2, []), (1, 3, []), (1, 4, [])])]
+    assert acks.sent(100) == [("Individual", [(1, 2, []), (1, 3, []), (1, 4, [])])]
     assert acks.grouping.chunks == {}
 
 
 def test_a_receipt_answers_all_acks_of_its_command(acks):
     acks = acks(ackReceiptEnabled=True)
     acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
-    [(_, body)] = acks.wire.run(100)
-    assert acks.told == []
-    acks.wire.say(pb.CommandAckResponse(consumer_id=3, request_id=body.request_id))
-    assert acks.told == [None, None]
+    [(_, body)] = acks.fake_broker.run(100)
+    assert acks.results == []
+    acks.fake_broker.broker_sends(pb.CommandAckResponse(consumer_id=3, request_id=body.request_id))
+    assert acks.results == [None, None]
     acks.add(ClientMessageId(1, 5))
-    [(_, body)] = acks.wire.run(100)
+    [(_, body)] = acks.fake_broker.run(100)
     error = pb.CommandAckResponse(consumer_id=3, request_id=body.request_id, error=pb.PersistenceError, message="no")
-    acks.wire.say(error)
-    assert acks.told[2].error == "PersistenceError"
+    acks.fake_broker.broker_sends(error)
+    assert acks.results[2].error == "PersistenceError"
 
 
 def test_what_waits_survives_the_connection(acks):
     acks = acks()
     acks.add(ClientMessageId(1, 0))
     connection, acks.grouping.connection = acks.grouping.connection, None
-    assert acks.said(100) == []
+    assert acks.sent(100) == []
     assert acks.grouping.duplicate(ClientMessageId(1, 0))
     acks.grouping.connection = connection
-    assert acks.said(100) == [("Individual", [(1, 0, [])])]
+    assert acks.sent(100) == [("Individual", [(1, 0, [])])]
     assert acks.grouping.idle
 
 
@@ -183,7 +183,7 @@ def test_without_a_connection_nothing_goes_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.grouping.connection = None
     acks.add(ClientMessageId(1, 0))
-    assert [str(one) for one in acks.told] == ["Disconnected: 1:0 can't be acknowledged: there is no connection"]
+    assert [str(one) for one in acks.results] == ["Disconnected: 1:0 can't be acknowledged: there is no connection"]
 
 
 def test_duplicates(acks):
@@ -204,7 +204,7 @@ def test_after_a_seek_nothing_is_known_any_more(acks):
     acks.add(ClientMessageId(1, 5))
     acks.grouping.add_cumulative(ClientMessageId(1, 3))
     acks.grouping.flush_and_clean()
-    assert acks.said() == [("Cumulative", [(1, 3, [])]), ("Individual", [(1, 5, [])])]
+    assert acks.sent() == [("Cumulative", [(1, 3, [])]), ("Individual", [(1, 5, [])])]
     assert acks.grouping.idle
 
 
@@ -212,20 +212,20 @@ def test_closing_sends_what_waits(acks):
     acks = acks()
     acks.add(ClientMessageId(1, 5))
     acks.grouping.close()
-    assert acks.said() == [("Individual", [(1, 5, [])])]
+    assert acks.sent() == [("Individual", [(1, 5, [])])]
 
 
 def test_topics_that_are_not_persistent_know_no_acks(acks):
     acks = acks(persistent=False)
     acks.add(ClientMessageId(1, 5))
-    acks.grouping.add_cumulative(ClientMessageId(1, 5), acks.told.append)
-    assert acks.said(1000) == []
-    assert acks.told == [None, None]
+    acks.grouping.add_cumulative(ClientMessageId(1, 5), acks.results.append)
+    assert acks.sent(1000) == []
+    assert acks.results == [None, None]
 
 
 def test_what_could_not_be_read(acks):
     acks = acks()
     acks.grouping.refuse(ClientMessageId(1, 5), pb.CommandAck.ChecksumMismatch)
-    [(_, body)] = acks.wire.hear()
+    [(_, body)] = acks.fake_broker.take_output()
     assert body.validation_error == pb.CommandAck.ChecksumMismatch
     assert body.message_id[0].entryId == 5

@@ -9,25 +9,25 @@ from pcli.replay.client.message_ids import ClientMessageId
 
 
 class Kept:
-    def __init__(self, world, **settings):
-        self.world, self.acked, self.tracked = world, [], []
+    def __init__(self, network, **settings):
+        self.network, self.acked, self.tracked = network, [], []
         self.buffer = ChunkedMessageBuffer(
-            world.engine,
+            network.engine,
             ConsumerSettings(**settings),
             acknowledge=lambda one: self.acked.append(one.entry),
             track=lambda one: self.tracked.append(one.entry),
         )
 
     def __call__(self, entry, number, count, uuid="a", age=0):
-        time = self.world.engine.now - age
+        time = self.network.engine.now - age
         metadata = pb.MessageMetadata(uuid=uuid, chunk_id=number, num_chunks_from_msg=count, publish_time=time)
         whole = self.buffer.add(metadata, b"%d" % number, ClientMessageId(1, entry))
         return whole and (whole[0], [one.entry for one in whole[1]])
 
 
 @pytest.fixture
-def keep(wire):
-    return lambda **settings: Kept(wire(), **settings)
+def keep(fake_broker):
+    return lambda **settings: Kept(fake_broker(), **settings)
 
 
 def test_in_order(keep):
@@ -85,11 +85,11 @@ def test_too_many(keep, auto_ack):
 def test_they_expire(keep):
     kept = keep(expireTimeOfIncompleteChunkedMessageMillis=1000)
     kept(0, 0, 2)
-    kept.world.run(1500)
+    kept.network.run(1500)
     kept(1, 0, 2, uuid="b")
-    kept.world.run(500)
+    kept.network.run(500)
     assert kept.acked == [0]
-    kept.world.run(1000)
+    kept.network.run(1000)
     assert kept.acked == [0, 1]
     kept.buffer.clear()
-    assert kept.world.engine.deadline is None
+    assert kept.network.engine.deadline is None

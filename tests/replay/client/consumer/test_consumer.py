@@ -12,16 +12,16 @@ from pcli.replay.client.message_ids import EARLIEST
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
-def publish(world, count, batch=1, first=0, **message):
+def publish(network, count, batch=1, first=0, **message):
     stored = []
-    producer = world.produce(batchingEnabled=batch > 1, batchingMaxMessages=batch)
+    producer = network.produce(batchingEnabled=batch > 1, batchingMaxMessages=batch)
     for n in range(first, first + count):
         producer.send(OutgoingMessage(b"m-%d" % n, **message), stored.append)
     producer.trigger_flush()
-    world.settle()
+    network.deliver_all()
     assert len(stored) == count
     producer.close(lambda *_: None)
-    world.settle()
+    network.deliver_all()
 
 
 def take(consumer, count=1000):
@@ -36,138 +36,138 @@ def texts(messages):
     return [message.data.decode() for message in messages]
 
 
-def flows(world):
-    return [body.messagePermits for body in world.said("FLOW")]
+def flows(network):
+    return [body.messagePermits for body in network.sent("FLOW")]
 
 
 # -- receiving ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_a_beginning(world):
-    world.subscribe()
-    said = [one.name for one in world.heard(from_client=True)]
-    assert said == ["CONNECT", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
-    assert flows(world) == [1000]
+def test_the_order_of_a_beginning(network):
+    network.subscribe()
+    sent = [one.name for one in network.sent_frames(from_client=True)]
+    assert sent == ["CONNECT", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
+    assert flows(network) == [1000]
 
 
-def test_permits_return_by_halves(world):
-    publish(world, 30)
-    consumer = world.subscribe(receiverQueueSize=10)
+def test_permits_return_by_halves(network):
+    publish(network, 30)
+    consumer = network.subscribe(receiverQueueSize=10)
     got = []
     while one := take(consumer, 1):
         got += one
-        world.settle()
+        network.deliver_all()
     assert texts(got) == [f"m-{n}" for n in range(30)]
-    assert flows(world) == [10, 5, 5, 5, 5, 5, 5]
+    assert flows(network) == [10, 5, 5, 5, 5, 5, 5]
 
 
-def test_a_queue_of_one(world):
-    publish(world, 3)
-    consumer = world.subscribe(receiverQueueSize=1)
+def test_a_queue_of_one(network):
+    publish(network, 3)
+    consumer = network.subscribe(receiverQueueSize=1)
     for _ in range(3):
         take(consumer, 1)
-        world.settle()
-    assert flows(world) == [1, 1, 1, 1]
+        network.deliver_all()
+    assert flows(network) == [1, 1, 1, 1]
 
 
-def test_it_is_told_that_messages_came(world):
-    consumer, told = world.subscribe(), []
-    consumer.on_message = lambda: told.extend(texts(take(consumer)))
-    publish(world, 3, batch=3)
-    assert told == ["m-0", "m-1", "m-2"]
+def test_it_is_told_that_messages_came(network):
+    consumer, results = network.subscribe(), []
+    consumer.on_message = lambda: results.extend(texts(take(consumer)))
+    publish(network, 3, batch=3)
+    assert results == ["m-0", "m-1", "m-2"]
 
 
-def test_a_listener_frees_the_permits(world):
-    consumer, heard = world.subscribe(receiverQueueSize=4, ackTimeoutMillis=1000), []
-    consumer.listen(lambda message: heard.append(message.id))
-    publish(world, 5)
-    assert len(heard) == 5
-    assert flows(world) == [4, 2, 2]
-    consumer.acknowledge_cumulative(heard[3])
+def test_a_listener_frees_the_permits(network):
+    consumer, sent_frames = network.subscribe(receiverQueueSize=4, ackTimeoutMillis=1000), []
+    consumer.listen(lambda message: sent_frames.append(message.id))
+    publish(network, 5)
+    assert len(sent_frames) == 5
+    assert flows(network) == [4, 2, 2]
+    consumer.acknowledge_cumulative(sent_frames[3])
     assert len(consumer.unacked) == 1
     with pytest.raises(LocalError):
         consumer.receive()
 
 
-def test_a_pause(world):
-    consumer = world.subscribe(startPaused=True)
-    publish(world, 5)
-    assert flows(world) == []
+def test_a_pause(network):
+    consumer = network.subscribe(startPaused=True)
+    publish(network, 5)
+    assert flows(network) == []
     consumer.resume()
-    world.settle()
-    assert flows(world) == [1000]
+    network.deliver_all()
+    assert flows(network) == [1000]
     assert len(take(consumer)) == 5
 
 
 # -- acknowledging -----------------------------------------------------------------------------------------------------
 
 
-def test_acks_are_grouped(world):
-    publish(world, 3)
-    consumer = world.subscribe()
+def test_acks_are_grouped(network):
+    publish(network, 3)
+    consumer = network.subscribe()
     for message in take(consumer):
         consumer.acknowledge(message.id)
-    assert world.said("ACK") == []
-    world.run(100)
-    [ack] = world.said("ACK")
+    assert network.sent("ACK") == []
+    network.run(100)
+    [ack] = network.sent("ACK")
     assert [one.entryId for one in ack.message_id] == [0, 1, 2]
 
 
-def test_cumulative_acks_are_for_one_consumer_at_a_time(world):
-    publish(world, 1)
-    consumer, told = world.subscribe(subscriptionType="Shared"), []
-    consumer.acknowledge_cumulative(take(consumer)[0].id, told.append)
-    assert told[0].error == "InvalidConfiguration"
+def test_cumulative_acks_are_for_one_consumer_at_a_time(network):
+    publish(network, 1)
+    consumer, results = network.subscribe(subscriptionType="Shared"), []
+    consumer.acknowledge_cumulative(take(consumer)[0].id, results.append)
+    assert results[0].error == "InvalidConfiguration"
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_ack_time_out_of_some(world, kind):
-    publish(world, 3)
-    consumer = world.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
+def test_ack_time_out_of_some(network, kind):
+    publish(network, 3)
+    consumer = network.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
     messages = take(consumer)
     consumer.acknowledge(messages[1].id)
-    world.run(3000)
-    [asked] = world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")
-    assert [one.entryId for one in asked.message_ids] == [0, 2]
+    network.run(3000)
+    [requested] = network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
+    assert [one.entryId for one in requested.message_ids] == [0, 2]
     assert [(one.data, one.redelivery_count) for one in take(consumer)] == [(b"m-0", 1), (b"m-2", 1)]
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
-def test_ack_time_out_of_all(world, kind):
-    publish(world, 3)
-    consumer = world.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
-    world.run(1100)
+def test_ack_time_out_of_all(network, kind):
+    publish(network, 3)
+    consumer = network.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
+    network.run(1100)
     consumer.acknowledge(take(consumer, 1)[0].id)
     take(consumer, 1)
-    world.run(4000)
-    [asked] = world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")
-    assert (list(asked.message_ids), asked.consumer_epoch) == ([], 1)
+    network.run(4000)
+    [requested] = network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
+    assert (list(requested.message_ids), requested.consumer_epoch) == ([], 1)
     assert texts(take(consumer)) == ["m-1", "m-2"]
 
 
-def test_a_refused_message_comes_again(world):
-    publish(world, 3)
-    consumer = world.subscribe(subscriptionType="Shared", negativeAckRedeliveryDelayMicros=1_000_000)
+def test_a_refused_message_comes_again(network):
+    publish(network, 3)
+    consumer = network.subscribe(subscriptionType="Shared", negativeAckRedeliveryDelayMicros=1_000_000)
     messages = take(consumer)
     consumer.acknowledge(messages[0].id)
     consumer.negative_acknowledge(messages[1].id)
-    world.run(999)
-    assert world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES") == []
-    world.run(1)
-    [asked] = world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")
-    assert [(one.entryId, one.partition) for one in asked.message_ids] == [(1, -1)]
+    network.run(999)
+    assert network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES") == []
+    network.run(1)
+    [requested] = network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
+    assert [(one.entryId, one.partition) for one in requested.message_ids] == [(1, -1)]
     assert [(one.data, one.redelivery_count) for one in take(consumer)] == [(b"m-1", 1)]
 
 
-def test_messages_before_the_epoch_are_dropped(world):
-    publish(world, 4)
-    consumer = world.subscribe()
+def test_messages_before_the_epoch_are_dropped(network):
+    publish(network, 4)
+    consumer = network.subscribe()
     taken = take(consumer, 1)
     consumer.redeliver_unacknowledged()
     # What comes now was on its way when the command was not there yet.
-    old = next(one for one in world.heard("MESSAGE") if one.body.message_id.entryId == 3)
-    world.engines[-1].received(consumer.connection, old.frame.data, world.now)
-    world.settle()
+    old = next(one for one in network.sent_frames("MESSAGE") if one.body.message_id.entryId == 3)
+    network.engines[-1].received(consumer.connection, old.frame.data, network.now)
+    network.deliver_all()
     assert texts(take(consumer)) == ["m-0", "m-1", "m-2", "m-3"]
     assert consumer.last_taken.arrival.epoch == 1
     assert taken[0].arrival.epoch == 0
@@ -176,246 +176,250 @@ def test_messages_before_the_epoch_are_dropped(world):
 # -- the connection ----------------------------------------------------------------------------------------------------
 
 
-def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(world):
-    publish(world, 6)
-    consumer = world.subscribe(receiverQueueSize=10)
+def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(network):
+    publish(network, 6)
+    consumer = network.subscribe(receiverQueueSize=10)
     acked, lost = take(consumer, 2)
     consumer.acknowledge(acked.id)
-    world.cut()
-    world.forget()
-    world.run(200)
-    said = [one.name for one in world.heard(from_client=True) if one.name != "CONNECT"]
-    assert said == ["LOOKUP", "SUBSCRIBE", "FLOW", "ACK"]
-    assert flows(world) == [10]
+    network.cut()
+    network.clear_frames()
+    network.run(200)
+    sent = [one.name for one in network.sent_frames(from_client=True) if one.name != "CONNECT"]
+    assert sent == ["LOOKUP", "SUBSCRIBE", "FLOW", "ACK"]
+    assert flows(network) == [10]
     # The ack waited for the connection; what was received before it came is a duplicate and not seen again.
     assert texts(take(consumer)) == ["m-1", "m-2", "m-3", "m-4", "m-5"]
     consumer.acknowledge(lost.id)
 
 
-def test_a_message_of_an_old_connection_frees_no_permit(world):
-    publish(world, 3)
-    consumer = world.subscribe(receiverQueueSize=1)
+def test_a_message_of_an_old_connection_frees_no_permit(network):
+    publish(network, 3)
+    consumer = network.subscribe(receiverQueueSize=1)
     message = take(consumer, 1)[0]
-    world.settle()
+    network.deliver_all()
     consumer.connection, connection = None, consumer.connection
-    world.forget()
+    network.clear_frames()
     assert take(consumer) != []
-    world.settle()
-    assert flows(world) == []
+    network.deliver_all()
+    assert flows(network) == []
     assert message.arrival.connection is connection
     consumer.connection = connection
 
 
-def test_a_subscription_that_somebody_has(world):
-    first, made = world.subscribe(), []
+def test_a_subscription_that_somebody_has(network):
+    first, made = network.subscribe(), []
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
-    world.engine().subscribe(settings, made.append)
-    assert world.wait_for(made).error == "ConsumerBusy"
+    network.engine().subscribe(settings, made.append)
+    assert network.wait_for(made).error == "ConsumerBusy"
     assert first.state is State.READY
 
 
 @pytest.fixture
-def subscribing(wire):
+def subscribing(fake_broker):
     """A consumer whose SUBSCRIBE was just heard, and whoever waits for it."""
-    world, made = wire(), []
+    network, made = fake_broker(), []
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
-    world.engine.subscribe(settings, made.append)
-    world.hear()
-    [(_, asked)] = world.shake()
-    [(_, asked)] = world.say(pb.CommandPartitionedTopicMetadataResponse(request_id=asked.request_id, partitions=0))
-    [(_, asked)] = _look_up(world, asked)
-    return world, asked, made
+    network.engine.subscribe(settings, made.append)
+    network.take_output()
+    [(_, requested)] = network.complete_handshake()
+    [(_, requested)] = network.broker_sends(
+        pb.CommandPartitionedTopicMetadataResponse(request_id=requested.request_id, partitions=0)
+    )
+    [(_, requested)] = _look_up(network, requested)
+    return network, requested, made
 
 
-def _look_up(world, asked):
+def _look_up(network, requested):
     kind = pb.CommandLookupTopicResponse.Connect
-    return world.say(
+    return network.broker_sends(
         pb.CommandLookupTopicResponse(
-            request_id=asked.request_id, response=kind, brokerServiceUrl="pulsar://a:1", authoritative=True
+            request_id=requested.request_id, response=kind, brokerServiceUrl="pulsar://a:1", authoritative=True
         )
     )
 
 
-def names(heard):
-    return [body.DESCRIPTOR.name.removeprefix("Command") for _, body in heard]
+def names(sent_frames):
+    return [body.DESCRIPTOR.name.removeprefix("Command") for _, body in sent_frames]
 
 
 def test_one_that_is_not_answered_is_closed(subscribing):
-    world, _, made = subscribing
-    assert names(world.run(29_999)) == []
-    assert names(world.run(1))[-1:] == ["CloseConsumer"]
+    network, _, made = subscribing
+    assert names(network.run(29_999)) == []
+    assert names(network.run(1))[-1:] == ["CloseConsumer"]
     assert made[0].error == "TimeOut"
 
 
 def test_a_refusal_that_may_pass_is_tried_again(subscribing):
-    world, asked, made = subscribing
-    world.say(pb.CommandError(request_id=asked.request_id, error=pb.ServiceNotReady, message="not yet"))
-    [(_, asked)] = world.run(100)
-    assert names(_look_up(world, asked)) == ["Subscribe"]
+    network, requested, made = subscribing
+    network.broker_sends(pb.CommandError(request_id=requested.request_id, error=pb.ServiceNotReady, message="not yet"))
+    [(_, requested)] = network.run(100)
+    assert names(_look_up(network, requested)) == ["Subscribe"]
     assert made == []
 
 
 def test_a_new_one_is_refused_for_lookup_timeout_ms_at_most(subscribing):
-    world, asked, made = subscribing
-    begin = world.now
+    network, requested, made = subscribing
+    begin = network.now
     while not made:
-        world.say(pb.CommandError(request_id=asked.request_id, error=pb.ServiceNotReady, message="not yet"))
-        while not made and asked.DESCRIPTOR.name != "CommandLookupTopic":
-            asked = next((body for _, body in world.run(100)), asked)
+        network.broker_sends(
+            pb.CommandError(request_id=requested.request_id, error=pb.ServiceNotReady, message="not yet")
+        )
+        while not made and requested.DESCRIPTOR.name != "CommandLookupTopic":
+            requested = next((body for _, body in network.run(100)), requested)
         if not made:
-            [(_, asked)] = _look_up(world, asked)
+            [(_, requested)] = _look_up(network, requested)
     assert made[0].error == "ServiceNotReady"
-    assert 30_000 <= world.now - begin < 60_000
+    assert 30_000 <= network.now - begin < 60_000
 
 
 @pytest.mark.parametrize(("error", "state"), [("TopicNotFound", State.FAILED), ("ConsumerBusy", State.CONNECTING)])
 def test_what_stood_once_is_tried_again_unless_the_topic_is_gone(subscribing, error, state):
-    world, asked, made = subscribing
-    world.say(pb.CommandSuccess(request_id=asked.request_id))
+    network, requested, made = subscribing
+    network.broker_sends(pb.CommandSuccess(request_id=requested.request_id))
     [consumer] = made
-    told = []
-    consumer.on_fault = told.append
-    world.say(pb.CommandCloseConsumer(consumer_id=consumer.number, request_id=2**64 - 1))
-    [(_, asked)] = world.run(100)
-    [(_, asked)] = _look_up(world, asked)
+    results = []
+    consumer.on_fault = results.append
+    network.broker_sends(pb.CommandCloseConsumer(consumer_id=consumer.number, request_id=2**64 - 1))
+    [(_, requested)] = network.run(100)
+    [(_, requested)] = _look_up(network, requested)
     code = pb.ServerError.Value(error)
-    world.say(pb.CommandError(request_id=asked.request_id, error=code, message="no"))
+    network.broker_sends(pb.CommandError(request_id=requested.request_id, error=code, message="no"))
     assert consumer.state is state
-    assert [one.error for one in told] == ([error] if state is State.FAILED else [])
+    assert [one.error for one in results] == ([error] if state is State.FAILED else [])
 
 
-def test_no_lookup_for_too_long(world):
+def test_no_lookup_for_too_long(network):
     made = []
-    world.reachable = False
+    network.reachable = False
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
-    world.engine(lookupTimeoutMs=5000).subscribe(settings, made.append)
-    assert isinstance(world.wait_for(made, 120_000), ClientFailure)
+    network.engine(lookupTimeoutMs=5000).subscribe(settings, made.append)
+    assert isinstance(network.wait_for(made, 120_000), ClientFailure)
 
 
-def test_a_broker_that_closes_it_sees_it_again(world):
-    publish(world, 2)
-    consumer = world.subscribe()
-    world.run(10)
-    world.forget()
-    world.engines[-1].received(
+def test_a_broker_that_closes_it_sees_it_again(network):
+    publish(network, 2)
+    consumer = network.subscribe()
+    network.run(10)
+    network.clear_frames()
+    network.engines[-1].received(
         consumer.connection,
         push_frame(pb.CommandCloseConsumer(consumer_id=consumer.number, request_id=2**64 - 1)),
-        world.now,
+        network.now,
     )
     assert consumer.state is State.CONNECTING
-    world.run(100)
-    assert [one.name for one in world.heard("LOOKUP", "SUBSCRIBE", "FLOW")] == ["LOOKUP", "SUBSCRIBE", "FLOW"]
+    network.run(100)
+    assert [one.name for one in network.sent_frames("LOOKUP", "SUBSCRIBE", "FLOW")] == ["LOOKUP", "SUBSCRIBE", "FLOW"]
     assert consumer.state is State.READY
 
 
-def test_with_an_assigned_broker_no_lookup_is_made(world):
-    consumer = world.subscribe()
-    world.forget()
+def test_with_an_assigned_broker_no_lookup_is_made(network):
+    consumer = network.subscribe()
+    network.clear_frames()
     close = pb.CommandCloseConsumer(
         consumer_id=consumer.number, request_id=2**64 - 1, assignedBrokerServiceUrl="pulsar://127.0.0.1:6650"
     )
-    world.engines[-1].received(consumer.connection, push_frame(close), world.now)
-    world.run(0)
-    assert [one.name for one in world.heard("LOOKUP", "SUBSCRIBE", "FLOW")] == ["SUBSCRIBE", "FLOW"]
+    network.engines[-1].received(consumer.connection, push_frame(close), network.now)
+    network.run(0)
+    assert [one.name for one in network.sent_frames("LOOKUP", "SUBSCRIBE", "FLOW")] == ["SUBSCRIBE", "FLOW"]
 
 
-def test_failover_tells_who_is_active(make_world):
-    world = make_world(activeConsumerFailoverDelayTimeMillis=0)
-    first, told = world.subscribe(subscriptionType="Failover", consumerName="a"), []
-    second = world.subscribe(subscriptionType="Failover", consumerName="b")
-    second.on_active = told.append
+def test_failover_tells_who_is_active(make_network):
+    network = make_network(activeConsumerFailoverDelayTimeMillis=0)
+    first, results = network.subscribe(subscriptionType="Failover", consumerName="a"), []
+    second = network.subscribe(subscriptionType="Failover", consumerName="b")
+    second.on_active = results.append
     assert (first.active, second.active) == (True, False)
     first.close(lambda _: None)
-    world.run(2000)
-    assert told == [True]
+    network.run(2000)
+    assert results == [True]
     assert second.active
 
 
-def test_the_end_of_a_topic(world):
-    publish(world, 1)
-    consumer, told = world.subscribe(), []
-    consumer.on_end = lambda: told.append(consumer.ended)
-    world.engines[-1].received(
-        consumer.connection, push_frame(pb.CommandReachedEndOfTopic(consumer_id=consumer.number)), world.now
+def test_the_end_of_a_topic(network):
+    publish(network, 1)
+    consumer, results = network.subscribe(), []
+    consumer.on_end = lambda: results.append(consumer.ended)
+    network.engines[-1].received(
+        consumer.connection, push_frame(pb.CommandReachedEndOfTopic(consumer_id=consumer.number)), network.now
     )
-    assert told == [True]
+    assert results == [True]
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_closing_sends_acks_and_takes_leave(world):
-    publish(world, 1)
-    consumer, told = world.subscribe(ackTimeoutMillis=1000), []
+def test_closing_sends_acks_and_takes_leave(network):
+    publish(network, 1)
+    consumer, results = network.subscribe(ackTimeoutMillis=1000), []
     message = take(consumer)[0]
     consumer.acknowledge(message.id)
-    world.forget()
-    consumer.close(told.append)
-    world.settle()
-    assert [one.name for one in world.heard(from_client=True)] == ["ACK", "CLOSE_CONSUMER"]
-    assert told == [None]
-    consumer.acknowledge(message.id, told.append)
-    assert told[1].error == "Closed"
-    world.forget()
-    world.run(5000)
-    assert world.heard("ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES") == []
+    network.clear_frames()
+    consumer.close(results.append)
+    network.deliver_all()
+    assert [one.name for one in network.sent_frames(from_client=True)] == ["ACK", "CLOSE_CONSUMER"]
+    assert results == [None]
+    consumer.acknowledge(message.id, results.append)
+    assert results[1].error == "Closed"
+    network.clear_frames()
+    network.run(5000)
+    assert network.sent_frames("ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES") == []
 
 
-def test_closing_without_a_connection(world):
-    consumer, told = world.subscribe(), []
-    world.reachable = False
-    world.cut()
-    consumer.close(told.append)
-    assert told == [None]
-    world.reachable = True
-    world.forget()
-    world.run(60_000)
-    assert world.heard("SUBSCRIBE") == []
+def test_closing_without_a_connection(network):
+    consumer, results = network.subscribe(), []
+    network.reachable = False
+    network.cut()
+    consumer.close(results.append)
+    assert results == [None]
+    network.reachable = True
+    network.clear_frames()
+    network.run(60_000)
+    assert network.sent_frames("SUBSCRIBE") == []
 
 
 @pytest.mark.parametrize("force", [True, False])
-def test_unsubscribing(world, force):
-    consumer, told = world.subscribe(), []
-    consumer.unsubscribe(told.append, force=force)
-    world.settle()
-    assert [one.force for one in world.said("UNSUBSCRIBE")] == [force]
-    assert told == [None]
+def test_unsubscribing(network, force):
+    consumer, results = network.subscribe(), []
+    consumer.unsubscribe(results.append, force=force)
+    network.deliver_all()
+    assert [one.force for one in network.sent("UNSUBSCRIBE")] == [force]
+    assert results == [None]
     assert consumer.state is State.CLOSED
 
 
-def test_unsubscribing_among_others_is_refused(world):
-    consumer, told = world.subscribe(subscriptionType="Shared"), []
-    world.subscribe(subscriptionType="Shared")
-    consumer.unsubscribe(told.append)
-    world.settle()
-    assert isinstance(told[0], ClientFailure)
+def test_unsubscribing_among_others_is_refused(network):
+    consumer, results = network.subscribe(subscriptionType="Shared"), []
+    network.subscribe(subscriptionType="Shared")
+    consumer.unsubscribe(results.append)
+    network.deliver_all()
+    assert isinstance(results[0], ClientFailure)
     assert consumer.state is State.READY
 
 
-def test_settings_that_make_no_sense(world):
+def test_settings_that_make_no_sense(network):
     made = []
-    world.engine().subscribe(ConsumerSettings(topicNames=("orders",)), made.append)
+    network.engine().subscribe(ConsumerSettings(topicNames=("orders",)), made.append)
     assert made[0].error == "InvalidConfiguration"
-    assert world.frames == []
+    assert network.frames == []
 
 
-def test_auto_consume_asks_for_the_schema_first(world):
-    world.subscribe(schema=pb.Schema(name="AutoConsume", schema_data=b"", type=pb.Schema.AutoConsume))
-    said = [one.name for one in world.heard(from_client=True)]
-    assert said == ["CONNECT", "GET_SCHEMA", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
+def test_auto_consume_asks_for_the_schema_first(network):
+    network.subscribe(schema=pb.Schema(name="AutoConsume", schema_data=b"", type=pb.Schema.AutoConsume))
+    sent = [one.name for one in network.sent_frames(from_client=True)]
+    assert sent == ["CONNECT", "GET_SCHEMA", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
 
 
-def test_a_non_durable_subscription_goes_on_where_it_was(world):
-    publish(world, 6, batch=3)
-    consumer = world.subscribe(subscriptionMode="NonDurable", startMessageId=EARLIEST)
+def test_a_non_durable_subscription_goes_on_where_it_was(network):
+    publish(network, 6, batch=3)
+    consumer = network.subscribe(subscriptionMode="NonDurable", startMessageId=EARLIEST)
     assert texts(take(consumer, 4)) == ["m-0", "m-1", "m-2", "m-3"]
-    world.cut()
-    world.run(200)
-    start = world.said("SUBSCRIBE")[-1].start_message_id
+    network.cut()
+    network.run(200)
+    start = network.sent("SUBSCRIBE")[-1].start_message_id
     assert (start.entryId, start.batch_index) == (1, 0)
     assert texts(take(consumer)) == ["m-4", "m-5"]
-    world.cut()
-    world.run(200)
-    start = world.said("SUBSCRIBE")[-1].start_message_id
+    network.cut()
+    network.run(200)
+    start = network.sent("SUBSCRIBE")[-1].start_message_id
     assert (start.entryId, start.batch_index) == (1, 2)
     assert take(consumer) == []

@@ -9,82 +9,82 @@ from pcli.replay.client.producer_settings import ProducerSettings
 
 
 @pytest.fixture
-def consumer(world):
+def consumer(network):
     made = []
-    world.engine().subscribe(ConsumerSettings(topicNames=("orders",), subscriptionName="work"), made.append)
-    return world.wait_for(made)
+    network.engine().subscribe(ConsumerSettings(topicNames=("orders",), subscriptionName="work"), made.append)
+    return network.wait_for(made)
 
 
 @pytest.fixture
-def slow(world):
+def slow(network):
     """The broker is slow with SUBSCRIBE until ``slow`` is called."""
-    held, receive = [], world.broker.receive
+    held, receive = [], network.broker.receive
 
     def hold(*words):
-        if held or world.frames[-1].name == "SUBSCRIBE":
+        if held or network.frames[-1].name == "SUBSCRIBE":
             held.append(words)
         else:
             receive(*words)
 
-    def answer():
-        world.broker.receive = receive
+    def response():
+        network.broker.receive = receive
         for words in held:
             receive(*words)
-        world.settle()
+        network.deliver_all()
 
-    world.broker.receive = hold
-    return answer
+    network.broker.receive = hold
+    return response
 
 
-def test_closed_while_it_subscribes(world, consumer, request):
-    told = []
-    world.cut()
-    answer = request.getfixturevalue("slow")
-    world.run(200)
-    consumer.close(told.append)
-    assert told == [None]
-    answer()
-    world.run(100)
+def test_closed_while_it_subscribes(network, consumer, request):
+    results = []
+    network.cut()
+    response = request.getfixturevalue("slow")
+    network.run(200)
+    consumer.close(results.append)
+    assert results == [None]
+    response()
+    network.run(100)
     # Nobody would ever tell the broker to let go of it, but for the end of the connection.
-    subscriptions = world.broker.topics["persistent://public/default/orders"].subscriptions
+    subscriptions = network.broker.topics["persistent://public/default/orders"].subscriptions
     assert [len(one.consumers) for one in subscriptions.values()] == [0]
 
 
-def test_others_on_the_connection_that_this_ends_come_back(world, consumer, request):
+def test_others_on_the_connection_that_this_ends_come_back(network, consumer, request):
     """What they had asked over it is asked again over the next one."""
-    world.cut()
-    answer = request.getfixturevalue("slow")
-    world.run(200)
+    network.cut()
+    response = request.getfixturevalue("slow")
+    network.run(200)
     produced = []
     consumer.engine.produce("invoices", ProducerSettings(), produced.append)
     consumer.close(lambda _: None)
-    answer()
-    assert isinstance(world.wait_for(produced), Producer)
+    response()
+    assert isinstance(network.wait_for(produced), Producer)
 
 
 @pytest.mark.parametrize("receipts", [False, True])
-def test_acks_wait_until_it_stands(world, receipts, request):
+def test_acks_wait_until_it_stands(network, receipts, request):
     """A broker drops acks of a consumer that it does not know yet."""
-    made, told = [], []
-    world.engine().subscribe(
+    made, results = [], []
+    network.engine().subscribe(
         ConsumerSettings(topicNames=("orders",), subscriptionName="work", ackReceiptEnabled=receipts), made.append
     )
-    consumer = world.wait_for(made)
-    consumer.acknowledge(ClientMessageId(1, 0), told.append)
-    world.cut()
-    answer = request.getfixturevalue("slow")
-    world.run(1000)
-    assert [one.name for one in world.heard()][-1] == "SUBSCRIBE"
+    consumer = network.wait_for(made)
+    consumer.acknowledge(ClientMessageId(1, 0), results.append)
+    network.cut()
+    response = request.getfixturevalue("slow")
+    network.run(1000)
+    assert [one.name for one in network.sent_frames()][-1] == "SUBSCRIBE"
     assert consumer.acks.duplicate(ClientMessageId(1, 0))
-    answer()
-    world.run(100)
-    assert [one.name for one in world.heard("SUCCESS", "ACK")][-2:] == ["SUCCESS", "ACK"]
-    assert told == [None]
+    response()
+    network.run(100)
+    assert [one.name for one in network.sent_frames("SUCCESS", "ACK")][-2:] == ["SUCCESS", "ACK"]
+    assert results == [None]
 
 
-def test_permits_begin_anew(world, consumer):
+def test_permits_begin_anew(network, consumer):
     consumer.queue.available = 7
-    world.cut()
-    world.run(200)
+    network.cut()
+    network.run(200)
     assert consumer.queue.available == 0
-    assert [body.messagePermits for body in world.said("FLOW")] == [1000, 1000]
+    assert [body.messagePermits for body in network.sent("FLOW")] == [1000, 1000]

@@ -3,18 +3,18 @@
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
 
 
-def subscribe(world, policy=None):
-    return world.subscribe(subscriptionType="Shared", retryEnable=True, deadLetterPolicy=policy)
+def subscribe(network, policy=None):
+    return network.subscribe(subscriptionType="Shared", retryEnable=True, deadLetterPolicy=policy)
 
 
-def test_the_retry_letters_are_consumed_as_well(world):
-    consumer = subscribe(world)
-    asked = world.said("PARTITIONED_METADATA")[:2]
-    assert [body.topic for body in asked] == [
+def test_the_retry_letters_are_consumed_as_well(network):
+    consumer = subscribe(network)
+    requested = network.sent("PARTITIONED_METADATA")[:2]
+    assert [body.topic for body in requested] == [
         "persistent://public/default/work-RETRY",
         "persistent://public/default/work-DLQ",
     ]
-    assert not any(body.metadata_auto_creation_enabled for body in asked)
+    assert not any(body.metadata_auto_creation_enabled for body in requested)
     assert list(consumer.consumers) == [
         "persistent://public/default/orders",
         "persistent://public/default/orders-work-RETRY",
@@ -25,18 +25,18 @@ def test_the_retry_letters_are_consumed_as_well(world):
     )
 
 
-def test_topics_of_old_names_are_taken_where_they_exist(world):
+def test_topics_of_old_names_are_taken_where_they_exist(network):
     made = []
     old = ConsumerSettings(topicNames=("work-RETRY",), subscriptionName="x")
-    world.engine().subscribe(old, made.append)
-    world.wait_for(made)
-    assert "persistent://public/default/work-RETRY" in subscribe(world).consumers
+    network.engine().subscribe(old, made.append)
+    network.wait_for(made)
+    assert "persistent://public/default/work-RETRY" in subscribe(network).consumers
 
 
-def test_what_is_named_is_not_asked_for(world):
+def test_what_is_named_is_not_asked_for(network):
     policy = DeadLetterPolicy(deadLetterTopic="dead", retryLetterTopic="again")
-    assert list(subscribe(world, policy).consumers) == [
+    assert list(subscribe(network, policy).consumers) == [
         "persistent://public/default/again",
         "persistent://public/default/orders",
     ]
-    assert len(world.said("PARTITIONED_METADATA")) == 2
+    assert len(network.sent("PARTITIONED_METADATA")) == 2

@@ -6,28 +6,28 @@ from pcli.replay.client.consumer.deferred_requests import once_connected
 from pcli.replay.client.consumer_settings import ConsumerSettings
 
 
-def test_after_100_ms_and_then_twice_as_long(wire):
-    world, tries, refused = wire(operationTimeoutMs=1000), [], []
+def test_after_100_ms_and_then_twice_as_long(fake_broker):
+    network, tries, refused = fake_broker(operationTimeoutMs=1000), [], []
 
     class Watched(Consumer):
         """Says when it was asked, and is never connected."""
 
         @property
         def connected(self):
-            tries.append(world.engine.now - start)
+            tries.append(network.engine.now - start)
 
-    start = world.engine.now
-    consumer = Watched(world.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
+    start = network.engine.now
+    consumer = Watched(network.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
     once_connected(consumer, "it", lambda _: None, refused.append)
     for _ in range(1100):
-        world.run(1)
+        network.run(1)
     assert tries == [0, 100, 300, 700, 1000]
     assert [one.error for one in refused] == ["TimeOut"]
 
 
-def test_a_closed_consumer_waits_no_more(wire):
-    world, refused = wire(), []
-    consumer = Consumer(world.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
+def test_a_closed_consumer_waits_no_more(fake_broker):
+    network, refused = fake_broker(), []
+    consumer = Consumer(network.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
     consumer.state = State.CLOSED
     once_connected(consumer, "it", lambda _: None, refused.append)
     assert [one.error for one in refused] == ["Closed"]

@@ -9,105 +9,105 @@ T = "persistent://public/default/orders"
 
 
 @pytest.fixture
-def produce(world):
-    producer = world.produce(batchingMaxMessages=2)
+def produce(network):
+    producer = network.produce(batchingMaxMessages=2)
 
     def send(count):
         for _ in range(count):
             producer.send(OutgoingMessage(b"x"))
-        world.run(10)
+        network.run(10)
 
     return send
 
 
 @pytest.fixture
-def reading(world):
+def reading(network):
     def make(start, **settings):
         given = {"subscriptionMode": "NonDurable", "subscriptionInitialPosition": "Latest", "startPaused": True}
-        consumer = world.subscribe(startMessageId=start, **given | settings)
-        world.settle()
-        world.forget()
+        consumer = network.subscribe(startMessageId=start, **given | settings)
+        network.deliver_all()
+        network.clear_frames()
         return consumer
 
     return make
 
 
-def more(world, consumer):
+def more(network, consumer):
     found = []
     consumer.has_message_available(found.append)
-    return world.wait_for(found)
+    return network.wait_for(found)
 
 
-def test_what_waits_is_there_without_asking(world, produce, reading):
+def test_what_waits_is_there_without_asking(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
     consumer.resume()
-    world.settle()
-    world.forget()
-    assert more(world, consumer)
-    assert world.said("GET_LAST_MESSAGE_ID") == []
+    network.deliver_all()
+    network.clear_frames()
+    assert more(network, consumer)
+    assert network.sent("GET_LAST_MESSAGE_ID") == []
 
 
-def test_from_the_beginning(world, produce, reading):
+def test_from_the_beginning(network, produce, reading):
     consumer = reading(EARLIEST)
-    assert more(world, consumer) is False
+    assert more(network, consumer) is False
     produce(2)
-    assert more(world, consumer) is True
-    assert more(world, consumer) is True
-    assert len(world.said("GET_LAST_MESSAGE_ID")) == 2  # what is known to be there is not asked for again
+    assert more(network, consumer) is True
+    assert more(network, consumer) is True
+    assert len(network.sent("GET_LAST_MESSAGE_ID")) == 2  # what is known to be there is not asked for again
 
 
-def test_behind_what_was_taken(world, produce, reading):
+def test_behind_what_was_taken(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
     consumer.resume()
-    world.settle()
+    network.deliver_all()
     assert consumer.receive() is not None
-    assert more(world, consumer) is True
+    assert more(network, consumer) is True
     assert consumer.receive() is not None
-    assert more(world, consumer) is False
+    assert more(network, consumer) is False
     produce(1)
     consumer.queue.clear()
-    assert more(world, consumer) is True
+    assert more(network, consumer) is True
 
 
-@pytest.mark.parametrize(("inclusive", "there"), [(True, True), (False, False)])
-def test_from_the_end(world, produce, reading, inclusive, there):
+@pytest.mark.parametrize(("inclusive", "available"), [(True, True), (False, False)])
+def test_from_the_end(network, produce, reading, inclusive, available):
     produce(2)
     consumer = reading(LATEST, resetIncludeHead=inclusive)
-    assert more(world, consumer) is there
-    assert len(world.said("SEEK")) == inclusive
+    assert more(network, consumer) is available
+    assert len(network.sent("SEEK")) == inclusive
 
 
-@pytest.mark.parametrize(("inclusive", "there"), [(True, True), (False, False)])
-def test_from_the_last_one(world, produce, reading, inclusive, there):
+@pytest.mark.parametrize(("inclusive", "available"), [(True, True), (False, False)])
+def test_from_the_last_one(network, produce, reading, inclusive, available):
     produce(1)
     consumer = reading(ClientMessageId(0, 0), resetIncludeHead=inclusive)
-    assert more(world, consumer) is there
+    assert more(network, consumer) is available
 
 
-def test_after_a_seek_by_time_the_cursor_tells(world, produce, reading):
+def test_after_a_seek_by_time_the_cursor_tells(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
-    consumer.seek(world.now + 1000, lambda _: None)
-    world.run(200)
-    assert more(world, consumer) is False
+    consumer.seek(network.now + 1000, lambda _: None)
+    network.run(200)
+    assert more(network, consumer) is False
     consumer.seek(1000, lambda _: None)
-    world.run(200)
-    assert more(world, consumer) is True
+    network.run(200)
+    assert more(network, consumer) is True
 
 
-def test_the_last_id(world, produce, reading):
+def test_the_last_id(network, produce, reading):
     produce(2)
     consumer, found = reading(EARLIEST), []
     consumer.last_message_ids(found.append)
-    [last] = world.wait_for(found)
+    [last] = network.wait_for(found)
     assert (last, last.topic) == (ClientMessageId(0, 0, -1, 1), T)
 
 
-def test_of_a_closed_consumer(world, reading):
+def test_of_a_closed_consumer(network, reading):
     consumer, found = reading(EARLIEST), []
     consumer.close(lambda _: None)
-    world.settle()
+    network.deliver_all()
     consumer.has_message_available(found.append)
     assert found[0].error == "Closed"

@@ -15,12 +15,12 @@ HEAD = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 class Receiving:
     """A consumer, and the broker's words put into its link."""
 
-    def __init__(self, world, **settings):
+    def __init__(self, network, **settings):
         made = []
         given = {"topicNames": ("orders",), "subscriptionName": "work", "receiverQueueSize": 1}
-        world.engine().subscribe(ConsumerSettings(**given | settings), made.append)
-        self.world, self.consumer = world, world.wait_for(made)
-        world.forget()
+        network.engine().subscribe(ConsumerSettings(**given | settings), made.append)
+        self.network, self.consumer = network, network.wait_for(made)
+        network.clear_frames()
 
     def message(self, entry=b"", entry_id=0, **fields):
         body = pb.CommandMessage(consumer_id=0, **fields)
@@ -28,16 +28,16 @@ class Receiving:
         self.raw(push_frame(body, entry))
 
     def raw(self, data):
-        self.world.engines[0].received(self.consumer.connection, data, self.world.now)
-        self.world.settle()
+        self.network.engines[0].received(self.consumer.connection, data, self.network.now)
+        self.network.deliver_all()
 
     @property
     def flows(self):
-        return [body.messagePermits for body in self.world.said("FLOW")]
+        return [body.messagePermits for body in self.network.sent("FLOW")]
 
     @property
     def errors(self):
-        return [pb.CommandAck.ValidationError.Name(body.validation_error) for body in self.world.said("ACK")]
+        return [pb.CommandAck.ValidationError.Name(body.validation_error) for body in self.network.sent("ACK")]
 
     @property
     def waiting(self):
@@ -45,8 +45,8 @@ class Receiving:
 
 
 @pytest.fixture
-def receive(world):
-    return lambda **settings: Receiving(world, **settings)
+def receive(network):
+    return lambda **settings: Receiving(network, **settings)
 
 
 def entry(payload=b"hello", **metadata):
@@ -122,8 +122,8 @@ def test_without_a_key_it_fails_by_silence(receive):
     receiving = receive(ackTimeoutMillis=1000)
     receiving.message(entry(**SEALED))
     assert (receiving.waiting, receiving.flows, receiving.errors) == ([], [], [])
-    receiving.world.run(3000)
-    assert len(receiving.world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")) == 1
+    receiving.network.run(3000)
+    assert len(receiving.network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")) == 1
 
 
 def test_without_a_key_it_can_be_discarded(receive):
@@ -202,8 +202,8 @@ def test_chunks(receive):
     )
     assert receiving.flows == [1, 1]
     receiving.consumer.acknowledge(message.id)
-    receiving.world.run(100)
-    [ack] = receiving.world.said("ACK")
+    receiving.network.run(100)
+    [ack] = receiving.network.sent("ACK")
     assert [one.entryId for one in ack.message_id] == [0, 1, 2]
 
 
@@ -213,10 +213,10 @@ def test_a_refused_message_of_chunks_comes_again_with_its_last_one(receive):
         receiving.message(entry(b"x", uuid="u", chunk_id=number, num_chunks_from_msg=2), entry_id=number)
     message = receiving.consumer.receive()
     receiving.consumer.negative_acknowledge(message.id)
-    receiving.world.run(100)
+    receiving.network.run(100)
     # Refused entries have no partition, so the others are not found (4.2.4); the ack time-out would find them.
-    [asked] = receiving.world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")
-    assert [one.entryId for one in asked.message_ids] == [1]
+    [requested] = receiving.network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
+    assert [one.entryId for one in requested.message_ids] == [1]
 
 
 def test_all_chunks_time_out_together(receive):
@@ -224,9 +224,9 @@ def test_all_chunks_time_out_together(receive):
     for number in range(2):
         receiving.message(entry(b"x", uuid="u", chunk_id=number, num_chunks_from_msg=2), entry_id=number)
     receiving.consumer.receive()
-    receiving.world.run(3000)
-    [asked] = receiving.world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")
-    assert [one.entryId for one in asked.message_ids] == [0, 1]
+    receiving.network.run(3000)
+    [requested] = receiving.network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
+    assert [one.entryId for one in requested.message_ids] == [0, 1]
 
 
 def test_a_message_that_came_too_often_is_not_delivered(receive):

@@ -58,7 +58,7 @@ def test_nothing_moves_during_a_seek():
 def test_a_child_that_goes_is_forgotten():
     queue, child = MultiTopicsQueue(2), Child(2, 9, "a")
     queue.fill(child)
-    queue.forget(child)
+    queue.remove_child(child)
     queue.messages.clear()
     queue.go_on()
     assert not queue.messages

@@ -9,9 +9,9 @@ from pcli.replay.client.message_ids import ClientMessageId
 
 
 @pytest.fixture
-def refuse(wire):
-    world = wire()
-    start = world.now
+def refuse(fake_broker):
+    network = fake_broker()
+    start = network.now
     assert start % 256 == 0
 
     def make(delay, bits=8, backoff=None):
@@ -22,11 +22,11 @@ def refuse(wire):
             negativeAckRedeliveryBackoff=backoff,
         )
         nacks = NegativeAcksTracker(
-            world.engine,
+            network.engine,
             settings,
-            lambda ids: due.append((world.engine.now - start, sorted(one.entry for one in ids))),
+            lambda ids: due.append((network.engine.now - start, sorted(one.entry for one in ids))),
         )
-        return nacks, due, world.run
+        return nacks, due, network.run
 
     return make
 
@@ -57,13 +57,13 @@ def test_without_precision_bits_each_has_its_time(refuse):
     assert due == [(1000, [0]), (1010, [1])]
 
 
-def test_a_batch_is_one_entry_without_a_partition(wire):
+def test_a_batch_is_one_entry_without_a_partition(fake_broker):
     got = []
-    world = wire()
-    nacks = NegativeAcksTracker(world.engine, ConsumerSettings(negativeAckRedeliveryDelayMicros=100_000), got.append)
+    network = fake_broker()
+    nacks = NegativeAcksTracker(network.engine, ConsumerSettings(negativeAckRedeliveryDelayMicros=100_000), got.append)
     for index in range(5):
         nacks.add(ClientMessageId(1, 7, 3, index, 5))
-    world.run(100)
+    network.run(100)
     assert got == [{ClientMessageId(1, 7, NO_PARTITION)}]
 
 

@@ -9,19 +9,19 @@ from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
-def subscribe(world, pattern="persistent://public/default/a-.*", **settings):
+def subscribe(network, pattern="persistent://public/default/a-.*", **settings):
     made = []
     given = {"topicsPattern": pattern, "subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
-    world.engine().subscribe(ConsumerSettings(**given | settings), made.append)
-    consumer = world.wait_for(made)
-    world.settle()
+    network.engine().subscribe(ConsumerSettings(**given | settings), made.append)
+    consumer = network.wait_for(made)
+    network.deliver_all()
     assert isinstance(consumer, PatternConsumer), consumer
     return consumer
 
 
-def publish(world, topic):
-    world.produce(topic, batchingEnabled=False).send(OutgoingMessage(topic.encode()))
-    world.settle()
+def publish(network, topic):
+    network.produce(topic, batchingEnabled=False).send(OutgoingMessage(topic.encode()))
+    network.deliver_all()
 
 
 def texts(consumer):
@@ -32,96 +32,96 @@ def names(consumer):
     return sorted(TopicName.parse(topic).local for topic in consumer.consumers)
 
 
-def test_the_order_of_a_beginning(world):
-    publish(world, "a-1")
-    publish(world, "b-1")
-    world.forget()
-    consumer = subscribe(world)
-    said = [one.name for one in world.heard(from_client=True)]
-    assert said == [
+def test_the_order_of_a_beginning(network):
+    publish(network, "a-1")
+    publish(network, "b-1")
+    network.clear_frames()
+    consumer = subscribe(network)
+    sent = [one.name for one in network.sent_frames(from_client=True)]
+    assert sent == [
         "CONNECT", "GET_TOPICS_OF_NAMESPACE", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW", "LOOKUP",
         "WATCH_TOPIC_LIST",
     ]  # fmt: skip
-    [asked] = world.said("GET_TOPICS_OF_NAMESPACE")
-    assert (asked.namespace, asked.mode, asked.topics_pattern) == (
+    [requested] = network.sent("GET_TOPICS_OF_NAMESPACE")
+    assert (requested.namespace, requested.mode, requested.topics_pattern) == (
         "public/default",
-        asked.PERSISTENT,
+        requested.PERSISTENT,
         "persistent://public/default/a-.*",
     )
-    [watch] = world.said("WATCH_TOPIC_LIST")
+    [watch] = network.sent("WATCH_TOPIC_LIST")
     assert watch.topics_hash == consumer.known_hash
-    assert not world.said("SUBSCRIBE")[0].force_topic_creation
+    assert not network.sent("SUBSCRIBE")[0].force_topic_creation
     assert texts(consumer) == ["a-1"]
 
 
-def test_the_watcher_tells_what_comes(world):
-    consumer = subscribe(world)
+def test_the_watcher_tells_what_comes(network):
+    consumer = subscribe(network)
     assert names(consumer) == []
-    publish(world, "a-1")
-    publish(world, "b-1")
+    publish(network, "a-1")
+    publish(network, "b-1")
     assert texts(consumer) == ["a-1"]
     assert names(consumer) == ["a-1"]
 
 
-def test_and_what_goes(world):
-    publish(world, "a-1")
-    publish(world, "a-2")
-    consumer = subscribe(world)
+def test_and_what_goes(network):
+    publish(network, "a-1")
+    publish(network, "a-2")
+    consumer = subscribe(network)
     update = pb.CommandWatchTopicUpdate(
         watcher_id=0, topics_hash="x", deleted_topics=["persistent://public/default/a-1"]
     )
     consumer._change(update.new_topics, update.deleted_topics, lambda _: None)
-    world.settle()
+    network.deliver_all()
     assert names(consumer) == ["a-2"]
-    assert [body.consumer_id for body in world.said("CLOSE_CONSUMER")] == [0]
+    assert [body.consumer_id for body in network.sent("CLOSE_CONSUMER")] == [0]
 
 
-def test_without_watchers_it_asks_again_and_again(make_world):
-    world = make_world(enableBrokerSideSubscriptionPatternEvaluation=False)
-    consumer = subscribe(world)
-    publish(world, "a-1")
+def test_without_watchers_it_asks_again_and_again(make_network):
+    network = make_network(enableBrokerSideSubscriptionPatternEvaluation=False)
+    consumer = subscribe(network)
+    publish(network, "a-1")
     assert names(consumer) == []
-    world.forget()
-    world.run(60_000)
+    network.clear_frames()
+    network.run(60_000)
     assert names(consumer) == ["a-1"]
-    [asked] = world.said("GET_TOPICS_OF_NAMESPACE")
-    assert asked.topics_hash == "00000000"
-    world.run(60_000)
-    answers = world.said("GET_TOPICS_OF_NAMESPACE_RESPONSE")
-    assert [one.changed for one in answers] == [True, False]
+    [requested] = network.sent("GET_TOPICS_OF_NAMESPACE")
+    assert requested.topics_hash == "00000000"
+    network.run(60_000)
+    responses = network.sent("GET_TOPICS_OF_NAMESPACE_RESPONSE")
+    assert [one.changed for one in responses] == [True, False]
 
 
-def test_with_watchers_it_reconciles(world):
-    publish(world, "a-1")
-    consumer = subscribe(world)
-    world.forget()
-    world.run(60_000)
-    [again] = world.said("WATCH_TOPIC_LIST")
+def test_with_watchers_it_reconciles(network):
+    publish(network, "a-1")
+    consumer = subscribe(network)
+    network.clear_frames()
+    network.run(60_000)
+    [again] = network.sent("WATCH_TOPIC_LIST")
     assert again.topics_hash == consumer.known_hash
-    assert world.said("GET_TOPICS_OF_NAMESPACE") == []
+    assert network.sent("GET_TOPICS_OF_NAMESPACE") == []
 
 
-def test_partitions_that_match(world):
-    world.broker.topic_registry.set_partitions(TopicName.parse("a-p"), 2)
-    consumer = subscribe(world)
-    publish(world, "a-p")
+def test_partitions_that_match(network):
+    network.broker.topic_registry.set_partitions(TopicName.parse("a-p"), 2)
+    consumer = subscribe(network)
+    publish(network, "a-p")
     assert names(consumer) == ["a-p-partition-0", "a-p-partition-1"]
     assert texts(consumer) == ["a-p"]
 
 
-def test_closing_ends_the_watch(world):
-    consumer, told = subscribe(world), []
-    consumer.close(told.append)
-    world.settle()
-    assert told == [None]
-    assert len(world.said("WATCH_TOPIC_LIST_CLOSE")) == 1
-    world.forget()
-    world.run(200_000)
-    assert world.heard("GET_TOPICS_OF_NAMESPACE", "WATCH_TOPIC_LIST") == []
+def test_closing_ends_the_watch(network):
+    consumer, results = subscribe(network), []
+    consumer.close(results.append)
+    network.deliver_all()
+    assert results == [None]
+    assert len(network.sent("WATCH_TOPIC_LIST_CLOSE")) == 1
+    network.clear_frames()
+    network.run(200_000)
+    assert network.sent_frames("GET_TOPICS_OF_NAMESPACE", "WATCH_TOPIC_LIST") == []
 
 
 @pytest.mark.parametrize("pattern", ["a/(", "public/default/(", "persistent://"])
-def test_what_is_no_pattern(world, pattern):
+def test_what_is_no_pattern(network, pattern):
     made = []
-    world.engine().subscribe(ConsumerSettings(topicsPattern=pattern, subscriptionName="work"), made.append)
+    network.engine().subscribe(ConsumerSettings(topicsPattern=pattern, subscriptionName="work"), made.append)
     assert made[0].error == "InvalidConfiguration"

@@ -7,79 +7,79 @@ from pcli.replay.client.consumer_settings import ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 
-def read(world, **settings):
+def read(network, **settings):
     made = []
     given = {"topicName": "orders", "startMessageId": EARLIEST}
-    world.engine().read(ReaderSettings(**given | settings), made.append)
-    return world.wait_for(made)
+    network.engine().read(ReaderSettings(**given | settings), made.append)
+    return network.wait_for(made)
 
 
 def texts(reader):
     return [message.data.decode() for message in iter(reader.read_next, None)]
 
 
-def test_its_subscription_is_its_own(world):
-    world.publish(3)
-    reader = read(world, readerName="me", subscriptionRolePrefix="tail")
-    [body] = world.said("SUBSCRIBE")
+def test_its_subscription_is_its_own(network):
+    network.publish(3)
+    reader = read(network, readerName="me", subscriptionRolePrefix="tail")
+    [body] = network.sent("SUBSCRIBE")
     assert (body.subscription, body.consumer_name, body.durable) == ("tail-reader-0000000000", "me", False)
     assert texts(reader) == ["m-0", "m-1", "m-2"]
-    world.run(100)
-    [ack] = world.said("ACK")
+    network.run(100)
+    [ack] = network.sent("ACK")
     assert (ack.ack_type, ack.message_id[0].entryId) == (ack.Cumulative, 2)
 
 
 @pytest.mark.parametrize(("inclusive", "first"), [(True, 4), (False, 5)])
-def test_from_a_message_of_a_batch(world, inclusive, first):
-    world.publish(9, batch=3)
-    reader = read(world, startMessageId=ClientMessageId(0, 1, -1, 1), resetIncludeHead=inclusive)
+def test_from_a_message_of_a_batch(network, inclusive, first):
+    network.publish(9, batch=3)
+    reader = read(network, startMessageId=ClientMessageId(0, 1, -1, 1), resetIncludeHead=inclusive)
     assert texts(reader) == [f"m-{n}" for n in range(first, 9)]
 
 
-def test_from_the_end(world):
-    world.publish(3)
-    reader = read(world, startMessageId=LATEST)
+def test_from_the_end(network):
+    network.publish(3)
+    reader = read(network, startMessageId=LATEST)
     assert texts(reader) == []
-    world.publish(1)
+    network.publish(1)
     assert texts(reader) == ["m-0"]
 
 
-def test_from_some_time_ago(world):
-    world.publish(2)
-    world.run(60_000)
-    world.publish(1)
-    reader = read(world, startMessageId=None, startMessageFromRollbackDurationInSec=30)
-    [body] = world.said("SUBSCRIBE")
+def test_from_some_time_ago(network):
+    network.publish(2)
+    network.run(60_000)
+    network.publish(1)
+    reader = read(network, startMessageId=None, startMessageFromRollbackDurationInSec=30)
+    [body] = network.sent("SUBSCRIBE")
     assert body.start_message_rollback_duration_sec == 30
     assert texts(reader) == ["m-0"]
 
 
-def test_the_rollback_counts_once(world):
-    world.publish(2)
-    reader = read(world, startMessageId=None, startMessageFromRollbackDurationInSec=30)
+def test_the_rollback_counts_once(network):
+    network.publish(2)
+    reader = read(network, startMessageId=None, startMessageFromRollbackDurationInSec=30)
     assert texts(reader) == ["m-0", "m-1"]
-    world.cut()
-    world.run(200)
-    again = world.said("SUBSCRIBE")[1]
+    network.cut()
+    network.run(200)
+    again = network.sent("SUBSCRIBE")[1]
     assert (again.start_message_id.entryId, again.start_message_rollback_duration_sec) == (1, 0)
     assert texts(reader) == []
 
 
-def test_of_a_key_range(world):
-    read(world, keyHashRanges=((0, 10_000), (20_001, 30_000)))
-    [body] = world.said("SUBSCRIBE")
+def test_of_a_key_range(network):
+    read(network, keyHashRanges=((0, 10_000), (20_001, 30_000)))
+    [body] = network.sent("SUBSCRIBE")
     assert [(one.start, one.end) for one in body.keySharedMeta.hashRanges] == [(0, 10_000), (20_001, 30_000)]
 
 
-def test_all_partitions(world):
-    world.broker.topic_registry.set_partitions(TopicName.parse("orders"), 3)
-    world.publish(6)
-    reader = read(world)
+def test_all_partitions(network):
+    network.broker.topic_registry.set_partitions(TopicName.parse("orders"), 3)
+    network.publish(6)
+    reader = read(network)
     assert sorted(texts(reader)) == [f"m-{n}" for n in range(6)]
-    assert len(world.said("SUBSCRIBE")) == 3
+    assert len(network.sent("SUBSCRIBE")) == 3
     found = []
     reader.has_message_available(found.append)
-    world.settle()
+    network.deliver_all()
     assert found == [False]
 
 
@@ -93,9 +93,9 @@ def test_all_partitions(world):
         {"topicName": "a/b"},
     ],
 )
-def test_what_makes_no_sense(world, settings):
+def test_what_makes_no_sense(network, settings):
     made = []
     given = {"topicName": "orders", "startMessageId": EARLIEST}
-    world.engine().read(ReaderSettings(**given | settings), made.append)
+    network.engine().read(ReaderSettings(**given | settings), made.append)
     assert made[0].error.startswith("Invalid")
-    assert world.frames == []
+    assert network.frames == []

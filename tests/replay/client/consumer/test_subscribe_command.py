@@ -51,8 +51,8 @@ def settings_of(body):
     )
 
 
-def test_it_is_written_as_in_captures_of_the_java_client(captures, wire):
-    engine = wire().engine
+def test_it_is_written_as_in_captures_of_the_java_client(captures, fake_broker):
+    engine = fake_broker().engine
     count = 0
     for body in subscribes(captures / "java"):
         consumer = Consumer(engine, body.topic, settings_of(body), lambda _: None, create=body.force_topic_creation)
@@ -64,9 +64,9 @@ def test_it_is_written_as_in_captures_of_the_java_client(captures, wire):
     assert count > 100
 
 
-def test_older_brokers_are_told_the_schema_that_was_found(wire):
+def test_older_brokers_are_told_the_schema_that_was_found(fake_broker):
     auto, found = pb.Schema(name="AutoConsume", type=pb.Schema.AutoConsume), pb.Schema(name="s", type=pb.Schema.Json)
     settings = ConsumerSettings(subscriptionName="work", schema=auto)
-    consumer = Consumer(wire().engine, "persistent://a/b/c", settings, lambda _: None, found_schema=found)
+    consumer = Consumer(fake_broker().engine, "persistent://a/b/c", settings, lambda _: None, found_schema=found)
     assert subscribe_command(consumer, 21).schema == auto
     assert subscribe_command(consumer, 20).schema == found

@@ -9,9 +9,9 @@ from pcli.replay.client.message_ids import ClientMessageId
 
 
 @pytest.fixture
-def track(wire):
-    world = wire()
-    start = world.now
+def track(fake_broker):
+    network = fake_broker()
+    start = network.now
 
     def make(timeout, tick, backoff=None):
         due = []
@@ -19,9 +19,9 @@ def track(wire):
             ackTimeoutMillis=timeout, tickDurationMillis=tick, ackTimeoutRedeliveryBackoff=backoff
         )
         tracker = UnackedMessageTracker(
-            world.engine, settings, lambda ids: due.append((world.engine.now - start, sorted(ids)))
+            network.engine, settings, lambda ids: due.append((network.engine.now - start, sorted(ids)))
         )
-        return tracker, due, world.run
+        return tracker, due, network.run
 
     return make
 

@@ -6,56 +6,56 @@ from pcli.replay.client.connection.connection_handler import State
 
 
 @pytest.fixture
-def consumer(world):
-    return world.subscribe(receiverQueueSize=0)
+def consumer(network):
+    return network.subscribe(receiverQueueSize=0)
 
 
-def test_each_receive_asks_for_one(world, consumer):
-    world.publish(3)
-    assert world.said("FLOW") == []
+def test_each_receive_asks_for_one(network, consumer):
+    network.publish(3)
+    assert network.sent("FLOW") == []
     got = []
     consumer.on_message = lambda: got.append(consumer.receive().data)
     for _ in range(2):
         assert consumer.receive() is None
-        world.settle()
+        network.deliver_all()
     assert got == [b"m-0", b"m-1"]
-    assert [body.messagePermits for body in world.said("FLOW")] == [1, 1]
+    assert [body.messagePermits for body in network.sent("FLOW")] == [1, 1]
 
 
-def test_asking_twice_asks_once(world, consumer):
+def test_asking_twice_asks_once(network, consumer):
     assert consumer.receive() is None
     assert consumer.receive() is None
-    world.settle()
-    assert len(world.said("FLOW")) == 1
+    network.deliver_all()
+    assert len(network.sent("FLOW")) == 1
 
 
-def test_who_waits_asks_again_over_a_new_connection(world, consumer):
+def test_who_waits_asks_again_over_a_new_connection(network, consumer):
     consumer.receive()
-    world.settle()
-    world.cut()
-    world.run(200)
-    world.publish(1)
-    assert len(world.said("FLOW")) == 2
+    network.deliver_all()
+    network.cut()
+    network.run(200)
+    network.publish(1)
+    assert len(network.sent("FLOW")) == 2
     assert consumer.receive().data == b"m-0"
 
 
-def test_a_listener_gets_one_after_the_other(world, consumer):
-    world.publish(3)
-    world.forget()
-    heard = []
-    consumer.listen(lambda message: heard.append(message.data))
-    world.settle()
-    assert heard == [b"m-0", b"m-1", b"m-2"]
-    assert [body.messagePermits for body in world.said("FLOW")] == [1] * 4
+def test_a_listener_gets_one_after_the_other(network, consumer):
+    network.publish(3)
+    network.clear_frames()
+    sent_frames = []
+    consumer.listen(lambda message: sent_frames.append(message.data))
+    network.deliver_all()
+    assert sent_frames == [b"m-0", b"m-1", b"m-2"]
+    assert [body.messagePermits for body in network.sent("FLOW")] == [1] * 4
 
 
-def test_a_batch_closes_it(world, consumer):
-    told = []
-    consumer.on_fault = told.append
+def test_a_batch_closes_it(network, consumer):
+    results = []
+    consumer.on_fault = results.append
     consumer.receive()
-    world.publish(2, batch=2)
-    world.run(10)
-    assert told[0].error == "InvalidMessage"
-    assert told[0].message.startswith("0:0 is a batch")
+    network.publish(2, batch=2)
+    network.run(10)
+    assert results[0].error == "InvalidMessage"
+    assert results[0].message.startswith("0:0 is a batch")
     assert consumer.state is State.CLOSED
-    assert len(world.said("CLOSE_CONSUMER")) == 1
+    assert len(network.sent("CLOSE_CONSUMER")) == 1

@@ -13,11 +13,11 @@ Run = Callable[..., list[int]]
 
 
 @pytest.fixture
-def run(world: Any) -> Run:
+def run(network: Any) -> Run:
     """Messages come and batches fill at these times, counted from the producer's being ready; when the timer sent."""
 
     def play(*, delay: int, messages: list[int], full: tuple[int, ...] = (), away: tuple[int, ...] = ()) -> list[int]:
-        engine = world.engine()
+        engine = network.engine()
         start = engine.now
         sent: list[int] = []
         waits = [False]

@@ -16,210 +16,210 @@ from pcli.replay.client.producer_settings import ProducerSettings
 T = TopicName.parse("t")
 
 
-def open_producer(world: Any, count: int = 3, *, chance: float = 0.0, **settings: Any) -> Any:
-    world.broker.create_partitioned(T, count)
+def open_producer(network: Any, count: int = 3, *, chance: float = 0.0, **settings: Any) -> Any:
+    network.broker.create_partitioned(T, count)
     made: list[Any] = []
-    world.engine(chance=chance).produce("t", ProducerSettings(**settings), made.append)
-    producer = world.wait_for(made)
+    network.engine(chance=chance).produce("t", ProducerSettings(**settings), made.append)
+    producer = network.wait_for(made)
     assert isinstance(producer, PartitionedProducer), producer
     return producer
 
 
-def topics(world: Any) -> list[int]:
+def topics(network: Any) -> list[int]:
     """The partitions that a PRODUCER named."""
-    return [TopicName.parse(body.topic).partition for body in world.said("PRODUCER")]
+    return [TopicName.parse(body.topic).partition for body in network.sent("PRODUCER")]
 
 
-def test_the_first_one_names_them_all(world: Any) -> None:
-    producer = open_producer(world)
-    assert topics(world) == [0, 1, 2]
-    assert [body.producer_name for body in world.said("PRODUCER")] == ["", producer.name, producer.name]
-    order = [one.name for one in world.heard("PRODUCER", "PRODUCER_SUCCESS")]
+def test_the_first_one_names_them_all(network: Any) -> None:
+    producer = open_producer(network)
+    assert topics(network) == [0, 1, 2]
+    assert [body.producer_name for body in network.sent("PRODUCER")] == ["", producer.name, producer.name]
+    order = [one.name for one in network.sent_frames("PRODUCER", "PRODUCER_SUCCESS")]
     assert order[:2] == ["PRODUCER", "PRODUCER_SUCCESS"]
 
 
-def test_messages_go_by_turns_and_by_key(world: Any) -> None:
-    producer, told = open_producer(world, batchingEnabled=False, chance=0.5), []
+def test_messages_go_by_turns_and_by_key(network: Any) -> None:
+    producer, results = open_producer(network, batchingEnabled=False, chance=0.5), []
     for number in range(4):
-        producer.send(OutgoingMessage(b"%d" % number), told.append)
-    producer.send(OutgoingMessage(b"", key="k"), told.append)
-    world.settle()
-    assert [one.partition for one in told] == [1, 2, 0, 1, partition_of("k", 3)]
+        producer.send(OutgoingMessage(b"%d" % number), results.append)
+    producer.send(OutgoingMessage(b"", key="k"), results.append)
+    network.deliver_all()
+    assert [one.partition for one in results] == [1, 2, 0, 1, partition_of("k", 3)]
 
 
-def test_flush_waits_for_all(world: Any) -> None:
-    producer, told = open_producer(world, batchingMaxPublishDelayMicros=10**9), []
+def test_flush_waits_for_all(network: Any) -> None:
+    producer, results = open_producer(network, batchingMaxPublishDelayMicros=10**9), []
     for key in "abcdef":
         producer.send(OutgoingMessage(b"", key=key))
-    producer.flush(told.append)
-    assert told == []
-    world.settle()
-    assert told == [None]
-    assert sum(body.num_messages for body in world.said("SEND")) == 6
+    producer.flush(results.append)
+    assert results == []
+    network.deliver_all()
+    assert results == [None]
+    assert sum(body.num_messages for body in network.sent("SEND")) == 6
 
 
-def test_lazy_ones_come_with_their_first_message(world: Any) -> None:
+def test_lazy_ones_come_with_their_first_message(network: Any) -> None:
     settings = {"lazyStartPartitionedProducers": True, "batchingEnabled": False}
-    producer, told = open_producer(world, chance=0.5, **settings), []
-    assert topics(world) == [1]
+    producer, results = open_producer(network, chance=0.5, **settings), []
+    assert topics(network) == [1]
     for number in range(3):
-        producer.send(OutgoingMessage(b"%d" % number), told.append)
-    world.settle()
+        producer.send(OutgoingMessage(b"%d" % number), results.append)
+    network.deliver_all()
     # The one that was made took its turn.
-    assert topics(world) == [1, 2, 0]
-    assert sorted(one.partition for one in told) == [0, 1, 2]
-    assert {body.producer_name for body in world.said("PRODUCER")[1:]} == {producer.name}
+    assert topics(network) == [1, 2, 0]
+    assert sorted(one.partition for one in results) == [0, 1, 2]
+    assert {body.producer_name for body in network.sent("PRODUCER")[1:]} == {producer.name}
 
 
-def test_an_exclusive_one_takes_them_all_at_once(world: Any) -> None:
-    open_producer(world, lazyStartPartitionedProducers=True, accessMode="Exclusive")
-    assert topics(world) == [0, 1, 2]
+def test_an_exclusive_one_takes_them_all_at_once(network: Any) -> None:
+    open_producer(network, lazyStartPartitionedProducers=True, accessMode="Exclusive")
+    assert topics(network) == [0, 1, 2]
 
 
-def test_one_that_fails_closes_all(world: Any) -> None:
-    world.broker.create_partitioned(T, 3)
+def test_one_that_fails_closes_all(network: Any) -> None:
+    network.broker.create_partitioned(T, 3)
     held: list[Any] = []
-    world.engine().produce(str(T.with_partition(2)), ProducerSettings(accessMode="Exclusive"), held.append)
-    world.settle()
+    network.engine().produce(str(T.with_partition(2)), ProducerSettings(accessMode="Exclusive"), held.append)
+    network.deliver_all()
     made: list[Any] = []
-    world.engine().produce("t", ProducerSettings(), made.append)
-    world.run(1000)
+    network.engine().produce("t", ProducerSettings(), made.append)
+    network.run(1000)
     assert [one.error for one in made] == ["ProducerBusy"]
-    assert len(world.said("CLOSE_PRODUCER")) == 2
+    assert len(network.sent("CLOSE_PRODUCER")) == 2
 
 
-def test_the_queue_is_divided(world: Any) -> None:
-    producer = open_producer(world, maxPendingMessagesAcrossPartitions=6, messageRoutingMode="SinglePartition")
+def test_the_queue_is_divided(network: Any) -> None:
+    producer = open_producer(network, maxPendingMessagesAcrossPartitions=6, messageRoutingMode="SinglePartition")
     rooms: list[str] = []
     producer.on_room = lambda: rooms.append("room")
     assert [producer.send(OutgoingMessage(b"")) for _ in range(3)] == [True, True, False]
-    world.run(10)
+    network.run(10)
     assert rooms == ["room"]
 
 
-def test_who_found_no_room_keeps_its_partition(world: Any) -> None:
+def test_who_found_no_room_keeps_its_partition(network: Any) -> None:
     settings = {"batchingEnabled": False, "maxPendingMessagesAcrossPartitions": 3}
-    producer, told = open_producer(world, **settings), []
+    producer, results = open_producer(network, **settings), []
     messages = [OutgoingMessage(b"%d" % number) for number in range(4)]
-    assert [producer.send(message, told.append) for message in messages] == [True, True, True, False]
-    world.settle()
-    assert producer.send(messages[3], told.append)
-    world.settle()
-    assert [one.partition for one in told] == [0, 1, 2, 0]
+    assert [producer.send(message, results.append) for message in messages] == [True, True, True, False]
+    network.deliver_all()
+    assert producer.send(messages[3], results.append)
+    network.deliver_all()
+    assert [one.partition for one in results] == [0, 1, 2, 0]
 
 
-def test_new_partitions_are_found(world: Any) -> None:
-    producer = open_producer(world, 2, batchingEnabled=False)
-    world.broker.create_partitioned(T, 4)
-    world.run(59_000)
+def test_new_partitions_are_found(network: Any) -> None:
+    producer = open_producer(network, 2, batchingEnabled=False)
+    network.broker.create_partitioned(T, 4)
+    network.run(59_000)
     assert producer.count == 2
-    world.run(2000)
+    network.run(2000)
     assert producer.count == 4
-    assert topics(world) == [0, 1, 2, 3]
-    asked = [body.metadata_auto_creation_enabled for body in world.said("PARTITIONED_METADATA")]
-    assert asked == [True, False]
+    assert topics(network) == [0, 1, 2, 3]
+    requested = [body.metadata_auto_creation_enabled for body in network.sent("PARTITIONED_METADATA")]
+    assert requested == [True, False]
 
 
-def test_closing(world: Any) -> None:
-    producer, told = open_producer(world), []
-    producer.close(told.append)
-    world.settle()
-    producer.close(told.append)
-    producer.send(OutgoingMessage(b""), told.append)
-    assert told[:2] == [None, None]
-    assert isinstance(told[2], ClientFailure)
+def test_closing(network: Any) -> None:
+    producer, results = open_producer(network), []
+    producer.close(results.append)
+    network.deliver_all()
+    producer.close(results.append)
+    producer.send(OutgoingMessage(b""), results.append)
+    assert results[:2] == [None, None]
+    assert isinstance(results[2], ClientFailure)
     assert producer.state is State.CLOSED
-    assert len(world.said("CLOSE_PRODUCER")) == 3
-    world.run(120_000)
-    assert len(world.said("PARTITIONED_METADATA")) == 1
+    assert len(network.sent("CLOSE_PRODUCER")) == 3
+    network.run(120_000)
+    assert len(network.sent("PARTITIONED_METADATA")) == 1
 
 
-def test_closing_the_engine_leaves_no_timer_behind(world: Any) -> None:
-    producer, closed = open_producer(world), []
+def test_closing_the_engine_leaves_no_timer_behind(network: Any) -> None:
+    producer, closed = open_producer(network), []
     producer.engine.close(lambda: closed.append(None))
-    world.run(600_000)
+    network.run(600_000)
     assert closed == [None]
     assert producer.engine.deadline is None
     assert (producer.engine.handlers, producer.engine.pool.connections) == ({}, [])
 
 
-def test_a_name_that_is_none(world: Any) -> None:
+def test_a_name_that_is_none(network: Any) -> None:
     made: list[Any] = []
-    world.engine().produce("a/b", ProducerSettings(), made.append)
+    network.engine().produce("a/b", ProducerSettings(), made.append)
     assert [one.error for one in made] == ["InvalidTopicName"]
 
 
-def test_a_blocking_send_goes_at_once(world: Any) -> None:
-    producer = open_producer(world, batchingMaxPublishDelayMicros=10**9)
+def test_a_blocking_send_goes_at_once(network: Any) -> None:
+    producer = open_producer(network, batchingMaxPublishDelayMicros=10**9)
     producer.send(OutgoingMessage(b"", key="k"))
     assert producer.trigger_flush()
     assert not producer.trigger_flush()
-    world.settle()
-    assert len(world.said("SEND_RECEIPT")) == 1
+    network.deliver_all()
+    assert len(network.sent("SEND_RECEIPT")) == 1
 
 
-def test_suspects_are_told_of_all(world: Any) -> None:
-    producer, doubts = open_producer(world), []
+def test_suspects_are_told_of_all(network: Any) -> None:
+    producer, doubts = open_producer(network), []
     producer.on_possible_duplicate = lambda doubt, sequence_id: doubts.append((doubt, sequence_id))
     for _ in range(2):
         producer.send(OutgoingMessage(b"", key="k", sequence_id=5))
     assert doubts == [(DuplicateRisk.MAYBE, 5)]
 
 
-def test_a_topic_whose_partitions_nobody_tells(world: Any) -> None:
+def test_a_topic_whose_partitions_nobody_tells(network: Any) -> None:
     made: list[Any] = []
-    world.engine(lookupTimeoutMs=1000).produce("public/nowhere/t", ProducerSettings(), made.append)
-    world.run(5000)
+    network.engine(lookupTimeoutMs=1000).produce("public/nowhere/t", ProducerSettings(), made.append)
+    network.run(5000)
     assert isinstance(made[0], ClientFailure)
-    assert world.said("PRODUCER") == []
+    assert network.sent("PRODUCER") == []
 
 
-def hold(world: Any, partition: int) -> Any:
+def hold(network: Any, partition: int) -> Any:
     """Somebody else is alone on this partition."""
     held: list[Any] = []
-    world.engine().produce(str(T.with_partition(partition)), ProducerSettings(accessMode="Exclusive"), held.append)
-    world.settle()
+    network.engine().produce(str(T.with_partition(partition)), ProducerSettings(accessMode="Exclusive"), held.append)
+    network.deliver_all()
     return held[0]
 
 
-def test_the_first_one_fails_alone(world: Any) -> None:
-    world.broker.create_partitioned(T, 3)
-    hold(world, 0)
-    world.forget()
+def test_the_first_one_fails_alone(network: Any) -> None:
+    network.broker.create_partitioned(T, 3)
+    hold(network, 0)
+    network.clear_frames()
     made: list[Any] = []
-    world.engine().produce("t", ProducerSettings(), made.append)
-    world.settle()
+    network.engine().produce("t", ProducerSettings(), made.append)
+    network.deliver_all()
     assert [one.error for one in made] == ["ProducerBusy"]
-    assert topics(world) == [0]
+    assert topics(network) == [0]
 
 
-def test_a_lazy_one_that_fails_fails_its_messages_and_is_tried_again(world: Any) -> None:
-    producer, told = open_producer(world, 2, lazyStartPartitionedProducers=True, batchingEnabled=False), []
-    holder = hold(world, 1)
-    producer.send(OutgoingMessage(b"1"), told.append)
-    world.settle()
-    assert [one.error for one in told] == ["ProducerBusy"]
+def test_a_lazy_one_that_fails_fails_its_messages_and_is_tried_again(network: Any) -> None:
+    producer, results = open_producer(network, 2, lazyStartPartitionedProducers=True, batchingEnabled=False), []
+    holder = hold(network, 1)
+    producer.send(OutgoingMessage(b"1"), results.append)
+    network.deliver_all()
+    assert [one.error for one in results] == ["ProducerBusy"]
     holder.close(lambda _: None)
-    world.settle()
+    network.deliver_all()
     producer.send(OutgoingMessage(b"2"))
-    producer.send(OutgoingMessage(b"3"), told.append)
-    world.settle()
-    assert told[1].partition == 1
+    producer.send(OutgoingMessage(b"3"), results.append)
+    network.deliver_all()
+    assert results[1].partition == 1
 
 
-def test_lazy_ones_need_no_new_producer_for_a_new_partition(world: Any) -> None:
-    producer = open_producer(world, 2, lazyStartPartitionedProducers=True)
-    world.broker.create_partitioned(T, 3)
-    world.run(61_000)
-    assert (producer.count, topics(world)) == (3, [0])
+def test_lazy_ones_need_no_new_producer_for_a_new_partition(network: Any) -> None:
+    producer = open_producer(network, 2, lazyStartPartitionedProducers=True)
+    network.broker.create_partitioned(T, 3)
+    network.run(61_000)
+    assert (producer.count, topics(network)) == (3, [0])
 
 
-def test_new_partitions_that_can_not_be_had_do_not_count(world: Any) -> None:
-    producer = open_producer(world, 2)
-    world.broker.create_partitioned(T, 4)
-    holder = hold(world, 3)
-    world.run(61_000)
+def test_new_partitions_that_can_not_be_had_do_not_count(network: Any) -> None:
+    producer = open_producer(network, 2)
+    network.broker.create_partitioned(T, 4)
+    holder = hold(network, 3)
+    network.run(61_000)
     assert (producer.count, sorted(producer.producers)) == (2, [0, 1])
     holder.close(lambda _: None)
-    world.run(60_000)
+    network.run(60_000)
     assert (producer.count, sorted(producer.producers)) == (4, [0, 1, 2, 3])

@@ -35,8 +35,8 @@ def pending(*ids: tuple[int, int]) -> PendingSends:
 def test_a_receipt_of_a_batch(sequence_id: int, highest: int, verdict: str | None) -> None:
     queue = pending((5, 9), (10, -1))
     first = queue.ops[0]
-    answer = queue.receipt(sequence_id, highest)
-    assert answer == (first if verdict == "taken" else verdict)
+    response = queue.receipt(sequence_id, highest)
+    assert response == (first if verdict == "taken" else verdict)
     assert queue.messages == (1 if verdict == "taken" else 6)
 
 
@@ -54,24 +54,24 @@ def test_an_error_names_the_highest_id_of_the_first_entry() -> None:
 
 
 def test_who_is_told() -> None:
-    told: list[object] = []
-    op = OpSendMsg(0, 2, [told.append, None, told.append], 0, 0)
-    op.flushes.append(told.append)
+    results: list[object] = []
+    op = OpSendMsg(0, 2, [results.append, None, results.append], 0, 0)
+    op.flushes.append(results.append)
     op.complete(MessageId(7, 1, 3))
-    assert told == [MessageId(7, 1, 3, 0), MessageId(7, 1, 3, 2), None]
-    told.clear()
+    assert results == [MessageId(7, 1, 3, 0), MessageId(7, 1, 3, 2), None]
+    results.clear()
     op.fail(ClientFailure("TimeOut", "late"))
-    assert told == [ClientFailure("TimeOut", "late")] * 3
+    assert results == [ClientFailure("TimeOut", "late")] * 3
 
 
 def test_of_chunks_the_last_one_tells() -> None:
-    told: list[object] = []
-    first, last = OpSendMsg(0, -1, (), 0, 0, last=False), OpSendMsg(0, -1, [told.append], 0, 0)
+    results: list[object] = []
+    first, last = OpSendMsg(0, -1, (), 0, 0, last=False), OpSendMsg(0, -1, [results.append], 0, 0)
     first.complete(MessageId(7, 1))
     first.fail(ClientFailure("TimeOut", ""))
-    assert told == []
+    assert results == []
     last.complete(MessageId(7, 2))
-    assert told == [MessageId(7, 2)]
+    assert results == [MessageId(7, 2)]
 
 
 def test_others_take_the_place_of_one() -> None:
@@ -81,7 +81,7 @@ def test_others_take_the_place_of_one() -> None:
     queue.replace(middle, others)
     assert list(queue.ops) == [first, *others, last]
     assert queue.messages == 4
-    assert queue.behind(others[1]) == [others[1], last]
+    assert queue.after(others[1]) == [others[1], last]
     queue.replace(first)
     assert queue.drain() == [*others, last]
     assert (queue.messages, list(queue.ops)) == (0, [])

@@ -18,26 +18,26 @@ SCHEMA = pb.Schema(name="s", schema_data=b"", type=pb.Schema.Type.Value("String"
 class FakeLink:
     """Keeps what is written and asked."""
 
-    gone = None
+    close_reason = None
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
 
     def write(self, frame: bytes) -> None:
         self.written.append(frame)
 
     def request(self, body: Any, done: Any) -> None:
-        self.asked.append(done)
+        self.requested.append(done)
 
 
-def op(sequence_id: int, told: list[Any], schema: pb.Schema | None = None) -> OpSendMsg:
-    made = OpSendMsg(sequence_id, -1, [told.append], 10, 0)
+def op(sequence_id: int, results: list[Any], schema: pb.Schema | None = None) -> OpSendMsg:
+    made = OpSendMsg(sequence_id, -1, [results.append], 10, 0)
     made.frame = b"%d" % sequence_id
     if schema is not None:
 
         def write(version: bytes) -> list[OpSendMsg]:
-            ready = op(sequence_id, told)
+            ready = op(sequence_id, results)
             ready.frame += version
             return [ready]
 
@@ -45,19 +45,19 @@ def op(sequence_id: int, told: list[Any], schema: pb.Schema | None = None) -> Op
     return made
 
 
-def version(answer: bytes) -> Event:
-    body = pb.CommandGetOrCreateSchemaResponse(request_id=1, schema_version=answer)
+def version(response: bytes) -> Event:
+    body = pb.CommandGetOrCreateSchemaResponse(request_id=1, schema_version=response)
     return Event("GET_OR_CREATE_SCHEMA_RESPONSE", body, Frame(push_frame(body), command_of(body).type))
 
 
 def test_all_goes_again_over_each_link() -> None:
-    box, told = SendQueue("t", lambda _: None), []
-    box.add(op(0, told))
+    box, results = SendQueue("t", lambda _: None), []
+    box.add(op(0, results))
     first, second = FakeLink(), FakeLink()
     assert box.resume(first)  # type: ignore[arg-type]
-    box.add(op(1, told))
+    box.add(op(1, results))
     box.pause()
-    box.add(op(2, told))
+    box.add(op(2, results))
     assert first.written == [b"0", b"1"]
     assert box.resume(second)  # type: ignore[arg-type]
     assert second.written == [b"0", b"1", b"2"]
@@ -65,34 +65,34 @@ def test_all_goes_again_over_each_link() -> None:
 
 def test_time_is_over_while_a_schema_is_registered() -> None:
     freed: list[int] = []
-    box, told, connection = SendQueue("t", freed.append), [], FakeLink()
+    box, results, connection = SendQueue("t", freed.append), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]
-    box.add(op(0, told, SCHEMA))
+    box.add(op(0, results, SCHEMA))
     box.fail(ClientFailure("TimeOut", ""))
-    box.add(op(1, told, SCHEMA))
-    box.add(op(2, told))
-    assert (told, freed, connection.written) == ([ClientFailure("TimeOut", "")], [10], [])
-    connection.asked[0](version(b"v"))
+    box.add(op(1, results, SCHEMA))
+    box.add(op(2, results))
+    assert (results, freed, connection.written) == ([ClientFailure("TimeOut", "")], [10], [])
+    connection.requested[0](version(b"v"))
     assert connection.written == [b"1v", b"2"]
-    assert len(connection.asked) == 1
+    assert len(connection.requested) == 1
 
 
 def test_a_refusal_that_says_nothing_of_the_schema_is_followed_by_the_same_request() -> None:
-    box, told, connection = SendQueue("t", lambda _: None), [], FakeLink()
+    box, results, connection = SendQueue("t", lambda _: None), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]
-    box.add(op(0, told, SCHEMA))
-    connection.asked[0](ClientFailure("ServiceNotReady", ""))
-    assert len(connection.asked) == 2
-    assert told == []
+    box.add(op(0, results, SCHEMA))
+    connection.requested[0](ClientFailure("ServiceNotReady", ""))
+    assert len(connection.requested) == 2
+    assert results == []
 
 
 def test_what_can_not_be_written_once_its_version_is_known_fails_alone() -> None:
     freed: list[int] = []
-    box, told, connection = SendQueue("t", freed.append), [], FakeLink()
+    box, results, connection = SendQueue("t", freed.append), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]
-    large = op(0, told, SCHEMA)
+    large = op(0, results, SCHEMA)
     large.write = lambda _: ClientFailure("InvalidMessage", "too large")
     box.add(large)
-    box.add(op(1, told))
-    connection.asked[0](version(b"v"))
-    assert (told, freed, connection.written) == ([ClientFailure("InvalidMessage", "too large")], [10], [b"1"])
+    box.add(op(1, results))
+    connection.requested[0](version(b"v"))
+    assert (results, freed, connection.written) == ([ClientFailure("InvalidMessage", "too large")], [10], [b"1"])

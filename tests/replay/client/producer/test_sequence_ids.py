@@ -6,11 +6,11 @@ from pcli.replay.client.producer.sequence_ids import DuplicateRisk, SequenceIds
 
 
 def judge_all(ids: SequenceIds, *sequence_ids: int) -> list[tuple[int, DuplicateRisk, bool]]:
-    said = []
+    sent = []
     for sequence_id in sequence_ids:
-        said.append((sequence_id, *ids.judge(sequence_id)))
+        sent.append((sequence_id, *ids.judge(sequence_id)))
         ids.pushed = max(ids.pushed, sequence_id)
-    return said
+    return sent
 
 
 def test_suspects_go_alone_and_the_first_clean_one_begins_anew() -> None:
