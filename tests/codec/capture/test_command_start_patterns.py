@@ -7,14 +7,14 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 
 
-def test_every_command_begins_with_its_type_and_its_tag():
+def test_every_command_starts_with_its_type_and_body_tag():
     for number, row in COMMANDS.items():
         command = pb.BaseCommand(type=number)
         getattr(command, row.field).SetInParent()
         assert command.SerializePartialToString().startswith(b"\x08" + bytes([number]) + TAGS[number]), row.name
 
 
-def test_patterns_know_the_sides(w):
+def test_patterns_distinguish_the_sides(w):
     frames = {True: [w.send(1), w.ack(1), w.connect], False: [w.receipt(1), w.message(1), w.connected]}
     for side, own in frames.items():
         for frame in own:
@@ -25,6 +25,6 @@ def test_patterns_know_the_sides(w):
     assert PATTERNS[False].match(w.ping)
 
 
-def test_the_shortest_frame_is_no_shorter_than_the_head(w):
+def test_no_frame_is_shorter_than_head_size(w):
     assert len(w.ping) >= HEAD_SIZE
     assert legal_types(True) | legal_types(False) == legal_types(None) == frozenset(COMMANDS)

@@ -35,14 +35,14 @@ def test_both_directions_are_found(table):
 
 
 @pytest.mark.parametrize(("flags", "client"), [(SYN, True), (SYN | ACK, False), (ACK, True)])
-def test_who_is_the_client(table, flags, client):
+def test_the_client_is_inferred_from_syn_and_ports(table, flags, client):
     direction = made(table, flags=flags)
     assert direction.from_client is client
     assert direction.peer.from_client is not client
     assert direction.stream.midstream is not bool(flags & SYN)
 
 
-def test_a_forgotten_connection_does_not_take_its_successor_along(table):
+def test_removing_a_connection_keeps_its_successor(table):
     old, new = made(table), made(table)
     table.forget(old.connection)
     assert new in table.directions.values()
@@ -51,7 +51,7 @@ def test_a_forgotten_connection_does_not_take_its_successor_along(table):
     assert table.directions == {}
 
 
-def test_alarms_come_in_their_order_and_the_earlier_stands(table):
+def test_timers_run_in_order_and_an_earlier_one_is_kept(table):
     one, two = made(table, 1).connection, made(table, 2).connection
     table.set_timer(one, 50, 0)
     table.set_timer(one, 70, 0)
@@ -64,7 +64,7 @@ def test_alarms_come_in_their_order_and_the_earlier_stands(table):
     assert table.timer == NEVER
 
 
-def test_what_is_forgotten_first(table, monkeypatch):
+def test_eviction_order(table, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     directions = [made(table, number) for number in range(8)]
     for number, direction in enumerate(directions):
@@ -73,14 +73,14 @@ def test_what_is_forgotten_first(table, monkeypatch):
     assert table.surplus() == [directions[5].connection, directions[4].connection]
 
 
-def test_connections_that_are_over_are_kept_for_a_while(table, monkeypatch):
+def test_closed_connections_are_kept_for_late_packets(table, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CLOSED", 3)
     for number in range(10):
         table.retire(made(table, number).connection)
     assert [connection.stream.number for connection in table.living] == [7, 8, 9]
 
 
-def test_a_flood_of_connections_costs_no_open_one(w, monkeypatch):
+def test_a_flood_of_closed_connections_evicts_no_open_one(w, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
     tape = w.Tape().hello().send(0, w.connect)
     for port in range(1000, 1500):

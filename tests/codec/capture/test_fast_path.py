@@ -23,7 +23,7 @@ def slow_calls(monkeypatch):
     return calls
 
 
-def test_ordinary_packets_take_the_short_way(w, slow_calls):
+def test_ordinary_packets_take_the_fast_path(w, slow_calls):
     tape = w.Tape().hello().send(0, w.connect).send(0, w.connected, server=True, ack=len(w.connect))
     at, back = len(w.connect), len(w.connected)
     for number in range(200):
@@ -39,13 +39,13 @@ def test_ordinary_packets_take_the_short_way(w, slow_calls):
 
 
 @pytest.mark.parametrize("name", ["07-chunked.pcap", "34-any-device.pcap", "29-big-batches.pcap.gz"])
-def test_most_packets_of_real_captures_take_the_short_way(w, captures, slow_calls, name):
+def test_most_packets_of_real_captures_take_the_fast_path(w, captures, slow_calls, name):
     data = (captures / "python" / name).read_bytes()
     w.once(data)
     assert len(slow_calls) < len(w.packets(data)) / 4
 
 
-def test_streams_that_nobody_wants_take_the_short_way_out(w, slow_calls):
+def test_non_pulsar_streams_are_ignored_on_the_fast_path(w, slow_calls):
     tape = w.Tape().hello().send(0, b"SSH-2.0-OpenSSH_9.2p1")
     for number in range(100):
         tape.send(21 + number * 10, bytes(10))
@@ -67,7 +67,7 @@ def test_streams_that_nobody_wants_take_the_short_way_out(w, slow_calls):
         (12, b"\x08\x06"),  # ARP
     ],
 )
-def test_headers_that_are_not_what_they_seem(w, change):
+def test_unusual_headers_leave_the_fast_path(w, change):
     """The fast path must recognize these packets as unusual; `read` compares both paths."""
     tape = w.Tape().hello().send(0, w.connect)
     tape.send(len(w.connect), w.send(1)).send(len(w.connect) + len(w.send(1)), w.send(2))
@@ -79,7 +79,7 @@ def test_headers_that_are_not_what_they_seem(w, change):
         w.read(tape)
 
 
-def test_packets_cut_within_their_headers(w):
+def test_packets_truncated_within_their_headers(w):
     for cut in range(1, 60):
         tape = w.Tape().hello().send(0, w.connect).send(len(w.connect), w.ping, cut=cut)
         tape.send(len(w.connect) + len(w.ping), w.send(1))
@@ -88,7 +88,7 @@ def test_packets_cut_within_their_headers(w):
         assert frames[-1].data == w.send(1)
 
 
-def test_a_raised_limit_is_heard_on_the_short_way_too(w):
+def test_a_raised_frame_limit_applies_to_the_fast_path(w):
     """CONNECTED follows an AUTH_CHALLENGE, when its direction is already on the fast path."""
     challenge = push_frame(pb.CommandAuthChallenge(server_version="a broker"))
     connected = push_frame(pb.CommandConnected(server_version="a broker", max_message_size=20 << 20))

@@ -31,7 +31,7 @@ def test_a_window_moves_forward():
     assert (source.data, source.position) == (b"h", 7)
 
 
-def test_skipping_keeps_nothing():
+def test_skipped_bytes_are_not_kept():
     source = Source(iter([b"ab"] * 1000))
     source.fill(0, 2)
     assert source.skip(1, 1500)
@@ -51,7 +51,7 @@ def test_gzip_with_several_members_and_padding():
     assert drained(open_source(io.BytesIO(packed))) == data + b"two"
 
 
-def test_a_bomb_comes_in_small_pieces():
+def test_a_decompression_bomb_is_returned_in_small_chunks():
     """One megabyte that expands to a gigabyte: no chunk exceeds the requested size."""
     engine = zlib.compressobj(9, wbits=31)
     packed = b"".join(engine.compress(bytes(1 << 20)) for _ in range(64)) + engine.flush()
@@ -66,7 +66,7 @@ def test_a_bomb_comes_in_small_pieces():
 
 
 @pytest.mark.parametrize("change", ["cut", "damaged"])
-def test_what_came_before_the_damage_is_delivered(change):
+def test_bytes_before_the_damage_are_returned(change):
     data = zlib.crc32(b"").to_bytes(4, "big") + bytes(i * i & 255 for i in range(400_000))
     packed = bytearray(gzip.compress(data, 1))
     if change == "cut":
@@ -87,7 +87,7 @@ def text_of(size: int) -> bytes:
 
 
 @pytest.mark.parametrize(("place", "offset"), [(-8, -5), (-4, -1)])
-def test_a_wrong_trailer_costs_no_bytes(place, offset):
+def test_a_wrong_trailer_loses_no_bytes(place, offset):
     """With a wrong checksum or size, all bytes are returned before the error, which has the offset of the trailer."""
     data = text_of(40_000)
     packed = bytearray(gzip.compress(data))
@@ -99,7 +99,7 @@ def test_a_wrong_trailer_costs_no_bytes(place, offset):
     assert "checksum" in source.error.text
 
 
-def test_members_behind_a_wrong_trailer_are_read():
+def test_members_after_a_wrong_trailer_are_read():
     data = text_of(10_000)
     first = bytearray(gzip.compress(data))
     first[-8] ^= 1
@@ -121,7 +121,7 @@ class Dripping:
         return self.file.read(min(size, self.size))
 
 
-def test_all_that_unpacks_before_the_damage_is_delivered():
+def test_all_decompressible_bytes_before_the_damage_are_returned():
     """The result has as many bytes as zlib returns when it is fed byte by byte, wherever the damage is."""
     data = text_of(6000)
     whole = gzip.compress(data)
@@ -141,7 +141,7 @@ def test_all_that_unpacks_before_the_damage_is_delivered():
         assert source.error.offset == at
 
 
-def test_a_cut_file_gives_all_and_the_place_where_it_ends():
+def test_a_truncated_file_reports_where_it_ends():
     data = text_of(60_000)
     whole = gzip.compress(data)
     for size in range(1000, len(whole) - 8, 20_011):
@@ -151,7 +151,7 @@ def test_a_cut_file_gives_all_and_the_place_where_it_ends():
         assert (source.error.offset, "ends early" in source.error.text) == (size, True)
 
 
-def test_a_file_object_that_only_reads():
+def test_a_file_object_with_only_a_read_method():
     class Plain:
         def __init__(self) -> None:
             self.left = [b"\x1f", None, b""]

@@ -15,7 +15,7 @@ def problems(frame):
     return [problem.kind for problem in frame.capture_problems]
 
 
-def test_a_hole_inside_a_frame_leaves_the_next_one_certain(w, kinds):
+def test_a_gap_inside_a_frame_leaves_the_next_one_certain(w, kinds):
     tape, at = begun(w)
     frame, after = w.send(1, bytes(3000)), w.send(2)
     tape.send(at, frame[:1000]).send(at + 2000, frame[2000:] + after)
@@ -31,7 +31,7 @@ def test_a_hole_inside_a_frame_leaves_the_next_one_certain(w, kinds):
     assert kinds(notes) == ["gap"]
 
 
-def test_a_hole_that_ends_with_the_frame(w):
+def test_a_gap_that_ends_with_the_frame(w):
     tape, at = begun(w)
     frame, after = w.send(1, bytes(3000)), w.send(2)
     tape.send(at, frame[:1000]).send(at + len(frame), after)
@@ -39,7 +39,7 @@ def test_a_hole_that_ends_with_the_frame(w):
     assert [(x.sync, x.missing) for x in frames[2:]] == [("start", len(frame) - 1000), ("anchored", 0)]
 
 
-def test_two_holes_in_one_frame(w):
+def test_two_gaps_in_one_frame(w):
     tape, at = begun(w)
     frame, after = w.send(1, bytes(5000)), w.send(2)
     tape.send(at, frame[:1000]).send(at + 2000, frame[2000:3000]).send(at + 4000, frame[4000:] + after)
@@ -50,7 +50,7 @@ def test_two_holes_in_one_frame(w):
     assert frames[3].sync == "anchored"
 
 
-def test_a_hole_longer_than_the_frame_starts_a_search(w, kinds):
+def test_a_gap_beyond_the_frame_starts_a_search(w, kinds):
     tape, at = begun(w)
     frame, lost, after = w.send(1, bytes(3000)), w.send(2), w.send(3)
     tape.send(at, frame[:1000]).send(at + len(frame) + len(lost), after)
@@ -63,7 +63,7 @@ def test_a_hole_longer_than_the_frame_starts_a_search(w, kinds):
     assert kinds(notes) == ["gap", "resync"]
 
 
-def test_the_search_skips_the_rest_of_a_frame_whose_beginning_is_lost(w):
+def test_the_search_skips_the_rest_of_a_frame_without_its_start(w):
     tape, at = begun(w)
     frame, after = w.send(1, b"text " * 600), w.send(2)
     tape.send(at + 1000, frame[1000:] + after).send(at + len(frame) + len(after), w.send(3))
@@ -95,7 +95,7 @@ def test_a_header_in_two_packets(w):
         assert notes == []
 
 
-def test_bytes_behind_the_snap_length_are_a_hole_of_known_size(w, kinds):
+def test_bytes_beyond_the_snap_length_are_a_gap_of_known_size(w, kinds):
     tape, at = begun(w)
     first, second, third = w.send(1, bytes(500)), w.send(2, bytes(500)), w.send(3)
     tape.send(at, first, cut=400)
@@ -110,7 +110,7 @@ def test_bytes_behind_the_snap_length_are_a_hole_of_known_size(w, kinds):
     assert frames[2].command.send.sequence_id == 1
 
 
-def test_frames_that_are_cut_away_whole_are_searched_behind(w):
+def test_a_search_follows_completely_truncated_frames(w):
     tape, at = begun(w)
     two, third = w.send(1, bytes(100)) + w.send(2, bytes(400)), w.send(3)
     tape.send(at, two, cut=len(two) - 50).send(at + len(two), third)
@@ -120,7 +120,7 @@ def test_frames_that_are_cut_away_whole_are_searched_behind(w):
     assert [note.kind for note in notes] == ["snaplen"]
 
 
-def test_too_little_of_a_frame_to_tell_its_command(w, kinds):
+def test_a_frame_too_short_for_its_command_type(w, kinds):
     tape, at = begun(w)
     frame = w.send(1, bytes(100))
     tape.send(at, frame, cut=len(frame) - 9).send(at + len(frame), w.send(2))
@@ -139,7 +139,7 @@ def test_too_little_of_a_frame_to_tell_its_command(w, kinds):
         (b"\x00\x00\x00\x10\x00\x00\x00\x40", "64"),
     ],
 )
-def test_a_length_that_no_frame_has(w, lengths, word):
+def test_an_impossible_frame_length(w, lengths, word):
     tape, at = begun(w)
     tape.send(at, w.send(1) + lengths + bytes(20)).send(at + len(w.send(1)) + 28, w.send(2) + w.send(3))
     frames, notes = w.read(tape)
@@ -150,7 +150,7 @@ def test_a_length_that_no_frame_has(w, lengths, word):
     assert word in notes[0].text
 
 
-def test_connected_raises_the_largest_frame(w):
+def test_connected_raises_the_frame_limit(w):
     from pcli.codec.proto import pb
     from pcli.codec.wire import push_frame
 
@@ -165,7 +165,7 @@ def test_connected_raises_the_largest_frame(w):
         assert any(x.data == big for x in frames) is whole
 
 
-def test_unknown_commands_are_kept_where_the_place_is_certain(w):
+def test_unknown_commands_are_kept_at_certain_positions(w):
     tape, at = begun(w)
     unknown = b"\x00\x00\x00\x08\x00\x00\x00\x04\x08\x7a\xd2\x07"
     frames, notes = w.read(tape.send(at, unknown + w.send(1)))
@@ -177,7 +177,7 @@ def payload_of_frames(w, count):
     return b"".join(w.send(1000 + number, bytes(number % 50)) + w.ack(number) for number in range(count))
 
 
-def test_payloads_that_hold_frames_are_payloads(w):
+def test_frames_inside_payloads_are_not_extracted(w):
     tape, at = begun(w)
     outer = [w.send(number, payload_of_frames(w, 30)) for number in range(5)]
     stream = b"".join(outer)
@@ -189,7 +189,7 @@ def test_payloads_that_hold_frames_are_payloads(w):
 
 
 @pytest.mark.parametrize("lost", range(0, 24, 2))
-def test_payloads_that_hold_frames_behind_a_hole(w, lost):
+def test_payloads_with_frames_after_a_gap(w, lost):
     """Bytes inside the incomplete frame may be extracted as marked frames. The frames after it must be found."""
     tape, at = begun(w)
     outer = [w.send(number, payload_of_frames(w, 30)[: -3 - number]) for number in range(8)]

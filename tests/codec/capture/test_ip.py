@@ -15,7 +15,7 @@ def ipv4(length, protocol=6, flags=0, header=0x45):
     return struct.pack(">BBHHHBBH4s4s", header, 0, length, 9, flags, 64, protocol, 0, b"\1\2\3\4", b"\5\6\7\x08")
 
 
-def test_what_the_snap_length_cut_is_counted():
+def test_bytes_beyond_the_snap_length_are_counted():
     data = ipv4(120) + bytes(50)
     inner = pull_ip(data, IPV4, 0, len(data), 120)
     assert inner is not None
@@ -30,7 +30,7 @@ def test_padding_is_trimmed():
     assert (inner.start, inner.end, inner.missing) == (20, 24, 0)
 
 
-def test_headers_that_are_none():
+def test_invalid_headers():
     for data in (b"", ipv4(40)[:19], ipv4(19), ipv4(40, header=0x44), ipv4(40, header=0x4F), ipv4(40, header=0x55)):
         assert pull_ip(data, IPV4, 0, len(data), len(data)) is None
     assert pull_ip(b"\x60" + bytes(38), IPV6, 0, 39, 39) is None

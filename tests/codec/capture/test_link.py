@@ -26,7 +26,7 @@ from pcli.codec.capture.link import IPV4, IPV6, LINKS
         (229, b"", IPV6),
     ],
 )
-def test_where_ip_begins(link, header, kind):
+def test_ip_header_positions(link, header, kind):
     data = b"before" + header + b"\x45" + bytes(30)
     assert LINKS[link](data, 6, len(data)) == (kind, 6 + len(header))
 
@@ -45,7 +45,7 @@ def test_where_ip_begins(link, header, kind):
         (276, bytes(19)),
     ],
 )
-def test_where_there_is_none(link, data):
+def test_packets_without_ip(link, data):
     assert LINKS[link](data, 0, len(data)) is None
 
 

@@ -63,7 +63,7 @@ def test_real_captures_mutated(small_captures, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_real_captures_cut_anywhere(small_captures, name):
+def test_real_captures_truncated_anywhere(small_captures, name):
     data = (small_captures / name).read_bytes()
     dice = random.Random(name)
     for size in [*range(40), *(dice.randrange(len(data)) for _ in range(20))]:
@@ -86,14 +86,14 @@ def test_packets_mutated(w, small_captures):
 
 @settings(max_examples=200)
 @given(st.binary(max_size=200), st.sampled_from([0, 1, 12, 101, 108, 113, 228, 229, 276, 9999]))
-def test_packets_of_anything(w, data, link):
+def test_packets_of_random_bytes(w, data, link):
     whole = [type(packet)(1, 0, link, data, len(data)) for packet in w.Tape().send(0).packets]
     w.read(w.file(whole * 2))
 
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(-50, 400), st.binary(max_size=80), st.booleans()), max_size=40))
-def test_segments_in_any_disorder(w, pieces):
+def test_segments_in_random_order(w, pieces):
     tape = w.Tape().hello().send(0, w.connect)
     for at, data, server in pieces:
         tape.send(at, data, server=server, ack=max(at, 0))
@@ -102,7 +102,7 @@ def test_segments_in_any_disorder(w, pieces):
 
 @settings(max_examples=100)
 @given(st.data())
-def test_any_order_of_true_segments_gives_the_true_frames(w, data):
+def test_any_order_of_real_segments_gives_the_real_frames(w, data):
     frames = [w.connect, *(w.send(number, bytes(number * 7)) for number in range(6))]
     stream = b"".join(frames)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=12)))

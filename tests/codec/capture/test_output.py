@@ -36,13 +36,13 @@ def test_carriers(direction, start, end, packets):
         (12, []),
     ],
 )
-def test_trimming_keeps_the_marks_of_the_rest(direction, count, marks):
+def test_trimming_keeps_the_marks_of_the_remaining_bytes(direction, count, marks):
     trim(direction, count)
     assert direction.marks == marks
     assert direction.run == b"aaabbbbccccc"[count:]
 
 
-def test_fragments_are_remembered_in_bounded_memory():
+def test_fragments_are_stored_in_bounded_memory():
     output = Output()
     for packet in range(5000):
         output.remember_fragments(packet, (packet, packet + 1))

@@ -22,6 +22,6 @@ def test_powers_of_two_are_rounded_down(stamp, power):
     assert interface.time(stamp) == stamp * 10**9 >> power
 
 
-def test_only_links_with_a_fixed_header_have_a_short_way():
+def test_only_fixed_link_headers_have_a_fast_path():
     assert [Interface(link).skip for link in (1, 113, 276)] == [14, 16, 20]
     assert Interface(101).pull is None

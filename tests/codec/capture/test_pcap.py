@@ -13,7 +13,7 @@ def tape(w):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
-def test_both_orders_and_resolutions(w, order, magic):
+def test_both_byte_orders_and_resolutions(w, order, magic):
     frames, notes = w.read(w.pcap(tape(w), order, magic))
     assert [frame.data for frame in frames] == [w.connect, w.connected]
     assert [frame.time_ns for frame in frames] == [4_000_000, 5_000_000]
@@ -31,13 +31,13 @@ def test_the_records_of_a_patched_tcpdump(w):
     assert [frame.data for frame in frames] == [w.connect, w.connected]
 
 
-def test_a_link_type_with_the_length_of_checksums_beside_it(w):
+def test_a_link_type_with_a_frame_check_sequence(w):
     """The upper bits of the field specify that a frame check sequence of 4 bytes follows each packet."""
     frames, _ = w.read(w.pcap(tape(w), link=0x4400_0001))
     assert [frame.data for frame in frames] == [w.connect, w.connected]
 
 
-def test_every_place_to_cut(w):
+def test_truncation_at_every_byte(w):
     whole = w.pcap(tape(w))
     frames, _ = w.read(whole)
     last = len(whole) - len(tape(w).packets[-1].data) - 16
@@ -50,7 +50,7 @@ def test_every_place_to_cut(w):
             assert notes[0].offset == (last if size > last else last - len(w.connect) - 54 - 16)
 
 
-def test_a_header_that_is_cut(w):
+def test_a_truncated_file_header(w):
     _, notes = w.read(w.pcap([])[:20])
     assert [note.text for note in notes] == ["the file ends inside the pcap header"]
 

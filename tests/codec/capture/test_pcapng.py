@@ -37,7 +37,7 @@ def datas(w):
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_both_orders(w, order):
+def test_both_byte_orders(w, order):
     packets = b"".join(enhanced(data, 1_700_000_000_000_000 + i, order) for i, data in enumerate(datas(w)))
     frames, notes = w.read(section(order) + interface(order) + packets)
     assert [frame.data for frame in frames] == [w.connect]
@@ -87,7 +87,7 @@ def test_simple_and_old_packets(w):
     assert [p.time_ns for p in packets] == [9000] * 4
 
 
-def test_blocks_about_other_things_are_skipped(w):
+def test_other_block_types_are_skipped(w):
     other = [(4, bytes(40)), (5, bytes(20)), (0x0BAD, b"custom" * 9), (0x40000BAD, b""), (9, bytes(600_000))]
     file = section() + interface()
     for (kind, body), data in zip(other, [*datas(w), b"?"]):
@@ -97,7 +97,7 @@ def test_blocks_about_other_things_are_skipped(w):
     assert notes == []
 
 
-def test_secrets_are_kept_where_they_stand(w):
+def test_secrets_keep_their_position(w):
     keys = struct.pack("<II", 0x544C534B, 9) + b"CLIENT_R " + bytes(3)
     file = section() + interface() + enhanced(b"a", 1) + block(10, keys) + enhanced(b"b", 2)
     items = list(read_packets([("", w.opened(file))]))
@@ -132,7 +132,7 @@ def test_damaged_blocks(w, bad, word):
     assert isinstance(notes[0], Note)
 
 
-def test_every_place_to_cut(w):
+def test_truncation_at_every_byte(w):
     whole = section() + interface() + b"".join(enhanced(data, 1) for data in datas(w))
     for size in range(28, len(whole)):
         _, notes = w.read(whole[:size])

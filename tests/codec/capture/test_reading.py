@@ -69,12 +69,12 @@ def check_folder(w, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("folder", ["flex", "go", "java", "python", "rust"])
-def test_every_capture_has_the_frames_of_its_truth(w, captures, folder):
+def test_every_capture_has_the_frames_of_its_truth_file(w, captures, folder):
     assert check_folder(w, captures / folder) > 4
 
 
 @pytest.mark.parametrize("folder", ["flex", "go", "java", "python", "rust"])
-def test_the_committed_captures_have_the_frames_of_their_truth(w, small_captures, folder):
+def test_the_committed_captures_have_the_frames_of_their_truth_files(w, small_captures, folder):
     assert check_folder(w, small_captures / folder) > 0
 
 
@@ -85,7 +85,7 @@ def test_repeated_and_reordered_packets_give_certain_frames(w, captures):
 
 
 @pytest.mark.parametrize("name", ["python/36-ends-mid-frame", "python/36b-ends-mid-record", "python/37-packets-lost"])
-def test_damaged_captures_invent_nothing(w, captures, name):
+def test_damaged_captures_give_no_false_frames(w, captures, name):
     path = captures / f"{name}.truth.json"
     frames, _ = w.read(*files_of(path))
     whole = held(json.loads(path.read_text()), "frames_by_type_undamaged")
@@ -95,14 +95,14 @@ def test_damaged_captures_invent_nothing(w, captures, name):
     assert all(not frame.problems for frame in frames if not frame.missing)
 
 
-def test_a_capture_that_ends_in_a_frame_shows_its_beginning(w, captures):
+def test_a_capture_that_ends_inside_a_frame_gives_its_start(w, captures):
     frames, notes = w.read(*files_of(captures / "python/36-ends-mid-frame.truth.json"))
     cut = [frame for frame in frames if frame.missing]
     assert [frame.capture_problems[0].kind for frame in cut] == ["cut"]
     assert notes == []
 
 
-def test_a_file_that_ends_in_a_record_says_where(w, captures):
+def test_a_file_that_ends_inside_a_record_reports_the_position(w, captures):
     path = captures / "python/36b-ends-mid-record.pcap"
     frames, notes = w.read(path.read_bytes())
     truth = json.loads(path.with_name("36b-ends-mid-record.truth.json").read_text())
@@ -112,7 +112,7 @@ def test_a_file_that_ends_in_a_record_says_where(w, captures):
     assert len(frames) > 200
 
 
-def test_lost_packets_are_told_and_nothing_behind_them_is_lost(w, captures):
+def test_lost_packets_are_reported_and_later_frames_are_found(w, captures):
     """Ten packets with complete frames are deleted: only their frames are missing, with one gap for each."""
     path = captures / "python/37-packets-lost.truth.json"
     truth = json.loads(path.read_text())
@@ -126,7 +126,7 @@ def test_lost_packets_are_told_and_nothing_behind_them_is_lost(w, captures):
     assert len(gaps) <= missing <= 2 * len(gaps)
 
 
-def test_packets_cut_at_96_bytes_show_the_heads_of_frames(w, captures):
+def test_packets_truncated_at_96_bytes_give_frame_headers(w, captures):
     frames, notes = w.read((captures / "python/30-snaplen-96.pcap").read_bytes())
     assert [note.kind for note in notes].count("snaplen") == 1
     # The truth file lists what the application sent. The metadata of a batch contain its number of messages.
@@ -136,7 +136,7 @@ def test_packets_cut_at_96_bytes_show_the_heads_of_frames(w, captures):
     assert all(frame.capture_problems for frame in frames if frame.missing)
 
 
-def test_packets_cut_at_120_bytes(w, captures):
+def test_packets_truncated_at_120_bytes(w, captures):
     path = captures / "java/cut-packets.truth.json"
     frames, notes = w.read(*files_of(path))
     least = held(json.loads(path.read_text()))
@@ -146,14 +146,14 @@ def test_packets_cut_at_120_bytes(w, captures):
     assert all(not frame.problems for frame in frames if not frame.missing)
 
 
-def test_tls_is_told_once(w, captures):
+def test_tls_is_reported_once(w, captures):
     frames, notes = w.read((captures / "python/21-tls.pcapng").read_bytes())
     assert frames == []
     assert [note.kind for note in notes] == ["tls"]
     assert notes[0].stream.kind == "tls"
 
 
-def test_foreign_traffic_is_told_once_for_each_stream(w, captures):
+def test_other_protocols_are_reported_once_per_stream(w, captures):
     _, notes = w.read((captures / "python/28-busy-system.pcapng").read_bytes())
     http = [note.stream.number for note in notes if note.kind == "http"]
     assert len(http) == len(set(http)) > 10
@@ -161,7 +161,7 @@ def test_foreign_traffic_is_told_once_for_each_stream(w, captures):
     assert 7007 in {note.stream.server[1] for note in notes if note.kind == "not-pulsar"}
 
 
-def test_decode_as_overrides_what_the_bytes_look_like(w, small_captures):
+def test_decode_as_overrides_the_bytes(w, small_captures):
     data = (small_captures / "python/01-exclusive-unbatched.pcapng").read_bytes()
     frames, notes = w.read(data, decode_as={6650: "other"})
     assert frames == []
@@ -185,7 +185,7 @@ class Dribble:
     ["python/01-exclusive-unbatched.pcapng", "python/37-packets-lost.pcap", "python/03-compression-lz4.pcap.gz",
      "python/04-compression-zlib.pcapng.zst", "java/cut-packets.pcap"],
 )  # fmt: skip
-def test_a_file_in_single_bytes_gives_the_same(w, small_captures, name):
+def test_a_file_read_in_single_bytes_gives_the_same_frames(w, small_captures, name):
     data = (small_captures / name).read_bytes()
     items = list(read_capture([("file0", Dribble(data))]))
     frames = [item for item in items if isinstance(item, CapturedFrame)]
@@ -225,7 +225,7 @@ def test_segments_of_any_size_give_the_same_frames(w, small_captures, name, size
     assert sorted((x.stream.number, x.from_client, x.offset, x.data, x.time_ns) for x in pieces) == sorted(place)
 
 
-def test_parts_of_a_recording_are_one(w, small_captures):
+def test_parts_of_a_capture_are_one_capture(w, small_captures):
     packets = w.packets((small_captures / "python/02-batched-keys-properties.pcap").read_bytes())
     whole = w.read(w.pcap(packets))
     for cut in (1, 20, 41, len(packets) - 1):
@@ -243,7 +243,7 @@ def test_raw_packets_are_numbered_like_frames(w, small_captures):
         assert frame.data[-min(len(frame.data), 8) :] in last
 
 
-def test_nothing_at_all():
+def test_no_input_is_an_error():
     with pytest.raises(CaptureError, match="no capture was given"):
         list(read_capture([]))
 
@@ -259,7 +259,7 @@ def test_nothing_at_all():
         (b"\x28\xb5\x2f\xfd\xff", "zstd"),
     ],
 )
-def test_a_file_that_is_no_capture(data, word):
+def test_a_file_that_is_not_a_capture(data, word):
     with pytest.raises(CaptureError, match=word) as caught:
         list(read_capture([("some.pcap", io.BytesIO(data))]))
     assert "some.pcap" in str(caught.value)
@@ -268,7 +268,7 @@ def test_a_file_that_is_no_capture(data, word):
         list(read_packets([("some.pcap", io.BytesIO(data))]))
 
 
-def test_a_bad_file_among_good_ones_is_a_note(w):
+def test_an_invalid_file_among_captures_is_a_note(w):
     good = w.pcap(w.Tape().hello().send(0, w.connect))
     for files in ([b"", good], [good, b"no capture"], [b"", good, b""]):
         frames, notes = w.read(*files)

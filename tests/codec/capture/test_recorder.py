@@ -43,7 +43,7 @@ def recorded(w, mtu=1500, client="10.0.0.1", server="10.0.0.2"):
 
 @pytest.mark.parametrize("mtu", [576, 1500, 9000, 65535])
 @pytest.mark.parametrize("ends", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
-def test_recorded_connections_are_faultless_to_tshark(w, tmp_path, mtu, ends):
+def test_tshark_reports_no_errors_in_recorded_connections(w, tmp_path, mtu, ends):
     path = tmp_path / "made.pcapng"
     path.write_bytes(recorded(w, mtu, *ends))
     checks = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-d", "tcp.port==6650,data"]
@@ -55,7 +55,7 @@ def test_recorded_connections_are_faultless_to_tshark(w, tmp_path, mtu, ends):
     assert max(int(size) for size in tshark(path, "-T", "fields", "-e", "frame.len")) <= mtu + 14
 
 
-def test_recorded_frames_come_back(w):
+def test_recorded_frames_are_extracted_unchanged(w):
     frames, notes = w.read(recorded(w))
     for stream in (0, 1):
         own = [frame for frame in frames if frame.stream.number == stream]
@@ -76,18 +76,18 @@ def test_the_same_calls_write_the_same_bytes(w):
     ("client", "server"),
     [(("nowhere", 1), ("10.0.0.1", 2)), (("10.0.0.1", 1), ("fd00::1", 2)), (("10.0.0.1", 1), ("10.0.0.2", 70000))],
 )
-def test_what_is_no_address(client, server):
+def test_an_invalid_address_is_refused(client, server):
     recorder = TcpRecorder(PcapngWriter(io.BytesIO()))
     with pytest.raises(LocalError):
         recorder.open(client, server, 0)
 
 
-def test_what_is_no_mtu():
+def test_an_invalid_mtu_is_refused():
     with pytest.raises(LocalError):
         TcpRecorder(PcapngWriter(io.BytesIO()), 100)
 
 
-def test_a_checksum_that_comes_out_as_nothing_is_zero(tmp_path):
+def test_a_checksum_of_all_ones_is_written_as_zero(tmp_path):
     """The 16-bit words of the SYN from this port add up to 0xFFFF; a checksum of 0xFFFF would be wrong (RFC 1624)."""
     path = tmp_path / "made.pcapng"
     with path.open("wb") as file:

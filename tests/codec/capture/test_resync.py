@@ -15,24 +15,24 @@ def look(run, *, side=None, final=False, due=False):
     return search.candidate if found else None
 
 
-def test_frames_from_the_first_byte_to_the_last_are_believed_at_once(w):
+def test_frames_that_fill_all_bytes_are_accepted_at_once(w):
     assert look(w.send(1)) == 0
     assert look(w.send(1) + w.ack(2)) == 0
 
 
-def test_a_frame_behind_other_bytes_waits_for_a_decision(w):
+def test_a_frame_after_other_bytes_waits_for_a_decision(w):
     run = b"the rest of a payload" + w.send(1)
     assert look(run) is None
     assert look(run, due=True) == 21
     assert look(run, final=True) == 21
 
 
-def test_many_frames_are_proof_enough(w):
+def test_many_frames_are_accepted(w):
     run = b"rest" + b"".join(w.send(number) for number in range(20)) + w.send(99)[:20]
     assert look(run) == 4
 
 
-def test_a_chain_that_breaks_is_thrown_away(w):
+def test_a_broken_chain_is_rejected(w):
     run = w.ack(1) + w.ack(2) + b"broken" * 4 + w.send(3) + w.send(4)
     assert look(run, final=True) == run.index(w.send(3))
 
@@ -48,13 +48,13 @@ def test_a_chain_that_breaks_is_thrown_away(w):
         (slice(24, 25), b"\xff"),  # a wrong checksum
     ],
 )
-def test_what_no_frame_looks_like(w, change):
+def test_invalid_candidates_are_rejected(w, change):
     frame = bytearray(w.send(1))
     frame[change[0]] = change[1]
     assert look(bytes(frame), final=True, side=True) is None
 
 
-def test_direction_counts(w):
+def test_only_commands_of_the_side_are_candidates(w):
     assert look(w.send(1), side=True) == 0
     assert look(w.send(1), side=False, final=True) is None
     assert look(w.receipt(1), side=False) == 0
@@ -62,14 +62,14 @@ def test_direction_counts(w):
     assert look(w.ping, side=True) == look(w.ping, side=False) == 0
 
 
-def test_the_beginning_of_a_frame_is_believed_only_at_the_end(w):
+def test_an_incomplete_frame_is_accepted_only_at_the_end(w):
     head = w.send(1, bytes(1000))[:40]
     assert look(head) is None
     assert look(head, final=True) == 0
     assert look(b"some" + head, final=True) is None
 
 
-def test_bytes_that_are_no_candidates_are_given_up(w):
+def test_bytes_before_candidates_are_dropped(w):
     search = Search(500, 0, 0, 64, Budget(), side=None)
     run = bytearray(b"no frames here " * 100)
     assert not search.advance(run, LIMIT, final=False, due=False)
@@ -91,7 +91,7 @@ def test_follows(w):
     assert not follows(run, len(run) - 3, LIMIT)
 
 
-def test_candidates_without_end_cost_no_more_than_their_bytes(w):
+def test_endless_candidates_cost_linear_time(w):
     """A sequence of frame headers without ends: each is examined once."""
     head = w.send(1, bytes(100_000))[:24]
     run = bytearray(head * 20_000)

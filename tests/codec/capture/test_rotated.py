@@ -23,13 +23,13 @@ NAMES = {
 
 
 @pytest.mark.parametrize("tool", list(NAMES))
-def test_names_alone(tool):
+def test_order_by_names_alone(tool):
     shuffled = list(NAMES[tool])
     random.Random(3).shuffle(shuffled)
     assert [part.name for part in order_parts(map(Part, shuffled))] == NAMES[tool]
 
 
-def test_a_ring_that_was_written_over():
+def test_an_overwritten_ring():
     """tcpdump -W 3: part 00 contains the newest packets."""
     parts = [Part("x00", 400), Part("x01", 200), Part("x02", 300)]
     assert [part.name for part in order_parts(parts)] == ["x01", "x02", "x00"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_a_proxy_header_in_front_of_pulsar(w):
+def test_a_proxy_header_before_pulsar(w):
     header = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n"
     tape = w.Tape().hello().send(0, header + w.connect).send(0, w.connected, server=True, ack=1)
     frames, notes = w.read(tape)
@@ -27,7 +27,7 @@ def test_a_proxy_header_in_single_bytes(w):
     assert [note.kind for note in notes] == ["proxy-protocol"]
 
 
-def test_a_proxy_header_in_front_of_tls(w):
+def test_a_proxy_header_before_tls(w):
     tape = w.Tape().hello().send(0, b"PROXY UNKNOWN\r\n\x16\x03\x01\x00\x05hello")
     frames, notes = w.read(tape)
     assert frames == []
@@ -42,7 +42,7 @@ def test_a_proxy_header_in_front_of_tls(w):
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "not-pulsar", "other"),
     ],
 )
-def test_a_stream_of_something_else_is_told_once(w, data, kind, stream):
+def test_another_protocol_is_reported_once(w, data, kind, stream):
     tape = w.Tape().hello().send(0, data).send(0, data, server=True, ack=len(data))
     for number in range(1, 50):
         tape.send(number * len(data), data).send(number * len(data), data, server=True)
@@ -52,12 +52,12 @@ def test_a_stream_of_something_else_is_told_once(w, data, kind, stream):
     assert "\n" not in notes[0].text
 
 
-def test_the_port_makes_nothing_pulsar_and_nothing_else(w):
+def test_the_port_does_not_determine_the_kind(w):
     tape = w.Tape(port=12345).hello().send(0, w.connect)
     assert [frame.data for frame in w.read(tape)[0]] == [w.connect]
 
 
-def test_a_foreign_stream_from_its_middle_is_given_up(w):
+def test_a_midstream_stream_of_another_protocol_is_skipped(w):
     tape = w.Tape(port=12345)
     for number in range(80):
         tape.send(number * 1000, b"lorem ips " * 100)
@@ -66,7 +66,7 @@ def test_a_foreign_stream_from_its_middle_is_given_up(w):
     assert [note.kind for note in notes] == ["not-pulsar"]
 
 
-def test_on_the_known_port_the_search_goes_on(w):
+def test_the_search_continues_on_the_known_port(w):
     tape = w.Tape()
     for number in range(80):
         tape.send(number * 1000, b"lorem ips " * 100)
@@ -76,13 +76,13 @@ def test_on_the_known_port_the_search_goes_on(w):
     assert [(note.kind, note.length) for note in notes] == [("resync", 80_000)]
 
 
-def test_a_payload_that_looks_like_http_in_the_middle_of_a_stream(w):
+def test_a_midstream_payload_that_resembles_http(w):
     """The capture starts inside a message whose payload is an HTTP request."""
     tape = w.Tape().send(5, b"GET / HTTP/1.1\r\n\r\n" + w.send(1) + w.send(2)).idle(100)
     assert [frame.data for frame in w.read(tape)[0]] == [w.send(1), w.send(2)]
 
 
-def test_decode_as_decides(w):
+def test_decode_as_determines_the_kind(w):
     tape = w.Tape(port=7000).hello().send(0, b"??" + w.send(1) + w.send(2))
     assert w.read(tape)[0] == []
     frames, _ = w.read(tape, decode_as={7000: "pulsar"})
@@ -91,7 +91,7 @@ def test_decode_as_decides(w):
     assert w.read(tape, decode_as={6650: "tls"})[1][0].kind == "tls"
 
 
-def test_the_server_answers_something_else(w, kinds):
+def test_the_server_responds_in_another_protocol(w, kinds):
     """An HTTP server listens on the port: the client's frames are still extracted."""
     tape = w.Tape().hello().send(0, w.connect).send(0, b"HTTP/1.1 400 Bad Request\r\n\r\n", server=True, ack=9)
     frames, notes = w.read(tape)

@@ -34,7 +34,7 @@ TLS_HELLO = b"\x16\x03\x01\x00\x05hello"
         (b"xy", "other"),
     ],
 )
-def test_beginnings(data, kind):
+def test_kinds_by_first_bytes(data, kind):
     assert sniff(data, final=False) == kind
 
 
@@ -63,6 +63,6 @@ def test_proxy_headers(header, text):
         assert pull_proxy(header[:size]) is None
 
 
-def test_proxy_headers_without_end():
+def test_incomplete_proxy_headers():
     assert pull_proxy(b"PROXY " + b"x" * 200) == (0, "")
     assert pull_proxy(V2 + b"\x21\x11\xff\xff") == (0, "")

@@ -21,7 +21,7 @@ def test_both_directions_in_order(w):
     assert notes == []
 
 
-def test_a_frame_over_three_packets_knows_them(w):
+def test_a_frame_lists_all_its_packets(w):
     tape = w.Tape()
     at, _ = w.talk(tape)
     frame = w.send(1, bytes(3000))
@@ -33,7 +33,7 @@ def test_a_frame_over_three_packets_knows_them(w):
     assert frames[2].packet == 8
 
 
-def test_out_of_order_is_put_in_order(w):
+def test_segments_out_of_order_are_reordered(w):
     tape = w.Tape()
     at, _ = w.talk(tape)
     one, two, three = w.send(1), w.send(2), w.send(3)
@@ -44,7 +44,7 @@ def test_out_of_order_is_put_in_order(w):
     assert notes == []
 
 
-def test_what_comes_again_is_dropped(w):
+def test_retransmissions_are_dropped(w):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, w.send(1)).send(at, w.send(1)).send(at, w.send(1) + w.send(2)).send(at, w.send(1))
@@ -53,7 +53,7 @@ def test_what_comes_again_is_dropped(w):
     assert notes == []
 
 
-def test_the_first_bytes_win_and_the_difference_is_told(w, kinds):
+def test_the_first_transmission_wins_and_a_difference_is_reported(w, kinds):
     tape = w.Tape()
     at, _ = w.talk(tape)
     true, false = w.send(1, b"true"), w.send(1, b"lies")
@@ -64,7 +64,7 @@ def test_the_first_bytes_win_and_the_difference_is_told(w, kinds):
     assert notes[0].offset == at
 
 
-def test_a_difference_inside_an_open_frame_is_its_problem(w, kinds):
+def test_a_difference_inside_an_open_frame_is_a_problem_of_the_frame(w, kinds):
     tape = w.Tape()
     at, _ = w.talk(tape)
     frame = w.send(1, b"x" * 100)
@@ -75,7 +75,7 @@ def test_a_difference_inside_an_open_frame_is_its_problem(w, kinds):
     assert kinds(notes) == ["overlap"]
 
 
-def test_overlapping_pieces_behind_a_hole(w, kinds):
+def test_overlapping_segments_after_a_gap(w, kinds):
     tape = w.Tape()
     at, _ = w.talk(tape)
     frame = w.send(1, bytes(range(200)))
@@ -98,7 +98,7 @@ def test_sequence_numbers_wrap(w):
     assert notes == []
 
 
-def test_wrap_inside_one_packet_and_behind_a_hole(w):
+def test_sequence_numbers_wrap_inside_a_packet_and_after_a_gap(w):
     tape = w.Tape(client_isn=2**32 - 60)
     at, _ = w.talk(tape)
     one, two = w.send(1), w.send(2)
@@ -106,7 +106,7 @@ def test_wrap_inside_one_packet_and_behind_a_hole(w):
     assert w.data(w.read(tape)[0])[2:] == [one, two]
 
 
-def test_keep_alive_byte_is_no_data(w, kinds):
+def test_a_tcp_keep_alive_byte_is_not_data(w, kinds):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at - 1, b"\0").send(back, server=True, ack=at).send(at - 1).send(at, w.send(1))
@@ -115,7 +115,7 @@ def test_keep_alive_byte_is_no_data(w, kinds):
     assert kinds(notes) == []
 
 
-def test_zero_window_probe_is_the_next_byte(w):
+def test_a_zero_window_probe_is_the_next_byte(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     frame = w.send(1)
@@ -125,7 +125,7 @@ def test_zero_window_probe_is_the_next_byte(w):
     assert notes == []
 
 
-def test_port_reuse_is_a_new_stream(w):
+def test_a_syn_on_reused_ports_starts_a_new_stream(w):
     first, second = w.Tape(), w.Tape(client_isn=77_000, server_isn=99_000)
     w.talk(first)
     w.talk(second)
@@ -138,14 +138,14 @@ def test_port_reuse_is_a_new_stream(w):
     assert notes == []
 
 
-def test_a_syn_that_comes_again_is_no_new_stream(w):
+def test_a_retransmitted_syn_starts_no_new_stream(w):
     tape = w.Tape()
     tape.send(-1, flags=w.SYN).hello().send(0, w.connect)
     frames, _ = w.read(tape)
     assert [frame.stream.number for frame in frames] == [0]
 
 
-def test_streams_are_counted_in_order_of_their_first_packets(w):
+def test_streams_are_numbered_by_their_first_packets(w):
     tape = w.Tape()
     for port in (40001, 40002, 40003):
         tape.hello(client_port=port)
@@ -154,7 +154,7 @@ def test_streams_are_counted_in_order_of_their_first_packets(w):
     assert frames[0].stream.number == 1
 
 
-def test_a_stream_knows_the_packets_that_opened_it(w):
+def test_a_stream_lists_its_opening_packets(w):
     tape = w.Tape().send(0, client_port=7).hello().send(0, w.connect)
     frames, _ = w.read(tape)
     assert frames[0].stream.opening == (2, 3)
@@ -193,7 +193,7 @@ def test_the_capture_ends_in_the_middle_of_a_frame(w):
     assert "the capture ends" in frames[2].capture_problems[0].detail
 
 
-def test_one_side_only(w):
+def test_a_capture_of_one_direction(w):
     """A capture of one direction has no acknowledgements that confirm a gap."""
     tape = w.Tape().send(-1, flags=w.SYN).send(0, w.connect)
     at = len(w.connect) + len(w.send(0))
@@ -205,7 +205,7 @@ def test_one_side_only(w):
     assert frames[1].packet < 10
 
 
-def test_far_ahead_takes_no_memory(w, kinds):
+def test_a_distant_sequence_number_takes_no_memory(w, kinds):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at + 900_000_000, w.send(2))
@@ -215,7 +215,7 @@ def test_far_ahead_takes_no_memory(w, kinds):
     assert notes[0].length == 900_000_000
 
 
-def test_another_connection_without_its_syn(w, kinds):
+def test_another_connection_on_the_same_ports_without_syn(w, kinds):
     """Lower sequence numbers: the ports are reused, and the SYN is not in the capture."""
     tape = w.Tape(client_isn=3_000_000_000)
     at, _ = w.talk(tape)
@@ -226,7 +226,7 @@ def test_another_connection_without_its_syn(w, kinds):
     assert "gap" in kinds(notes)
 
 
-def test_mid_stream_start(w):
+def test_a_midstream_start(w):
     tape = w.Tape()
     tape.send(5000, w.send(1) + w.send(2)).send(900, w.receipt(1), server=True)
     frames, _ = w.read(tape)
@@ -236,7 +236,7 @@ def test_mid_stream_start(w):
     assert frames[0].offset == 0
 
 
-def test_mid_stream_start_with_a_keep_alive(w, kinds):
+def test_a_midstream_start_with_a_tcp_keep_alive(w, kinds):
     tape = w.Tape()
     tape.send(4999).send(5000, w.send(1)).send(5000 + len(w.send(1)), w.send(2))
     frames, notes = w.read(tape)
@@ -244,7 +244,7 @@ def test_mid_stream_start_with_a_keep_alive(w, kinds):
     assert "gap" not in kinds(notes)
 
 
-def test_mid_stream_commands_tell_who_the_client_is(w):
+def test_midstream_commands_identify_the_client(w):
     """The server has the higher port; only clients send SEND."""
     tape = w.Tape(port=50_000)
     tape.send(10, w.send(1), client_port=1234).send(10, w.receipt(1), server=True, client_port=1234)
@@ -266,7 +266,7 @@ def test_a_zero_length_ip_packet_is_as_long_as_on_the_wire(w):
     assert frames[2].data == w.send(1, bytes(1000))
 
 
-def test_ethernet_padding_is_no_data(w):
+def test_ethernet_padding_is_not_data(w):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, padding=bytes(6)).send(at, w.send(1), padding=b"padding")
@@ -275,7 +275,7 @@ def test_ethernet_padding_is_no_data(w):
     assert notes == []
 
 
-def test_the_same_packet_on_several_interfaces_is_one(w):
+def test_a_packet_captured_on_several_interfaces_counts_once(w):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, w.send(1)).send(at + len(w.send(1)), w.send(2))
@@ -292,7 +292,7 @@ def test_the_same_packet_on_several_interfaces_is_one(w):
 
 
 @pytest.mark.parametrize("count", [300])
-def test_many_connections_are_forgotten_when_they_are_over(w, count):
+def test_closed_connections_are_removed(w, count):
     """Late packets of a closed connection belong to it and do not start a new stream."""
     tape = w.Tape()
     for port in range(20_000, 20_000 + count):

@@ -31,7 +31,7 @@ def ends(items):
     return [item for item in items if isinstance(item, StreamEnd)]
 
 
-def test_the_first_fin_ends_it(w, read):
+def test_the_first_fin_is_the_end(w, read):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at, w.ping).send(at + len(w.ping), flags=w.FIN | w.ACK)
@@ -43,14 +43,14 @@ def test_the_first_fin_ends_it(w, read):
     assert (end.from_client, end.reset, end.refused, end.silent) == (True, False, False, False)
 
 
-def test_without_the_option_nobody_hears_of_it(w):
+def test_ends_are_not_reported_without_the_option(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at, flags=w.FIN | w.ACK).send(back, server=True, flags=w.FIN | w.ACK, ack=at + 1)
     assert not ends(read_capture([("", w.opened(tape))]))
 
 
-def test_half_closed_the_other_side_goes_on(w, read):
+def test_data_continues_after_a_half_close(w, read):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at, flags=w.FIN | w.ACK).send(back, w.receipt(1), server=True, ack=at + 1)
@@ -78,7 +78,7 @@ def test_a_client_resets_over_ipv6(read):
     assert (end.time_ns, end.from_client, end.reset) == (2_000, True, True)
 
 
-def test_a_reset_waits_for_what_was_on_its_way(w, read):
+def test_a_reset_waits_for_data_in_flight(w, read):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at, flags=w.RST).send(back, w.receipt(1), server=True, ack=at).idle(40).hello(client_port=40_001)
@@ -87,7 +87,7 @@ def test_a_reset_waits_for_what_was_on_its_way(w, read):
     assert items[-1].from_client
 
 
-def test_a_reset_is_told_before_its_successor_speaks(w, read):
+def test_a_reset_is_reported_before_the_next_connection(w, read):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, flags=w.RST).hello(client_port=40_001).send(0, w.connect, client_port=40_001)
@@ -95,7 +95,7 @@ def test_a_reset_is_told_before_its_successor_speaks(w, read):
     assert [type(item) for item in items] == [CapturedFrame, CapturedFrame, StreamEnd, CapturedFrame]
 
 
-def test_the_open_frame_of_a_reset_connection_comes_first(w, read):
+def test_the_incomplete_frame_precedes_the_reset(w, read):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, w.send(1, bytes(100))[:60]).send(at + 60, flags=w.RST).hello(client_port=40_001)
@@ -104,21 +104,21 @@ def test_the_open_frame_of_a_reset_connection_comes_first(w, read):
     assert items[2].capture_problems
 
 
-def test_refused(w, read):
+def test_a_refused_connection(w, read):
     tape = w.Tape()
     tape.send(-1, flags=w.SYN).send(-1, server=True, flags=w.RST | w.ACK)
     (end,) = ends(read(tape))
     assert (end.from_client, end.reset, end.refused, end.silent) == (False, True, True, True)
 
 
-def test_a_reset_behind_the_handshake_is_no_refusal(w, read):
+def test_a_reset_after_the_handshake_is_not_a_refusal(w, read):
     tape = w.Tape().hello()
     tape.send(0, server=True, flags=w.RST | w.ACK)
     (end,) = ends(read(tape))
     assert (end.reset, end.refused, end.silent) == (True, False, True)
 
 
-def test_silent(w, read):
+def test_a_connection_without_data(w, read):
     tape = w.Tape().hello()
     tape.send(0, flags=w.FIN | w.ACK).send(0, server=True, flags=w.FIN | w.ACK, ack=1)
     (end,) = ends(read(tape))
@@ -135,14 +135,14 @@ def test_other_protocols_end_too(w, read):
     assert (end.stream.kind, end.from_client, end.silent) == ("http", False, False)
 
 
-def test_one_direction_is_enough(w, read):
+def test_the_end_is_detected_from_one_direction(w, read):
     tape = w.Tape().send(-1, flags=w.SYN).send(0, w.connect)
     tape.send(len(w.connect), flags=w.FIN | w.ACK).send(0, w.ping, client_port=40_001)
     items = read(tape)
     assert [type(item) for item in items] == [CapturedFrame, StreamEnd, CapturedFrame]
 
 
-def test_a_hole_before_the_end_is_told_first(w, read):
+def test_a_gap_before_the_end_is_reported_first(w, read):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at + 500, flags=w.FIN | w.ACK).send(back, server=True, flags=w.FIN | w.ACK, ack=at + 501)
@@ -150,13 +150,13 @@ def test_a_hole_before_the_end_is_told_first(w, read):
     assert [getattr(item, "kind", "end") for item in items[2:]] == ["gap", "end"]
 
 
-def test_what_has_no_end_has_none(w, read):
+def test_an_open_connection_has_no_end(w, read):
     tape = w.Tape()
     w.talk(tape)
     assert ends(read(tape)) == []
 
 
-def test_ports_used_again_are_two_connections(w, read):
+def test_reused_ports_are_two_connections(w, read):
     tape = w.Tape()
     at, _ = w.talk(tape)
     tape.send(at, flags=w.RST)

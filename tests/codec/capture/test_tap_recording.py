@@ -7,7 +7,7 @@ from pcli.codec.capture.tap_recording import Recording
 CLIENT, SERVER = ("127.0.0.1", 40000), ("127.0.0.1", 6650)
 
 
-def test_what_was_said_is_in_the_file_at_once(w, tmp_path):
+def test_data_is_written_at_once(w, tmp_path):
     path = tmp_path / "talk.pcapng"
     with path.open("wb") as file:
         recording = Recording(file)
@@ -21,7 +21,7 @@ def test_what_was_said_is_in_the_file_at_once(w, tmp_path):
     assert ([frame.data for frame in frames], notes) == ([w.connect, w.connected], [])
 
 
-def test_what_was_read_at_once_is_few_packets(w):
+def test_a_large_read_is_written_as_few_packets(w):
     """A quarter of a megabyte, in packets of the maximum IPv4 size, each with about 100 bytes of overhead."""
     file = io.BytesIO()
     recording = Recording(file)
@@ -32,7 +32,7 @@ def test_what_was_read_at_once_is_few_packets(w):
     assert [frame.data for frame in w.read(file.getvalue())[0]] == [data]
 
 
-def test_of_connections_that_nobody_opened_nothing_is_written():
+def test_data_of_unopened_connections_is_ignored():
     file = io.BytesIO()
     recording = Recording(file)
     before = file.getvalue()

@@ -66,5 +66,5 @@ def test_the_committed_captures(w, small_captures, name):
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_captures_of_other_shapes(w, captures, name):
+def test_captures_in_other_formats(w, captures, name):
     agree(w, captures / name)

@@ -107,7 +107,7 @@ def packets(wraps, w, link):
 
 
 @pytest.mark.parametrize("name", list(WRAPS))
-def test_every_wrapping_gives_the_same_frames(w, name):
+def test_every_encapsulation_gives_the_same_frames(w, name):
     link, wraps = WRAPS[name]
     frames, notes = w.read(w.file(packets(wraps, w, link)))
     assert [frame.data for frame in frames] == [w.connect, w.connected, w.send(1), w.send(2)]
@@ -117,7 +117,7 @@ def test_every_wrapping_gives_the_same_frames(w, name):
     assert notes == []
 
 
-def test_a_packet_seen_in_its_tunnel_and_outside_is_one(w):
+def test_a_packet_captured_inside_and_outside_its_tunnel_counts_once(w):
     inside = packets(WRAPS["vxlan"][1], w, 1)
     outside = packets(WRAPS["ethernet"][1], w, 1)
     frames, notes = w.read(w.file([each for pair in zip(inside, outside) for each in pair]))
@@ -142,7 +142,7 @@ def test_fragments_in_any_order(w, order):
     assert notes == []
 
 
-def test_a_fragment_that_is_missing_is_a_hole(w):
+def test_a_missing_fragment_is_a_gap(w):
     before, pieces = fragmented(w, list)
     frames, _ = w.read(w.file(before + pieces[:-1]))
     assert len(frames) == 2
@@ -158,7 +158,7 @@ def test_fragments_of_ipv6(w):
     assert [frame.data for frame in frames[2:]] == [w.send(1), w.send(2)]
 
 
-def test_fragments_that_never_end_take_bounded_memory(w):
+def test_incomplete_fragments_take_bounded_memory(w):
     from pcli.codec.capture.ip import MAX_DATAGRAMS, Fragments, pull_ip
 
     table = Fragments()
@@ -170,7 +170,7 @@ def test_fragments_that_never_end_take_bounded_memory(w):
     assert len(table._open) == MAX_DATAGRAMS
 
 
-def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
+def test_a_packet_with_length_zero_uses_the_wire_length(w):
     """Big TCP: the length field of an IPv6 packet above 64 KB is 0."""
     frame = w.send(1, bytes(100_000))
     whole = packets(WRAPS["ethernet, IPv6"][1], w, 1)[:4]
@@ -180,7 +180,7 @@ def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
     assert notes == []
 
 
-def test_other_traffic_is_nothing(w):
+def test_other_traffic_has_no_segment(w):
     others = [
         ether() / scapy.ARP(),
         ether() / scapy.IP() / scapy.ICMP(),

@@ -19,7 +19,7 @@ def tshark(path, *arguments):
     return done.stdout.splitlines()
 
 
-def test_packets_come_back_as_they_were():
+def test_written_packets_are_read_unchanged():
     packets = [
         Packet(1, 1_700_000_000_123_456_789, 1, b"ethernet", 8, "eth0"),
         Packet(2, 5, 276, b"", 70),
@@ -35,7 +35,7 @@ def test_packets_come_back_as_they_were():
     assert list(read_packets([("", file)])) == [Secrets(0x544C534B, b"keys"), *packets]
 
 
-def test_every_call_leaves_a_whole_file(w):
+def test_the_file_is_complete_after_every_call(w):
     file = io.BytesIO()
     writer = PcapngWriter(file)
     for packet in w.Tape().hello().packets:
@@ -43,7 +43,7 @@ def test_every_call_leaves_a_whole_file(w):
         assert w.once(file.getvalue())[1] == []
 
 
-def test_real_packets_rewritten_are_the_same_to_tshark(w, small_captures, tmp_path):
+def test_tshark_reads_rewritten_packets_unchanged(w, small_captures, tmp_path):
     source = small_captures / "python/01-exclusive-unbatched.pcapng"
     target = tmp_path / "out.pcapng"
     target.write_bytes(w.file(w.packets(source.read_bytes())).getvalue())

@@ -58,7 +58,7 @@ def collect(pieces, out):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_cut_frame_gives_its_whole_blocks(whole):
+def test_a_truncated_frame_gives_its_complete_blocks(whole):
     frame = bytes(cramjam.zstd.compress(DATA)) if whole else packed(DATA, "-1")
     out: list[bytes] = []
     with pytest.raises(CaptureError, match="end early"):
@@ -67,7 +67,7 @@ def test_a_cut_frame_gives_its_whole_blocks(whole):
     assert len(b"".join(out)) > len(DATA) // 3
 
 
-def test_where_a_cut_file_ends_is_told():
+def test_the_end_of_a_truncated_file_is_reported():
     frame = bytes(cramjam.zstd.compress(DATA))
     for size in (3, 5, 1000, len(frame) // 2, len(frame) - 1):
         with pytest.raises(CaptureError) as caught:
@@ -90,7 +90,7 @@ def blocks(frame: bytes) -> list[int]:
     return places
 
 
-def test_a_wrong_checksum_costs_no_bytes():
+def test_a_wrong_checksum_loses_no_bytes():
     frame = bytearray(packed(DATA, "-3"))
     frame[-1] ^= 1
     out: list[bytes] = []
@@ -105,7 +105,7 @@ def test_a_wrong_checksum_costs_no_bytes():
 
 
 @pytest.mark.parametrize("which", [0, 1, 5, -2])
-def test_the_blocks_before_a_damaged_one_are_delivered(which):
+def test_the_blocks_before_a_damaged_one_are_returned(which):
     frame = bytearray(packed(DATA, "-3"))
     places = blocks(frame)
     start = places[:-1][which]
@@ -120,7 +120,7 @@ def test_the_blocks_before_a_damaged_one_are_delivered(which):
 
 
 @pytest.mark.parametrize("damage", ["cut", "damaged"])
-def test_a_large_frame_gives_what_was_streamed_before_the_damage(monkeypatch, damage):
+def test_a_large_frame_gives_the_bytes_before_the_damage(monkeypatch, damage):
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(zstd, "FRAME_LIMIT", 300_000)
     frame = bytearray(packed(DATA, "-3"))
@@ -140,12 +140,12 @@ def test_a_large_frame_gives_what_was_streamed_before_the_damage(monkeypatch, da
 
 
 @pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff", b"\x28\xb5\x2f\xfd\x00\x58\x15\0\0\xff\xff"])
-def test_damage_is_told(data):
+def test_damage_is_reported(data):
     with pytest.raises(CaptureError, match="zstd"):
         unpacked(data)
 
 
-def test_other_bytes_behind_a_frame():
+def test_other_bytes_after_a_frame():
     with pytest.raises(CaptureError, match="no frame"):
         unpacked(bytes(cramjam.zstd.compress(b"text")) + b"more")
 
@@ -157,7 +157,7 @@ def test_a_large_frame_is_streamed(monkeypatch):
     assert unpacked(frame + frame) == DATA * 2
 
 
-def test_a_large_frame_without_an_engine_says_what_to_do(monkeypatch):
+def test_a_large_frame_without_a_decompressor_names_the_remedy(monkeypatch):
     monkeypatch.setattr(zstd, "FRAME_LIMIT", 300_000)
     monkeypatch.setattr(zstd, "_stdlib", lambda file: None)
     monkeypatch.setattr(zstd, "_arrow", lambda file: None)
@@ -165,7 +165,7 @@ def test_a_large_frame_without_an_engine_says_what_to_do(monkeypatch):
         unpacked(bytes(cramjam.zstd.compress(DATA)))
 
 
-def test_a_bomb_does_not_get_its_memory(monkeypatch):
+def test_a_decompression_bomb_is_rejected(monkeypatch):
     """Blocks of three bytes that each declare 128 KB: their sum is checked before decompression."""
     monkeypatch.setattr(zstd, "_stdlib", lambda file: None)
     monkeypatch.setattr(zstd, "_arrow", lambda file: None)

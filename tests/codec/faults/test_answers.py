@@ -84,7 +84,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("request_", "answer"), REQUESTS, ids=lambda one: one.DESCRIPTOR.name)
-def test_each_request_has_its_carrier(request_, answer):
+def test_each_request_has_an_error_response(request_, answer):
     assert refuse(request_) == answer
 
 
@@ -99,7 +99,7 @@ def test_each_request_has_its_carrier(request_, answer):
     ],
     ids=lambda one: one.DESCRIPTOR.name,
 )
-def test_what_gets_no_answer_gets_none(body):
+def test_requests_without_a_response_get_none(body):
     assert refuse(body) is None
 
 

@@ -14,7 +14,7 @@ def bits_apart(one, other):
     return sum((a ^ b).bit_count() for a, b in zip(one, other, strict=True))
 
 
-def test_of_a_payload_the_checksum_tells():
+def test_a_corrupt_payload_has_a_wrong_checksum():
     good = Frame.of(push_frame(SEND, push_entry(METADATA, b"hello")))
     bad = Frame.of(corrupted(good))
     assert bits_apart(good.data, bad.data) == 1
@@ -23,7 +23,7 @@ def test_of_a_payload_the_checksum_tells():
     assert bad.command == good.command
 
 
-def test_of_an_empty_payload_it_is_the_checksum_itself():
+def test_without_payload_bytes_the_checksum_is_corrupted():
     good = Frame.of(push_frame(SEND, push_entry(METADATA, b"")))
     bad = Frame.of(corrupted(good))
     assert bits_apart(good.data, bad.data) == 1
@@ -31,7 +31,7 @@ def test_of_an_empty_payload_it_is_the_checksum_itself():
     assert bad.metadata == good.metadata
 
 
-def test_without_payload_it_is_the_command():
+def test_a_frame_without_entry_has_a_corrupt_command():
     good = Frame.of(push_frame(pb.CommandFlow(consumer_id=3, messagePermits=10)))
     bad = Frame.of(corrupted(good))
     assert bits_apart(good.data, bad.data) == 1

@@ -16,7 +16,7 @@ def seen(flow):
     return live.feed(0, flow, 0, from_client=True)[0]
 
 
-def test_words_say_it_all():
+def test_a_fault_is_parsed_from_text():
     fault = Fault.parse("drop after=2 times=1 on pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'")
     assert (fault.do, fault.after, fault.times) == ("drop", 2, 1)
     assert fault.on == "pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
@@ -53,7 +53,7 @@ def test_every_frame(seen):
         ("drop on pulsar.type ==", "pulsar.type =="),
     ],
 )
-def test_what_makes_no_sense_is_said_at_once(text, said):
+def test_invalid_definitions_are_refused(text, said):
     with pytest.raises(LocalError) as caught:
         Fault.parse(text)
     assert said in str(caught.value)
@@ -65,19 +65,19 @@ def test_after_and_times_count_matches(seen):
     assert (fault.seen, fault.fired, fault.spent) == (6, 2, True)
 
 
-def test_what_does_not_match_is_not_counted(seen):
+def test_frames_that_do_not_match_are_not_counted(seen):
     fault = Fault("pulsar.type == 'ACK'", "drop")
     assert not fault.admit(seen)
     assert fault.seen == 0
 
 
-def test_an_error_matches_only_what_has_an_answer(seen):
+def test_an_error_fault_matches_only_requests_with_a_response(seen):
     fault = Fault("", "error", error="TopicNotFound")
     assert not fault.admit(seen)
     assert fault.seen == 0
 
 
-def test_the_first_that_still_acts_is_taken(seen):
+def test_the_first_fault_that_is_not_used_up_acts(seen):
     once, always = Fault(times=1), Fault(do="duplicate")
     faults = Faults([once])
     faults.add(always)
@@ -90,12 +90,12 @@ def test_the_first_that_still_acts_is_taken(seen):
     assert len(faults) == 0
 
 
-def test_it_tells_what_it_did(seen):
+def test_a_fault_counts_its_actions(seen):
     fault = Fault("pulsar.type == 'FLOW'", times=3)
     fault.admit(seen)
     assert repr(fault) == "Fault(drop on pulsar.type == 'FLOW'; 1 seen, fired 1 of 3)"
 
 
-def test_every_action_is_explained():
+def test_every_action_has_a_description():
     for action in ACTIONS:
         Fault(do=action, ms=1 if action == "delay" else 0)

@@ -16,7 +16,7 @@ MILLISECOND = 1_000_000
 PING, PONG = push_frame(pb.CommandPing()), push_frame(pb.CommandPong())
 
 
-def test_drop_knows_the_consumer_by_its_name(line, subscribe, flow):
+def test_drop_matches_the_consumer_name(line, subscribe, flow):
     fault = Fault("pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'")
     talk = line(fault)
     talk.client(subscribe)
@@ -26,7 +26,7 @@ def test_drop_knows_the_consumer_by_its_name(line, subscribe, flow):
     assert fault.fired == 1
 
 
-def test_frames_of_the_broker_are_bent_as_well(line):
+def test_faults_act_on_frames_of_the_broker(line):
     talk = line(Fault("pulsar.type == 'PONG'", after=1, times=1))
     for _ in range(3):
         talk.broker(PONG)
@@ -45,14 +45,14 @@ def test_corrupt_breaks_the_checksum(line, send):
     assert Frame.of(talk.at_broker).checksum == "bad"
 
 
-def test_an_error_goes_back_and_the_request_goes_nowhere(line, subscribe):
+def test_an_error_is_returned_and_the_request_is_not_forwarded(line, subscribe):
     talk = line(Fault("pulsar.type == 'SUBSCRIBE'", "error", error="TopicNotFound: no such luck"))
     talk.client(push_frame(subscribe) + PING)
     assert talk.at_broker == PING
     assert talk.at_client == push_frame(pb.CommandError(request_id=7, error=pb.TopicNotFound, message="no such luck"))
 
 
-def test_what_is_late_makes_late_what_is_behind_it(line, flow):
+def test_a_delay_delays_later_frames(line, flow):
     talk = line(Fault("pulsar.type == 'FLOW'", "delay", ms=50, times=1))
     start = talk.now
     assert [(step.due_ns - start, bytes(step.data)) for step in talk.client(PING + flow + PING)] == [
@@ -67,14 +67,14 @@ def test_what_is_late_makes_late_what_is_behind_it(line, flow):
     assert [step.due_ns for step in talk.client(PING)] == [talk.now]
 
 
-def test_a_cut_loses_the_frame_and_all_behind_it(line, flow):
+def test_a_cut_loses_the_frame_and_all_later_ones(line, flow):
     talk = line(Fault("pulsar.type == 'FLOW'", "close"))
     steps = talk.client(PING + flow + PING)
     assert [(step.cut, bytes(step.data)) for step in steps] == [(False, PING), (True, b"")]
     assert talk.client(PING) == talk.broker(PONG) == []
 
 
-def test_half_a_frame_waits_for_the_rest(line, flow):
+def test_an_incomplete_frame_is_held(line, flow):
     talk = line(Fault("pulsar.type == 'FLOW'"))
     assert talk.client(flow[:9]) == []
     assert talk.client(flow[9:] + PING[:5]) == []
@@ -82,7 +82,7 @@ def test_half_a_frame_waits_for_the_rest(line, flow):
     assert talk.at_broker == PING
 
 
-def test_what_can_be_no_frame_goes_on(line):
+def test_bytes_that_are_not_a_frame_are_forwarded(line):
     talk = line(Fault())
     garbage = b"GET / HTTP/1.1\r\n\r\n"
     talk.client(garbage[:5])
@@ -91,7 +91,7 @@ def test_what_can_be_no_frame_goes_on(line):
     assert talk.at_broker == garbage + b"more"
 
 
-def test_connections_are_apart(line, flow, subscribe):
+def test_connections_are_independent(line, flow, subscribe):
     talk = line(Fault("pulsar.consumer_name == 'c1'"))
     talk.injector.open(1, ("10.0.0.3", 1), ("10.0.0.2", 6650))
     talk.client(subscribe)
@@ -102,7 +102,7 @@ def test_connections_are_apart(line, flow, subscribe):
     assert talk.at_broker == flow
 
 
-def test_faults_may_come_in_the_middle(flow, subscribe):
+def test_the_injector_can_be_attached_midstream(flow, subscribe):
     """The injector is attached to running connections: it has the consumer's name, and half a frame was forwarded."""
     live = LiveFrames()
     live.open(0, ("10.0.0.1", 1), ("10.0.0.2", 6650))
@@ -114,7 +114,7 @@ def test_faults_may_come_in_the_middle(flow, subscribe):
 
 
 @given(cuts=st.lists(st.integers(0, 400), max_size=12))
-def test_pieces_make_no_difference(cuts):
+def test_chunk_sizes_make_no_difference(cuts):
     subscribe = push_frame(
         pb.CommandSubscribe(
             topic="t", subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=3, request_id=1
@@ -132,7 +132,7 @@ def test_pieces_make_no_difference(cuts):
 
 
 @given(data=st.binary(max_size=300), filter_=st.sampled_from(["", "pulsar.type == 'SEND'", "pulsar.payload"]))
-def test_any_bytes_go_through_or_wait(data, filter_):
+def test_any_bytes_are_forwarded_or_held(data, filter_):
     injector = Injector(Faults([Fault(filter_, "duplicate")]), LiveFrames())
     injector.open(0, ("10.0.0.1", 1), ("10.0.0.2", 6650))
     steps = injector.feed(0, data, 0, from_client=True)
@@ -140,7 +140,7 @@ def test_any_bytes_go_through_or_wait(data, filter_):
 
 
 @pytest.mark.parametrize("do", ["drop", "duplicate", "corrupt", "error"])
-def test_broken_frames_are_no_obstacle(line, do):
+def test_malformed_frames_raise_no_error(line, do):
     """Frames of every type with invalid protobuf raise no error."""
     talk = line(Fault("", do))
     for kind in range(3, 90):

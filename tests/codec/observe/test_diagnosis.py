@@ -40,7 +40,7 @@ def test_a_finding_with_its_evidence(diagnose, idle):
     assert scene.frames[number - 1].command.type == pb.BaseCommand.SUCCESS
 
 
-def test_what_was_looked_at(diagnose, idle):
+def test_checked_counts(diagnose, idle):
     counts = diagnose(idle(consumers=2)).checked_counts()
     assert (counts["connections"], counts["producers"], counts["consumers"]) == (1, 1, 2)
     assert (counts["subscriptions"], counts["topics"], counts["messages"]) == (1, 1, 1)
@@ -49,18 +49,18 @@ def test_what_was_looked_at(diagnose, idle):
     assert text.endswith(f", {counts['rules']} rules checked")
 
 
-def test_only_the_rules_that_were_named(diagnose, idle):
+def test_only_the_given_rules(diagnose, idle):
     assert diagnose(idle(), only=["never-acked"]).findings() == []
     diagnosis = diagnose(idle(), only=["never-acked", "stuck-no-permits"])
     assert len(diagnosis.findings()) == 1
     assert diagnosis.checked_counts()["rules"] == 2
 
 
-def test_the_brokers_own_traffic_is_never_asked_about(diagnose, idle):
+def test_the_brokers_own_traffic_is_not_evaluated(diagnose, idle):
     assert diagnose(idle(SYSTEM)).findings() == []
 
 
-def test_findings_that_matter_more_come_first(diagnose, stage):
+def test_findings_are_ordered_by_severity(diagnose, stage):
     scene = stage()
     client = scene.actor()
     client.producer()
@@ -79,7 +79,7 @@ def test_findings_that_matter_more_come_first(diagnose, stage):
     ]
 
 
-def test_live_each_finding_is_told_once(idle):
+def test_poll_returns_each_finding_once(idle):
     scene, diagnosis, observer = idle(), Diagnosis(), Observer()
     *frames, _, _ = scene.frames  # without PING and PONG
     for frame in frames:
@@ -93,7 +93,7 @@ def test_live_each_finding_is_told_once(idle):
     assert diagnosis.poll(last + 9_000_000_000) == []
 
 
-def test_live_silence_is_heard_too(stage):
+def test_poll_detects_missing_frames(stage):
     scene = stage(maxUnackedMessagesPerConsumer=3)
     client = scene.actor()
     client.producer()

@@ -18,7 +18,7 @@ SUBSCRIBE = push_frame(
 )  # fmt: skip
 
 
-def test_a_recorded_conversation_live(small_captures):
+def test_a_captured_conversation_fed_live(small_captures):
     """Fed byte by byte, it returns the same facts as the capture."""
     path = small_captures / "python" / "10-shared-redelivery.pcap"
     with path.open("rb") as file:
@@ -40,7 +40,7 @@ def test_a_recorded_conversation_live(small_captures):
     assert live.count == len(frames) > 50
 
 
-def test_unwanted_types_are_counted_and_passed_over():
+def test_other_types_are_counted_but_not_returned():
     live = LiveFrames(types={BY_NAME["SUBSCRIBE"].number})
     live.open(0, *ENDS)
     found = live.feed(0, FLOW + SUBSCRIBE + FLOW, 5, from_client=True)
@@ -48,7 +48,7 @@ def test_unwanted_types_are_counted_and_passed_over():
     assert live.count == 3
 
 
-def test_a_broken_direction_is_given_up_and_the_other_is_not():
+def test_a_broken_direction_is_ignored_and_the_other_continues():
     live = LiveFrames()
     live.open(0, *ENDS)
     assert live.feed(0, b"GET / HTTP/1.1\r\n", 0, from_client=True) == []
@@ -58,7 +58,7 @@ def test_a_broken_direction_is_given_up_and_the_other_is_not():
     assert not live.broken(0, from_client=False)
 
 
-def test_nothing_comes_of_connections_that_are_unknown_or_over():
+def test_unknown_and_closed_connections_return_no_frames():
     live = LiveFrames()
     assert live.feed(9, FLOW, 0, from_client=True) == []
     assert live.broken(9, from_client=True)
@@ -70,7 +70,7 @@ def test_nothing_comes_of_connections_that_are_unknown_or_over():
     assert live.feed(0, FLOW, 0, from_client=True) == []
 
 
-def test_a_fork_knows_everything_and_shares_nothing():
+def test_a_fork_copies_the_state_and_is_independent():
     live = LiveFrames()
     live.open(0, *ENDS)
     live.feed(0, SUBSCRIBE + FLOW[:10], 0, from_client=True)

@@ -59,7 +59,7 @@ def error(request):
     return pb.CommandError(request_id=request, error=1, message="no")
 
 
-def test_request_and_answer_meet_by_request_id_in_any_order(talk):
+def test_requests_and_responses_are_paired_by_request_id_in_any_order(talk):
     first = talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
     second = talk.client(pb.CommandLookupTopic(topic="b", request_id=8))
     later = talk.broker(pb.CommandLookupTopicResponse(request_id=8))
@@ -70,24 +70,24 @@ def test_request_and_answer_meet_by_request_id_in_any_order(talk):
     assert talk.observer.unanswered() == []
 
 
-def test_an_answer_that_comes_again_answers_nothing(talk):
+def test_a_second_response_is_not_paired(talk):
     talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
     assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 1
     assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 0
 
 
-def test_an_answer_of_another_kind_is_none(talk):
+def test_a_response_of_another_type_is_not_paired(talk):
     talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
     assert talk.broker(success(7)).request_number == 0
     assert [request.number for request in talk.observer.unanswered()] == [1]
 
 
-def test_connect_is_answered_by_an_error_without_a_request_id(talk):
+def test_an_error_without_request_id_answers_connect(talk):
     talk.client(connect())
     assert talk.broker(error(MINUS_ONE)).request_number == 1
 
 
-def test_login_in_several_steps_and_refreshed(talk):
+def test_authentication_in_several_steps_and_refresh(talk):
     talk.client(connect())
     assert talk.broker(pb.CommandAuthChallenge()).request_number == 1
     assert talk.client(pb.CommandAuthResponse()).request_number == 2
@@ -107,13 +107,13 @@ def test_both_sides_ping(talk):
     assert talk.broker(pb.CommandPong()).request_number == 0
 
 
-def test_without_ids_the_oldest_is_answered_first(talk):
+def test_without_ids_the_oldest_request_is_paired_first(talk):
     talk.client(pb.CommandPing())
     talk.client(pb.CommandPing())
     assert [talk.broker(pb.CommandPong()).request_number for _ in range(2)] == [1, 2]
 
 
-def test_receipts_meet_their_sends_by_producer_and_sequence_id(talk):
+def test_receipts_are_paired_by_producer_and_sequence_id(talk):
     talk.client(producer(number=1))
     talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="given"))
     talk.client(producer(number=2, request=2))
@@ -129,13 +129,13 @@ def test_receipts_meet_their_sends_by_producer_and_sequence_id(talk):
     assert [(name_of(one.type), one.id) for one in talk.observer.unanswered()] == [("PRODUCER", 2)]
 
 
-def test_chunks_share_a_sequence_id_and_are_answered_in_their_order(talk):
+def test_chunks_with_one_sequence_id_are_paired_in_order(talk):
     for _ in range(3):
         talk.client(send(5), ENTRY)
     assert [talk.broker(receipt(5)).request_number for _ in range(4)] == [1, 2, 3, 0]
 
 
-def test_the_receipt_of_a_duplicate_has_no_place(talk):
+def test_the_receipt_of_a_duplicate_has_no_message_id(talk):
     talk.client(pb.CommandSend(producer_id=1, sequence_id=4, num_messages=3, highest_sequence_id=6), ENTRY)
     place = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE)
     answer = talk.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=4, highest_sequence_id=6, message_id=place))
@@ -148,7 +148,7 @@ def test_a_send_of_the_sequence_id_minus_one_has_its_receipt(talk):
     assert talk.broker(receipt(MINUS_ONE)).request_number == 1
 
 
-def test_a_reopened_producer_sends_again(talk):
+def test_a_reopened_producer_resends(talk):
     talk.client(producer())
     talk.client(send(0), ENTRY)
     talk.broker(pb.CommandCloseProducer(producer_id=1, request_id=MINUS_ONE))
@@ -158,14 +158,14 @@ def test_a_reopened_producer_sends_again(talk):
     assert [one.number for one in talk.observer.unanswered() if name_of(one.type) == "SEND"] == [2]
 
 
-def test_another_stream_is_another_world(talk):
+def test_ids_are_separate_per_stream(talk):
     talk.client(producer(), stream=0)
     talk.client(send(0), ENTRY, stream=0)
     assert talk.broker(receipt(0), stream=1).request_number == 0
     assert talk.broker(receipt(0), stream=0).request_number == 2
 
 
-def test_a_producer_that_waits_is_answered_twice(talk):
+def test_a_waiting_producer_has_two_responses(talk):
     talk.client(producer(producer_access_mode=2))
     wait = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=False))
     assert talk.observer.unanswered() == []
@@ -178,7 +178,7 @@ def test_a_producer_that_waits_is_answered_twice(talk):
     ]
 
 
-def test_acks_with_a_request_id_want_an_answer(talk):
+def test_acks_with_a_request_id_are_requests(talk):
     talk.client(subscribe(number=4))
     talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID]))
     talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID], request_id=9))
@@ -188,7 +188,7 @@ def test_acks_with_a_request_id_want_an_answer(talk):
     assert answer.peer.subscription == "s"
 
 
-def test_only_the_first_update_answers_a_lookup_of_a_scalable_topic(talk):
+def test_only_the_first_update_is_paired_with_a_scalable_lookup(talk):
     talk.client(pb.CommandScalableTopicLookup(session_id=3, topic="topic://a/b/c"))
     talk.client(pb.CommandWatchTcAssignments(watch_id=3))
     assert talk.broker(pb.CommandWatchTcAssignmentsUpdate(watch_id=3)).request_number == 2
@@ -196,7 +196,7 @@ def test_only_the_first_update_answers_a_lookup_of_a_scalable_topic(talk):
     assert talk.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 0
 
 
-def test_a_broker_that_closes_asks_nothing(talk):
+def test_a_close_by_the_broker_is_not_a_request(talk):
     talk.client(subscribe())
     talk.broker(success(1))
     closing = talk.broker(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
@@ -204,7 +204,7 @@ def test_a_broker_that_closes_asks_nothing(talk):
     assert talk.observer.unanswered() == []
 
 
-def test_a_consumer_is_known_until_its_close_is_done_and_its_id_may_come_again(talk):
+def test_a_consumer_exists_until_its_close_succeeds(talk):
     talk.client(subscribe(request=1, consumer_name="one"))
     talk.broker(success(1))
     names = [talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name]
@@ -217,7 +217,7 @@ def test_a_consumer_is_known_until_its_close_is_done_and_its_id_may_come_again(t
     assert names == ["one", "one", "one", "two"]
 
 
-def test_a_refused_consumer_never_was(talk):
+def test_a_refused_consumer_is_removed(talk):
     talk.client(subscribe(consumer_name="one"))
     refusal = talk.broker(error(1))
     assert refusal.peer.name == "one"
@@ -239,7 +239,7 @@ def test_a_migrated_topic_names_its_resource(talk):
     assert talk.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=0)).peer.name == "p"
 
 
-def test_open_requests_are_bounded_and_the_oldest_go(talk_to):
+def test_open_requests_are_limited_and_the_oldest_evicted(talk_to):
     talk = talk_to(Observer(max_open=100))
     for sequence in range(1000):
         talk.client(send(sequence), ENTRY)
@@ -250,7 +250,7 @@ def test_open_requests_are_bounded_and_the_oldest_go(talk_to):
     assert observer.evicted["requests"] == 1000 - len(left)
 
 
-def test_peers_and_connections_are_bounded(talk_to):
+def test_peers_and_connections_are_limited(talk_to):
     talk = talk_to(Observer(max_peers=10, max_connections=5))
     for number in range(30):
         talk.client(subscribe(number=number, request=number, consumer_name=str(number)))
@@ -263,14 +263,14 @@ def test_peers_and_connections_are_bounded(talk_to):
     assert len([one for one in talk.observer.unanswered() if name_of(one.type) == "CONNECT"]) == 8
 
 
-def test_a_connection_that_ends_leaves_what_was_not_answered(talk):
+def test_a_closed_connection_keeps_its_unanswered_requests(talk):
     talk.client(subscribe(consumer_name="one"))
     talk.observer.close(0)
     assert [one.number for one in talk.observer.unanswered()] == [1]
     assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
 
 
-def test_garbage_teaches_nothing(talk):
+def test_malformed_commands_change_no_state(talk):
     facts = [talk.client(bytes([0, 0, 0, 6, 0, 0, 0, 2, 8, number])) for number in range(100)]
     assert all(one.peer is None and one.request_number == 0 for one in facts)
 
@@ -286,21 +286,21 @@ def test_garbage_teaches_nothing(talk):
         ("non-persistent://public/default/my__topic", "s", False),
     ],
 )
-def test_whose_traffic_it_is(talk, topic, subscription, system):
+def test_system_and_application_traffic(talk, topic, subscription, system):
     talk.client(subscribe(topic=topic, subscription=subscription))
     assert talk.broker(success(1)).system is system
     assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system is system
     assert talk.client(pb.CommandPing()).system is system
 
 
-def test_an_application_on_the_brokers_connection_is_an_application(talk):
+def test_application_names_on_the_brokers_connection(talk):
     talk.client(subscribe(number=1, topic="persistent://public/default/__change_events"))
     talk.client(subscribe(number=2, request=2))
     assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system
     assert not talk.client(pb.CommandFlow(consumer_id=2, messagePermits=1)).system
 
 
-def test_looking_for_the_transaction_coordinator_makes_no_broker(talk):
+def test_a_coordinator_lookup_does_not_identify_a_broker(talk):
     topic = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
     assert not talk.client(pb.CommandLookupTopic(topic=topic, request_id=1)).system
     assert not talk.client(pb.CommandPing()).system
@@ -308,7 +308,7 @@ def test_looking_for_the_transaction_coordinator_makes_no_broker(talk):
     assert talk.client(pb.CommandPing()).system
 
 
-def test_who_works_on_a_system_topic_is_a_broker_whatever_it_looked_up_before(talk):
+def test_using_a_system_topic_identifies_a_broker(talk):
     """The compactor looks up the application's topic first; a producer from before the capture is then the broker's."""
     talk.client(pb.CommandLookupTopic(topic="persistent://public/default/orders", request_id=1))
     assert not talk.client(send(0, producer_id=7), ENTRY).system
@@ -318,12 +318,12 @@ def test_who_works_on_a_system_topic_is_a_broker_whatever_it_looked_up_before(ta
     assert talk.client(send(1, producer_id=7), ENTRY).system
 
 
-def test_replicators_are_the_brokers(talk):
+def test_replicators_belong_to_the_broker(talk):
     assert talk.client(producer(producer_name="pulsar.repl.west-->east")).system
     assert talk.client(send(0), ENTRY).system
 
 
-def test_the_second_pass_knows_the_answers(talk, talk_to):
+def test_the_second_pass_has_the_responses(talk, talk_to):
     talk.client(producer())
     talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w"))
     talk.client(send(0), ENTRY)
@@ -333,7 +333,7 @@ def test_the_second_pass_knows_the_answers(talk, talk_to):
     assert [observer.see(frame).answer_number for frame in talk.frames] == [2, 0, 0, 5, 0]
 
 
-def test_the_second_pass_knows_the_broker_from_the_first_frame(talk):
+def test_the_second_pass_identifies_the_broker_from_the_first_frame(talk):
     talk.client(connect())
     talk.broker(pb.CommandConnected(server_version="b"))
     talk.client(subscribe(topic="persistent://public/default/__change_events"))
@@ -387,7 +387,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def test_every_answer_that_the_truth_counts_finds_its_request(corpus):
+def test_every_response_in_complete_captures_is_paired(corpus):
     """In captures without losses and without connections that began earlier, every response finds its request."""
     checked = 0
     for name in corpus.names():
@@ -411,7 +411,7 @@ def _place(message_id):
     return f"{ledger}:{entry}"
 
 
-def test_names_are_those_of_the_truth(small):
+def test_names_match_the_truth_files(small):
     """Each message that an application received is in a MESSAGE to that consumer, topic and subscription."""
     topic, subscription, consumer = map(find_field, ("pulsar.topic", "pulsar.subscription", "pulsar.consumer_name"))
     checked = 0
@@ -440,7 +440,7 @@ def test_names_are_those_of_the_truth(small):
     assert checked > 300
 
 
-def test_producers_are_those_of_the_truth(small):
+def test_producers_match_the_truth_files(small):
     """The receipt of each message that an application sent has the names of its producer and topic."""
     topic, producer_name = find_field("pulsar.topic"), find_field("pulsar.producer_name")
     checked = 0
@@ -463,7 +463,7 @@ def test_producers_are_those_of_the_truth(small):
     assert checked > 200
 
 
-def test_no_bytes_make_anything_raise(small, talk):
+def test_no_bytes_raise(small, talk):
     """Frames of real captures, truncated and mutated at random, are observed and converted to JSON."""
     kinds = {}
     for name in ("java/txn-commit", "java/scalable-topic", "python/02-batched-keys-properties", "java/schemas"):
@@ -489,7 +489,7 @@ def test_no_bytes_make_anything_raise(small, talk):
     fine()
 
 
-def test_system_traffic_of_a_real_broker_is_set_apart(small):
+def test_system_traffic_of_a_real_broker_is_marked(small):
     """txn-commit: the events of the truth file belong to the application; its SENDs are no system traffic."""
     truth = small.truth("java/txn-commit")
     topics = {one["topic"] for one in truth["events"] if "topic" in one}

@@ -44,7 +44,7 @@ def received(corpus, name):
 @pytest.mark.parametrize(
     "name", ["python/03-compression-lz4", "python/04-compression-zlib", "go/chunks", "java/schemas"]
 )
-def test_the_opened_payload_is_what_the_application_saw(small, name):
+def test_the_opened_payload_equals_the_applications(small, name):
     truth = received(small, name)
     found = {}
     for facts in observed(small, name):
@@ -70,7 +70,7 @@ def test_an_encrypted_payload_opens_with_its_key(small):
     assert len(single) > 10
 
 
-def test_values_are_read_with_the_schemas_of_the_capture(small):
+def test_values_are_decoded_with_the_schemas_of_the_capture(small):
     values = {}
     for facts in observed(small, "java/schemas"):
         flat = flatten(facts, payload=True)
@@ -149,7 +149,7 @@ def test_a_value_that_does_not_decode_is_a_problem_of_the_frame(produce):
     assert flatten(third, payload=True)["pulsar.value"] == ["1", "null"]
 
 
-def test_a_schema_that_says_nothing_of_bytes_is_no_problem_of_the_frame(produce):
+def test_a_schema_without_an_encoding_is_no_problem(produce):
     (facts,) = produce(pb.Schema(name="s", type=pb.Schema.Protobuf, schema_data=b"{}"), push_entry(metadata(), b"\1"))
     assert problems_of(facts) == []
     assert "pulsar.value" not in flatten(facts, payload=True)
@@ -174,12 +174,12 @@ def test_chunks_that_contradict_each_other(produce):
     ]
 
 
-def test_one_problem_is_told_once(produce):
+def test_one_problem_is_reported_once(produce):
     (facts,) = produce(JSON, push_entry(metadata(uuid="u", chunk_id=3, num_chunks_from_msg=2), b"x"))
     assert len(problems_of(facts)) == 1
 
 
-def test_hidden_as_payloads_are(produce):
+def test_values_are_hidden_like_payloads(produce):
     (facts,) = produce(JSON, push_entry(metadata(), b'{"a": "secret"}'))
     flat = flatten(facts, secrets=True)
     assert flat["pulsar.opened"] == "<hidden: 15 bytes>"
@@ -191,7 +191,7 @@ def test_hidden_as_payloads_are(produce):
         assert column(field, payload=True)(facts) == shown
 
 
-def test_what_does_not_open_has_no_opened_payload(talk):
+def test_unopened_entries_have_no_opened_payload(talk):
     """Payloads without their keys or chunks, of a truncated frame, and with malformed metadata."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     chunk = {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9}

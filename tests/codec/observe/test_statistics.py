@@ -12,7 +12,7 @@ LOOKUP = pb.CommandLookupTopic(topic="t", request_id=1)
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
-def test_percentiles_are_one_per_cent_off_at_most(values, share):
+def test_percentiles_have_an_error_of_at_most_one_per_cent(values, share):
     histogram = Histogram()
     for value in values:
         histogram.add(value)
@@ -22,11 +22,11 @@ def test_percentiles_are_one_per_cent_off_at_most(values, share):
     assert (histogram.lowest, histogram.highest) == (min(values), max(values))
 
 
-def test_nothing_counted():
+def test_an_empty_histogram():
     assert Histogram().percentile(0.5) is None
 
 
-def test_latencies_count_answers_errors_and_the_unanswered(talk):
+def test_latencies_count_responses_errors_and_unanswered_requests(talk):
     latencies = Latencies()
     for request in (1, 2, 3):
         latencies.add(talk.client(pb.CommandLookupTopic(topic="t", request_id=request)))

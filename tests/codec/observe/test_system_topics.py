@@ -29,7 +29,7 @@ def test_topics(topic, system):
     assert is_system_topic(topic) is system
 
 
-def test_the_topic_of_coordinators_says_nothing():
+def test_the_topic_of_coordinators_is_neutral():
     assert is_neutral_topic("persistent://pulsar/system/transaction_coordinator_assign")
     assert not is_neutral_topic("persistent://pulsar/system/other")
 

@@ -23,5 +23,5 @@ def test_examples(value, text):
 
 
 @given(st.text())
-def test_whatever_comes_is_one_printable_line(text):
+def test_any_text_becomes_one_printable_line(text):
     assert printable(text).isprintable()

@@ -108,11 +108,11 @@ MOMENT = datetime.datetime(2024, 2, 29, 12, 34, 56, 789012, UTC)
         ("float", float("inf"), "Infinity"),
     ],
 )
-def test_values_that_json_has_no_form_for(declared: Any, value: Any, shown: object) -> None:
+def test_values_without_a_json_form(declared: Any, value: Any, shown: object) -> None:
     assert decode_avro(schema(declared), written(declared, value)) == shown
 
 
-def test_blocks_that_tell_their_size() -> None:
+def test_blocks_with_their_size() -> None:
     # Specification, "Arrays": a negative count is followed by the size of the block in bytes, so that readers may skip.
     assert decode_avro(schema({"type": "array", "items": "long"}), bytes([3, 4, 6, 54, 2, 2, 0])) == [3, 27, 1]
 
@@ -195,7 +195,7 @@ def doubling(times: int) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(BOMBS))
-def test_bombs(name: str, peak: Callable[[Callable[[], object]], int]) -> None:
+def test_decompression_bombs(name: str, peak: Callable[[Callable[[], object]], int]) -> None:
     declared, data = BOMBS[name]
     kind = schema(declared)
     found: list[object] = []
@@ -203,7 +203,7 @@ def test_bombs(name: str, peak: Callable[[Callable[[], object]], int]) -> None:
     assert isinstance(found[0], Problem)
 
 
-def test_a_bomb_in_the_schema(peak: Callable[[Callable[[], object]], int]) -> None:
+def test_an_exponential_schema(peak: Callable[[Callable[[], object]], int]) -> None:
     kind = schema(doubling(60))
     assert peak(lambda: decode_avro(kind, b"")) < 10_000_000
     assert isinstance(decode_avro(kind, b""), Problem)
@@ -211,7 +211,7 @@ def test_a_bomb_in_the_schema(peak: Callable[[Callable[[], object]], int]) -> No
 
 
 @given(data=st.binary(max_size=200))
-def test_any_bytes_are_a_value_for_json_or_a_problem(data: bytes) -> None:
+def test_any_bytes_give_a_json_value_or_a_problem(data: bytes) -> None:
     value = decode_avro(schema(PLAIN), data)
     if not isinstance(value, Problem):
         json.dumps(value, allow_nan=False)
@@ -231,7 +231,7 @@ declarations = st.recursive(
 
 
 @given(declarations, st.binary(max_size=20))
-def test_any_json_is_a_schema_or_a_problem(declared: Any, data: bytes) -> None:
+def test_any_json_gives_a_schema_or_a_problem(declared: Any, data: bytes) -> None:
     kind = parse_avro(json.dumps(declared).encode())
     if isinstance(kind, AvroType):
         decode_avro(kind, data)

@@ -44,13 +44,13 @@ def test_a_batch_from_the_wire() -> None:
     assert (single.sequence_id, COMPACTED[start:end]) == (6, b"dbceacacddbaffddaeedfdbccee")
 
 
-def test_joined_again_it_is_the_same() -> None:
+def test_joining_reproduces_the_batch() -> None:
     pieces, _ = split_batch(COMPACTED, 5)
     assert join_batch([(single, COMPACTED[start:end]) for single, start, end in pieces]) == COMPACTED
 
 
 @given(batches)
-def test_both_ways(messages: list[tuple[pb.SingleMessageMetadata, bytes]]) -> None:
+def test_join_and_split(messages: list[tuple[pb.SingleMessageMetadata, bytes]]) -> None:
     data = join_batch(messages)
     pieces, problem = split_batch(data, len(messages))
     assert problem is None
@@ -61,14 +61,14 @@ def test_both_ways(messages: list[tuple[pb.SingleMessageMetadata, bytes]]) -> No
         assert single == given_single
 
 
-def test_joining_leaves_the_caller_s_metadata_alone() -> None:
+def test_joining_does_not_change_the_callers_metadata() -> None:
     single = pb.SingleMessageMetadata(payload_size=0)
     join_batch([(single, b"abc")])
     assert single.payload_size == 0
 
 
 @given(batches, st.data())
-def test_cut_by_the_capture_the_whole_messages_stay(
+def test_a_truncated_batch_keeps_its_complete_messages(
     messages: list[tuple[pb.SingleMessageMetadata, bytes]], data: st.DataObject
 ) -> None:
     whole = join_batch(messages)
@@ -97,7 +97,7 @@ def test_a_count_smaller_than_the_bytes() -> None:
     assert problem == Problem("batch", "102 bytes after the last of 4 messages")
 
 
-def test_a_count_that_is_none() -> None:
+def test_an_invalid_count() -> None:
     assert split_batch(b"", 0) == ([], None)
     assert split_batch(COMPACTED, 0) == ([], Problem("batch", "170 bytes after the last of 0 messages"))
     assert split_batch(COMPACTED, -5) == ([], Problem("batch", "-5 messages"))
@@ -115,7 +115,7 @@ def test_a_count_that_is_none() -> None:
         ("negative payload size", b"\x00\x00\x00\x0b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
     ],
 )
-def test_what_does_not_fit_ends_the_walk(name: str, data: bytes) -> None:
+def test_an_invalid_length_ends_the_split(name: str, data: bytes) -> None:
     good = join_batch([(pb.SingleMessageMetadata(payload_size=0), b"good")])
     pieces, problem = split_batch(good + data, 3)
     assert len(pieces) == 1, name
@@ -123,7 +123,7 @@ def test_what_does_not_fit_ends_the_walk(name: str, data: bytes) -> None:
     assert problem.detail.startswith(f"message 1 of 3, at byte {len(good)} of {len(good + data)}")
 
 
-def test_more_messages_than_are_split() -> None:
+def test_more_messages_than_the_limit() -> None:
     data = b"\x00\x00\x00\x02\x18\x00" * 10
     pieces, problem = split_batch(data, 10, most=7)
     assert len(pieces) == 7
@@ -131,7 +131,7 @@ def test_more_messages_than_are_split() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(-(2**31), 2**31 - 1), st.integers(0, 100))
-def test_no_foreign_exception(data: bytes, count: int, missing: int) -> None:
+def test_no_bytes_raise(data: bytes, count: int, missing: int) -> None:
     pieces, problem = split_batch(data, count, missing)
     assert len(pieces) == count or problem is not None
 

@@ -48,14 +48,14 @@ def test_the_same_message_to_two_consumers(send: Callable[..., Joined]) -> None:
     assert send(joiner, "a", 1, 2, b"A1", scope=1).payload == b"A0A1"
 
 
-def test_a_redelivery_begins_anew(send: Callable[..., Joined]) -> None:
+def test_a_redelivery_starts_again(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 2, b"old")
     assert send(joiner, "a", 0, 2, b"A0") == Joined(None)
     assert send(joiner, "a", 1, 2, b"A1") == Joined(b"A0A1")
 
 
-def test_a_chunk_that_was_there_already_is_passed_over(send: Callable[..., Joined]) -> None:
+def test_a_duplicate_chunk_is_ignored(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0")
     send(joiner, "a", 1, 3, b"A1")
@@ -63,7 +63,7 @@ def test_a_chunk_that_was_there_already_is_passed_over(send: Callable[..., Joine
     assert send(joiner, "a", 2, 3, b"A2") == Joined(b"A0A1A2")
 
 
-def test_out_of_order_the_message_is_given_up(send: Callable[..., Joined]) -> None:
+def test_a_chunk_out_of_order_discards_the_message(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0")
     (problem,) = send(joiner, "a", 2, 3, b"A2").problems
@@ -81,14 +81,14 @@ def test_chunk_three_of_two(number: int, of: int, send: Callable[..., Joined]) -
     assert joined.problems[0].detail == f"chunk {number} (from 0) of {of} of 'a' has an invalid number"
 
 
-def test_the_number_of_chunks_changes_on_the_way(send: Callable[..., Joined]) -> None:
+def test_a_changed_number_of_chunks(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0")
     assert "belongs to a message of 3 chunks" in send(joiner, "a", 1, 2, b"A1").problems[0].detail
     assert joiner.waiting == []
 
 
-def test_a_total_size_that_lies_is_told_and_the_message_kept(send: Callable[..., Joined]) -> None:
+def test_a_wrong_total_size_is_reported_and_the_message_kept(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 2, b"A0", total=5)
     joined = send(joiner, "a", 1, 2, b"A1", total=5)
@@ -96,7 +96,7 @@ def test_a_total_size_that_lies_is_told_and_the_message_kept(send: Callable[...,
     assert "completes 4 bytes instead of the announced 5" in joined.problems[0].detail
 
 
-def test_a_total_size_that_changes_on_the_way_is_told(send: Callable[..., Joined]) -> None:
+def test_a_changed_total_size_is_reported(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0", total=6)
     (problem,) = send(joiner, "a", 1, 3, b"A1", total=7).problems
@@ -104,7 +104,7 @@ def test_a_total_size_that_changes_on_the_way_is_told(send: Callable[..., Joined
     assert send(joiner, "a", 2, 3, b"A2", total=6) == Joined(b"A0A1A2")
 
 
-def test_a_message_that_begins_anew_with_other_sizes_is_told(send: Callable[..., Joined]) -> None:
+def test_a_restart_with_other_sizes_is_reported(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0", total=6)
     first, second = send(joiner, "a", 0, 2, b"A0", total=4).problems
@@ -144,7 +144,7 @@ def test_a_message_that_begins_anew_with_other_sizes_is_told(send: Callable[...,
         ),
     ],
 )
-def test_what_a_chunk_says_of_itself(fields: dict[str, object], size: int, told: list[str], meta: Meta) -> None:
+def test_contradictions_in_one_chunk(fields: dict[str, object], size: int, told: list[str], meta: Meta) -> None:
     problems = chunk_problems(meta(**fields), size)
     assert {problem.kind for problem in problems} <= {"chunk"}
     assert [
@@ -152,7 +152,7 @@ def test_what_a_chunk_says_of_itself(fields: dict[str, object], size: int, told:
     ] == told
 
 
-def test_bounded_in_messages_the_oldest_goes(send: Callable[..., Joined]) -> None:
+def test_the_oldest_message_is_discarded_above_the_message_limit(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner(max_pending=2)
     send(joiner, "a", 0, 2, b"A0")
     send(joiner, "b", 0, 2, b"B0")
@@ -161,7 +161,7 @@ def test_bounded_in_messages_the_oldest_goes(send: Callable[..., Joined]) -> Non
     assert [uuid for _, uuid, _, _ in joiner.waiting] == ["b", "c"]
 
 
-def test_bounded_in_bytes_by_what_a_giant_claims(
+def test_messages_are_discarded_above_the_byte_limit(
     send: Callable[..., Joined], peak: Callable[[Callable[[], object]], int]
 ) -> None:
     joiner = ChunkJoiner(max_bytes=1_000_000)
@@ -176,7 +176,7 @@ def test_bounded_in_bytes_by_what_a_giant_claims(
     assert told[0].detail.startswith("this message is discarded with 10 of 2147483647 chunks")
 
 
-def test_bounded_with_long_names_and_empty_chunks(send: Callable[..., Joined]) -> None:
+def test_long_uuids_and_empty_chunks_count_as_memory(send: Callable[..., Joined]) -> None:
     joiner = ChunkJoiner(max_bytes=100_000)
     for number in range(100):
         for problem in send(joiner, f"{number}" * 10_000, 0, 2, b"").problems:
@@ -188,7 +188,7 @@ def test_bounded_with_long_names_and_empty_chunks(send: Callable[..., Joined]) -
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_any_interleaving_of_orderly_trains(bodies: list[bytes], chance: random.Random) -> None:
+def test_any_interleaving_of_messages(bodies: list[bytes], chance: random.Random) -> None:
     joiner = ChunkJoiner()
     trains = {
         str(index): [(number, len(body), body[number : number + 1]) for number in range(len(body))]
@@ -208,7 +208,7 @@ def test_any_interleaving_of_orderly_trains(bodies: list[bytes], chance: random.
         st.tuples(st.sampled_from("ab"), st.integers(-2, 5), st.integers(-2, 4), st.binary(max_size=9)), max_size=40
     )
 )
-def test_no_foreign_exception_and_the_books_balance(chunks: list[tuple[str, int, int, bytes]]) -> None:
+def test_no_chunks_raise_and_the_memory_count_is_exact(chunks: list[tuple[str, int, int, bytes]]) -> None:
     joiner = ChunkJoiner(max_bytes=300, max_pending=2)
     for uuid, number, of, data in chunks:
         metadata = pb.MessageMetadata(uuid=uuid, chunk_id=number, num_chunks_from_msg=of)
@@ -219,7 +219,7 @@ def test_no_foreign_exception_and_the_books_balance(chunks: list[tuple[str, int,
     assert joiner.size == 0
 
 
-def test_a_uuid_that_is_no_utf8() -> None:
+def test_a_uuid_with_invalid_utf8() -> None:
     metadata = pb.MessageMetadata.FromString(b"\xd2\x01\x02a\xff\xd8\x01\x02\xe8\x01\x00")
     joiner = ChunkJoiner()
     joiner.add(metadata, b"one")

@@ -47,7 +47,7 @@ def snappy_frames(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "closed"), [(pb.LZ4, LZ4), (pb.SNAPPY, SNAPPY), (pb.ZSTD, ZSTD), (pb.ZLIB, zlib.compress(TEXT))]
 )
-def test_opens_what_the_format_says(kind: int, closed: bytes) -> None:
+def test_decompresses_handwritten_data(kind: int, closed: bytes) -> None:
     assert decompress(kind, closed, len(TEXT)) == TEXT
 
 
@@ -63,19 +63,19 @@ def test_zlib_as_the_java_client_writes_it_ends_with_a_flush() -> None:
     assert isinstance(decompress(pb.ZLIB, written[:-1], 9), Problem)
 
 
-def test_zlib_is_what_zlib_opens() -> None:
+def test_zlib_output_equals_zlibs() -> None:
     assert zlib.decompress(compress(pb.ZLIB, TEXT)) == TEXT
 
 
 @given(kind=st.sampled_from([pb.NONE, *KINDS]), data=st.binary(max_size=3000), times=st.integers(1, 50))
-def test_both_ways(kind: int, data: bytes, times: int) -> None:
+def test_compress_and_decompress(kind: int, data: bytes, times: int) -> None:
     data *= times
     assert decompress(kind, compress(kind, data), len(data)) == data
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lie", [0, 1, 13, 15, 1000])
-def test_a_size_that_lies_is_a_problem(kind: int, lie: int) -> None:
+def test_a_wrong_size_is_a_problem(kind: int, lie: int) -> None:
     problem = decompress(kind, compress(kind, TEXT), lie)
     assert isinstance(problem, Problem)
     assert problem.kind == "compression"
@@ -84,24 +84,24 @@ def test_a_size_that_lies_is_a_problem(kind: int, lie: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cut_stream_is_a_problem(kind: int) -> None:
+def test_a_truncated_stream_is_a_problem(kind: int) -> None:
     closed = compress(kind, bytes(range(256)) * 8)
     for end in (0, 1, len(closed) // 2, len(closed) - 1):
         assert isinstance(decompress(kind, closed[:end], 2048), Problem)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_at_all_is_an_empty_payload(kind: int) -> None:
+def test_no_bytes_are_an_empty_payload(kind: int) -> None:
     assert decompress(kind, b"", 0) == b""
 
 
-def test_an_unknown_kind_is_a_problem_and_a_caller_s_fault() -> None:
+def test_an_unknown_type_is_a_problem_or_a_local_error() -> None:
     assert decompress(9, b"x", 1) == Problem("compression", "type 9 is not known")
     with pytest.raises(LocalError, match="type 9"):
         compress(9, b"x")
 
 
-def test_an_unknown_kind_is_not_taken_for_none() -> None:
+def test_an_unknown_type_is_not_read_as_none() -> None:
     # protobuf stores an unknown enum value among the unknown fields.
     metadata = pb.MessageMetadata.FromString(b"\x0a\x01p\x10\x00\x18\x00" + b"\x40\x09")
     assert metadata.compression == pb.NONE
@@ -123,21 +123,23 @@ BOMBS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("said", [10, 1_000_000, GIB, 2**32 - 1])
-def test_a_bomb_costs_no_more_than_the_limit(kind: int, said: int, peak: Callable[[Callable[[], object]], int]) -> None:
+def test_a_decompression_bomb_stops_at_the_limit(
+    kind: int, said: int, peak: Callable[[Callable[[], object]], int]
+) -> None:
     found: list[object] = []
     used = peak(lambda: found.append(decompress(kind, BOMBS[kind], said)))
     assert isinstance(found[0], Problem)
     assert used < 2 * min(said, MAX_UNCOMPRESSED) + 1_000_000
 
 
-def test_the_limit_is_the_caller_s() -> None:
+def test_the_caller_sets_the_limit() -> None:
     closed = compress(pb.ZSTD, bytes(1000))
     assert decompress(pb.ZSTD, closed, 1000, limit=1000) == bytes(1000)
     assert isinstance(decompress(pb.ZSTD, closed, 1000, limit=999), Problem)
 
 
 @given(kind=st.integers(0, 6), data=st.binary(max_size=300), size=st.integers(0, 2**32 - 1))
-def test_no_foreign_exception(kind: int, data: bytes, size: int) -> None:
+def test_no_bytes_raise(kind: int, data: bytes, size: int) -> None:
     opened = decompress(kind, data, size)
     assert isinstance(opened, Problem | bytes)
 

@@ -46,7 +46,7 @@ def pem(key: Any, protection: KeySerializationEncryption | None = None) -> bytes
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection or NoEncryption())  # type: ignore[no-any-return]
 
 
-def test_opens_what_the_java_client_closed(case: Case, java: dict[str, Any]) -> None:
+def test_decrypts_payloads_of_the_java_client(case: Case, java: dict[str, Any]) -> None:
     key, metadata, payload = case
     assert is_encrypted(metadata)
     assert PrivateKeys([key]).open(metadata, payload) == java["encryption"]["plain"].encode()
@@ -58,7 +58,7 @@ def test_the_same_key_as_pkcs8(case: Case, java: dict[str, Any]) -> None:
     assert keys.open(metadata, payload) == java["encryption"]["plain"].encode()
 
 
-def test_among_strangers_the_right_key_is_found(java: dict[str, Any]) -> None:
+def test_the_matching_key_is_found_among_others(java: dict[str, Any]) -> None:
     cases = [read_case(java, name) for name in CASES]
     strangers = [pem(rsa.generate_private_key(65537, 2048)), pem(ec.generate_private_key(ec.SECP256R1()))]
     keys = PrivateKeys(strangers + [key for key, _, _ in cases])
@@ -87,7 +87,7 @@ def test_without_the_right_key(case: Case) -> None:
     assert problem.detail == f"closed for {metadata.encryption_keys[0].key!r}: no given key decrypts them"
 
 
-def test_damage_is_a_problem_at_every_byte(java: dict[str, Any]) -> None:
+def test_damage_at_any_byte_is_a_problem(java: dict[str, Any]) -> None:
     key, metadata, payload = read_case(java, "P-256")
     wrapped = metadata.encryption_keys[0].value
     keys = PrivateKeys([key])
@@ -102,7 +102,7 @@ def test_damage_is_a_problem_at_every_byte(java: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["RSA 2048", "P-256"])
 @given(data=st.data())
 @settings(max_examples=60)
-def test_no_foreign_exception(name: str, java: dict[str, Any], data: st.DataObject) -> None:
+def test_no_bytes_raise(name: str, java: dict[str, Any], data: st.DataObject) -> None:
     key, metadata, payload = read_case(java, name)
     keys = PrivateKeys([key])
     wrapped = metadata.encryption_keys[0].value
@@ -111,9 +111,7 @@ def test_no_foreign_exception(name: str, java: dict[str, Any], data: st.DataObje
     assert isinstance(keys.open(metadata, data.draw(st.just(payload) | st.binary(max_size=60))), Problem)
 
 
-def test_a_hundred_thousand_wrapped_keys_are_not_all_tried(
-    java: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_tried_keys_is_limited(java: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     key, metadata, payload = read_case(java, "RSA 2048")
     del metadata.encryption_keys[:]
     for number in range(100_000):
@@ -124,7 +122,7 @@ def test_a_hundred_thousand_wrapped_keys_are_not_all_tried(
     assert len(tried) <= 32
 
 
-def test_keys_that_open_no_data_key() -> None:
+def test_unusable_private_keys() -> None:
     with pytest.raises(LocalError, match="private key 1 is not a private key in PEM format"):
         PrivateKeys([b"no key"])
     with pytest.raises(LocalError, match="private key 2 is neither RSA nor elliptic"):

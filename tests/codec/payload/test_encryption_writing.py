@@ -48,7 +48,7 @@ def key(request):
     return KINDS[request.param]()
 
 
-def test_what_is_closed_opens(key, meta):
+def test_encrypt_and_decrypt(key, meta):
     keys, metadata = PublicKeys({"mine": public(key)}), meta()
     closed = keys.close(metadata, b"secret")
     assert is_encrypted(metadata)
@@ -68,7 +68,7 @@ def test_forms_of_a_public_key(form, meta):
     assert PrivateKeys([private(key)]).open(metadata, closed) == b"secret"
 
 
-def test_several_readers_each_with_a_key_of_its_own(meta):
+def test_several_readers_with_separate_keys(meta):
     made = {name: make() for name, make in KINDS.items()}
     metadata = meta()
     closed = PublicKeys({name: public(key) for name, key in made.items()}).close(metadata, b"secret")
@@ -79,7 +79,7 @@ def test_several_readers_each_with_a_key_of_its_own(meta):
     assert isinstance(stranger.open(metadata, closed), Problem)
 
 
-def test_a_data_key_serves_until_it_is_renewed_and_a_nonce_once(meta):
+def test_a_data_key_is_reused_and_a_nonce_is_not(meta):
     key = KINDS["P-256"]()
     keys = PublicKeys({"mine": public(key)})
     metadata = [meta() for _ in range(3)]
@@ -93,7 +93,7 @@ def test_a_data_key_serves_until_it_is_renewed_and_a_nonce_once(meta):
     assert [reader.open(*pair) for pair in zip(metadata, payloads)] == [b"0", b"1", b"2"]
 
 
-def test_metadata_that_are_written_twice_name_the_keys_once(meta):
+def test_encrypting_twice_lists_the_keys_once(meta):
     key, metadata = KINDS["P-256"](), meta()
     keys = PublicKeys({"mine": public(key)})
     keys.close(metadata, b"chunk 0")
@@ -103,14 +103,14 @@ def test_metadata_that_are_written_twice_name_the_keys_once(meta):
 
 
 @pytest.mark.parametrize("pem", [b"", b"no key", private(KINDS["P-256"]())])
-def test_keys_that_close_nothing(pem, meta):
+def test_unusable_public_keys(pem, meta):
     metadata = meta()
     with pytest.raises(LocalError, match="public key mine is not a public key"):
         PublicKeys({"mine": pem}).close(metadata, b"secret")
     assert metadata == meta()
 
 
-def test_a_kind_of_key_that_pulsar_does_not_know():
+def test_an_unsupported_key_type():
     with pytest.raises(LocalError, match="neither RSA nor elliptic"):
         PublicKeys({"mine": public(ed25519.Ed25519PrivateKey.generate())}).renew()
 

@@ -43,7 +43,7 @@ def test_a_plain_message(meta: Meta) -> None:
     assert (message.null_value, message.null_key, message.compacted_out) == (False, False, False)
 
 
-def test_a_message_with_nothing(meta: Meta) -> None:
+def test_an_empty_message(meta: Meta) -> None:
     (message,) = open_entry(meta(null_value=True, null_partition_key=True), b"").messages
     assert (message.payload, message.null_value, message.null_key) == (b"", True, True)
     assert (message.key, message.key_bytes, message.ordering_key, message.event_time) == (None, None, None, 0)
@@ -58,7 +58,7 @@ def test_keys_that_are_bytes(meta: Meta) -> None:
     assert (message.key, message.key_bytes) == ("", b"")
 
 
-def test_texts_that_are_no_utf8() -> None:
+def test_texts_with_invalid_utf8() -> None:
     # protobuf returns such a string field as bytes.
     metadata = pb.MessageMetadata.FromString(b"\x0a\x01p\x10\x00\x18\x00\x32\x02a\xff\x22\x06\x0a\x01\xfe\x12\x01v")
     (message,) = open_entry(metadata, b"").messages
@@ -84,13 +84,13 @@ def test_an_unknown_compression(meta: Meta) -> None:
     assert closed(open_entry(metadata, b"x"), "compression") == "type 9 is not known"
 
 
-def test_the_size_is_bounded_by_the_caller(meta: Meta) -> None:
+def test_the_caller_limits_the_size(meta: Meta) -> None:
     metadata = meta(compression=pb.ZSTD, uncompressed_size=1000)
     assert open_entry(metadata, compress(pb.ZSTD, bytes(1000)), max_size=1000).state == OPEN
     assert "at most 999" in closed(open_entry(metadata, compress(pb.ZSTD, bytes(1000)), max_size=999), "compression")
 
 
-def test_cut_by_the_capture(meta: Meta) -> None:
+def test_a_truncated_payload(meta: Meta) -> None:
     entry = open_entry(meta(partition_key="k"), b"hel", missing=2)
     assert closed(entry, "cut") == "2 of 5 bytes of the payload are missing in the capture"
     assert (entry.messages[0].payload, entry.messages[0].key) == (b"hel", "k")
@@ -133,7 +133,7 @@ def test_a_batch_of_one_is_a_batch(meta: Meta) -> None:
     assert [(message.index, message.payload) for message in entry.messages] == [(0, b"x")]
 
 
-def test_a_cut_batch_has_the_messages_that_are_whole(meta: Meta) -> None:
+def test_a_truncated_batch_has_its_complete_messages(meta: Meta) -> None:
     data = batch((Single(payload_size=0), b"one"), (Single(payload_size=0), b"two"))
     entry = open_entry(meta(num_messages_in_batch=2), data[:-1], missing=1)
     assert entry.state == OPEN
@@ -141,7 +141,7 @@ def test_a_cut_batch_has_the_messages_that_are_whole(meta: Meta) -> None:
     assert entry.problems == [Problem("batch", "1 of 2 messages are complete, 1 bytes are missing in the capture")]
 
 
-def test_a_batch_that_is_a_bomb_of_messages(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
+def test_the_number_of_split_messages_is_limited(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
     tiny = b"\x00\x00\x00\x02\x18\x00" * 1_000_000
     packed = compress(pb.ZSTD, tiny)
     metadata = meta(compression=pb.ZSTD, uncompressed_size=len(tiny), num_messages_in_batch=1_000_000)
@@ -151,7 +151,7 @@ def test_a_batch_that_is_a_bomb_of_messages(meta: Meta, peak: Callable[[Callable
     assert found[0].problems == [Problem("batch", "1000000 messages, split are the first 100000")]
 
 
-def test_keys_of_a_batch_cost_no_payloads(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
+def test_reading_keys_copies_no_payloads(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
     data = batch(*[(Single(payload_size=0, partition_key=str(number)), bytes(1_000_000)) for number in range(10)])
     metadata = meta(num_messages_in_batch=10)
     keys: list[str | None] = []
@@ -166,7 +166,7 @@ def chunk(meta: Meta, number: int, of: int, **more: Any) -> pb.MessageMetadata:
     return meta(uuid="u", chunk_id=number, num_chunks_from_msg=of, **more)
 
 
-def test_compression_is_of_the_whole_message(meta: Meta) -> None:
+def test_chunks_are_compressed_as_one_message(meta: Meta) -> None:
     text = bytes(range(256)) * 100
     packed = compress(pb.LZ4, text)
     more = {"compression": pb.LZ4, "uncompressed_size": len(text), "total_chunk_msg_size": len(packed)}
@@ -203,7 +203,7 @@ def test_chunk_three_of_two(meta: Meta) -> None:
     assert entry.problems[0].kind == "chunk"
 
 
-def test_a_cut_chunk_takes_its_message_along(meta: Meta) -> None:
+def test_a_truncated_chunk_discards_its_message(meta: Meta) -> None:
     joiner = ChunkJoiner()
     open_entry(chunk(meta, 0, 3), b"a", chunks=joiner)
     closed(open_entry(chunk(meta, 1, 3), b"b", missing=5, chunks=joiner), "cut")
@@ -229,7 +229,7 @@ def test_encrypted(java: dict[str, Any]) -> None:
     closed(open_entry(metadata, payload[:-1], missing=1, keys=keys), "cut")
 
 
-def test_chunks_are_encrypted_one_by_one(java: dict[str, Any]) -> None:
+def test_chunks_are_encrypted_separately(java: dict[str, Any]) -> None:
     one = java["encryption"]["cases"]["RSA 2048"]
     keys = PrivateKeys([one["private_key"].encode()])
     joiner = ChunkJoiner()
@@ -242,7 +242,7 @@ def test_chunks_are_encrypted_one_by_one(java: dict[str, Any]) -> None:
     assert entries[1].messages[0].payload == java["encryption"]["plain"].encode() * 2
 
 
-def test_a_sealed_chunk_is_not_joined(java: dict[str, Any]) -> None:
+def test_an_undecrypted_chunk_is_not_joined(java: dict[str, Any]) -> None:
     one = java["encryption"]["cases"]["RSA 2048"]
     metadata = pb.MessageMetadata.FromString(bytes.fromhex(one["metadata"]))
     metadata.MergeFrom(pb.MessageMetadata(uuid="u", chunk_id=0, num_chunks_from_msg=2))
@@ -275,7 +275,7 @@ metadatas = st.builds(
 
 
 @given(st.lists(st.tuples(metadatas, st.binary(max_size=60), st.integers(0, 3)), max_size=8))
-def test_no_foreign_exception(java: dict[str, Any], entries: list[tuple[pb.MessageMetadata, bytes, int]]) -> None:
+def test_no_bytes_raise(java: dict[str, Any], entries: list[tuple[pb.MessageMetadata, bytes, int]]) -> None:
     joiner = ChunkJoiner()
     keys = PrivateKeys([java["encryption"]["cases"]["P-256"]["private_key"].encode()])
     for metadata, payload, missing in entries:

@@ -18,12 +18,12 @@ values = st.recursive(
 
 
 @given(values)
-def test_what_json_writes(value: Any) -> None:
+def test_valid_json(value: Any) -> None:
     assert parse_json(json.dumps(value).encode()) == value
     assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value
 
 
-def test_what_json_has_no_word_for_is_a_text() -> None:
+def test_non_finite_numbers_are_strings() -> None:
     assert parse_json(b"[NaN, -Infinity, 1e999, -1e999]") == ["NaN", "-Infinity", "Infinity", "-Infinity"]
 
 
@@ -52,12 +52,12 @@ def test_a_whole_surrogate_pair_is_a_character() -> None:
 
 
 @given(st.binary(max_size=50) | st.text(alphabet='[]{}",:0123456789.eE+-\\u trfaNI', max_size=60).map(str.encode))
-def test_anything_is_a_value_for_json_or_a_problem(data: bytes) -> None:
+def test_any_text_gives_a_json_value_or_a_problem(data: bytes) -> None:
     value = parse_json(data)
     if not isinstance(value, Problem):
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
 
 
-def test_depth_costs_no_memory(peak: Callable[[Callable[[], object]], int]) -> None:
+def test_deep_nesting_is_a_problem(peak: Callable[[Callable[[], object]], int]) -> None:
     data = b"[" * 1_000_000
     assert peak(lambda: parse_json(data)) < 5_000_000

@@ -18,7 +18,7 @@ from pcli.codec.wire.problems import Problem
 EPOCH = datetime.date(1970, 1, 1)
 
 
-def test_what_the_java_client_wrote(java: dict[str, Any]) -> None:
+def test_values_of_the_java_client(java: dict[str, Any]) -> None:
     kinds = set()
     for kind, data, value in java["primitives"]:
         assert decode_primitive(pb.Schema.Type.Value(kind), bytes.fromhex(data)) == value, (kind, data)
@@ -26,17 +26,17 @@ def test_what_the_java_client_wrote(java: dict[str, Any]) -> None:
     assert kinds == set(PRIMITIVES) - {0}, "a kind without a vector"
 
 
-def test_no_kind_is_bytes() -> None:
+def test_no_schema_is_bytes() -> None:
     assert decode_primitive(0, b"\x00\xff") == "00ff"
 
 
 @given(st.dates())
-def test_days_are_those_of_the_calendar(day: datetime.date) -> None:
+def test_dates_equal_pythons(day: datetime.date) -> None:
     assert date_text((day - EPOCH).days) == day.isoformat()
 
 
 @given(st.datetimes())
-def test_moments_are_those_of_the_calendar(moment: datetime.datetime) -> None:
+def test_times_equal_pythons(moment: datetime.datetime) -> None:
     micros = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
     assert moment_text(micros, 6) == moment.isoformat(timespec="microseconds") + "Z"
 
@@ -50,7 +50,7 @@ def test_the_calendar_repeats_every_four_hundred_years(day: int, times: int) -> 
 
 @pytest.mark.parametrize("kind", sorted(PRIMITIVES))
 @given(data=st.binary(max_size=20))
-def test_any_bytes_are_a_value_for_json_or_a_problem(kind: int, data: bytes) -> None:
+def test_any_bytes_give_a_json_value_or_a_problem(kind: int, data: bytes) -> None:
     value = decode_primitive(kind, data)
     size = PRIMITIVES[kind][0]
     if size is not None and len(data) != size:
@@ -60,12 +60,12 @@ def test_any_bytes_are_a_value_for_json_or_a_problem(kind: int, data: bytes) -> 
         json.dumps(value, allow_nan=False)
 
 
-def test_a_text_that_is_no_utf8() -> None:
+def test_a_text_with_invalid_utf8() -> None:
     assert decode_primitive(pb.Schema.String, b"ab\xff") == Problem("schema", "not UTF-8 at byte 2 of 3")
 
 
 @pytest.mark.parametrize("nanos", [-1, 86_400 * 10**9])
-def test_no_time_of_day(nanos: int) -> None:
+def test_an_invalid_time_of_day(nanos: int) -> None:
     assert decode_primitive(pb.Schema.LocalTime, struct.pack(">q", nanos)) == Problem(
         "schema", f"{nanos} ns are not a time of day"
     )

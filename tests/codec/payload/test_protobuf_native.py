@@ -36,7 +36,7 @@ def parsed(data: bytes) -> type[Message]:
     return kind
 
 
-def test_a_message_of_our_own_protocol() -> None:
+def test_a_message_of_the_pulsar_protocol() -> None:
     kind = parsed(schema(pb.MessageMetadata.DESCRIPTOR.full_name, of(pb.MessageMetadata)))
     metadata = pb.MessageMetadata(
         producer_name="p",
@@ -71,7 +71,7 @@ def test_maps_and_floats() -> None:
     }
 
 
-def test_a_timestamp_is_a_moment() -> None:
+def test_a_timestamp_is_iso_8601() -> None:
     kind = parsed(schema("google.protobuf.Timestamp", of(Timestamp)))
     value = Timestamp(seconds=1_700_000_000, nanos=5)
     assert decode_native(kind, value.SerializeToString()) == "2023-11-14T22:13:20.000000005Z"
@@ -95,7 +95,7 @@ def test_files_in_any_order(order: list[int]) -> None:
     assert decode_native(kind, b"\x0a\x04\x0a\x02\x08\x05") == {"x": {"x": {"x": 5}}}
 
 
-def test_two_schemas_of_one_name_do_not_meet() -> None:
+def test_two_schemas_with_one_name_are_separate() -> None:
     kinds = []
     for name in ("old", "new"):
         file = FileDescriptorProto(name="same.proto")
@@ -161,7 +161,7 @@ def _varint(value: int) -> bytes:
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_a_value_for_json_or_a_problem(data: bytes) -> None:
+def test_any_bytes_give_a_json_value_or_a_problem(data: bytes) -> None:
     kind = parsed(schema("google.protobuf.Struct", of(Struct)))
     value = decode_native(kind, data)
     if not isinstance(value, Problem):
@@ -169,7 +169,7 @@ def test_any_bytes_are_a_value_for_json_or_a_problem(data: bytes) -> None:
 
 
 @given(st.data())
-def test_any_descriptors_are_a_class_or_a_problem(data: st.DataObject) -> None:
+def test_any_descriptors_give_a_class_or_a_problem(data: st.DataObject) -> None:
     good = bytearray(FileDescriptorSet(file=chain([0, 1, 2])).SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))

@@ -53,7 +53,7 @@ C = pb.BaseCommand
 @pytest.mark.parametrize(
     "name", ["KeyValue inline", "KeyValue separated", "Avro with logical types", "Avro, recursive", "ProtobufNative"]
 )
-def test_what_the_java_client_wrote(name: str, java: dict[str, Any]) -> None:
+def test_values_of_the_java_client(name: str, java: dict[str, Any]) -> None:
     one = java["schemas"][name]
     schema = pb.Schema(name="x", type=one["type"], schema_data=bytes.fromhex(one["schema_data"]))
     schema.properties.extend(pb.KeyValue(key=key, value=value) for key, value in one["properties"].items())
@@ -80,7 +80,7 @@ def test_a_key_value_inside_a_key_value() -> None:
     assert decode(schema, payload) == {"key": "k", "value": {"key": 5, "value": "v"}}
 
 
-def test_key_values_without_end() -> None:
+def test_nested_key_values_are_limited() -> None:
     words = {"key.schema.type": "INT8", "value.schema.type": "KEY_VALUE"}
     data = b""
     for _ in range(10):
@@ -116,7 +116,7 @@ def test_problems(schema: pb.Schema, payload: bytes, said: str) -> None:
     assert said in problem.detail
 
 
-def test_messages_of_a_batch_bring_their_keys_and_their_lack_of_values() -> None:
+def test_batch_messages_with_keys_and_null_values() -> None:
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0, num_messages_in_batch=2)
     singles = [
         pb.SingleMessageMetadata(payload_size=0, partition_key="aw==", partition_key_b64_encoded=True),
@@ -137,7 +137,7 @@ def test_messages_of_a_batch_bring_their_keys_and_their_lack_of_values() -> None
     st.none() | st.binary(max_size=9),
     st.lists(st.sampled_from(["STRING", "AVRO", "JSON", "KEY_VALUE", "INT8", "?"]), min_size=2, max_size=2),
 )
-def test_any_bytes_are_a_value_for_json_or_a_problem(
+def test_any_bytes_give_a_json_value_or_a_problem(
     kind: int, declared: bytes, payload: bytes, key: bytes | None, words: list[str]
 ) -> None:
     schema = key_value(words[0], words[1], data=declared)
@@ -155,7 +155,7 @@ def schema_of(book: SchemaBook, topic: str, version: bytes) -> pb.Schema | None:
     return None if found is None else found.schema
 
 
-def test_a_producer_s_schema_gets_its_version_with_the_answer() -> None:
+def test_the_response_contains_the_version_of_a_producers_schema() -> None:
     book = SchemaBook()
     book.see(1, command(C.PRODUCER, request_id=5, topic=TOPIC, schema=JSON))  # >>
     assert book.find(TOPIC, V0) is None
@@ -165,14 +165,14 @@ def test_a_producer_s_schema_gets_its_version_with_the_answer() -> None:
     assert book.find("persistent://public/default/other", V0) is None
 
 
-def test_request_ids_are_those_of_a_connection() -> None:
+def test_request_ids_are_separate_per_connection() -> None:
     book = SchemaBook()
     book.see(1, command(C.PRODUCER, request_id=5, topic=TOPIC, schema=JSON))
     book.see(2, command(C.PRODUCER_SUCCESS, request_id=5, schema_version=V0))
     assert book.find(TOPIC, V0) is None
 
 
-def test_a_producer_that_waits_is_answered_twice() -> None:
+def test_a_waiting_producer_has_two_responses() -> None:
     book = SchemaBook()
     book.see(1, command(C.PRODUCER, request_id=5, topic=TOPIC, schema=JSON))
     book.see(1, command(C.PRODUCER_SUCCESS, request_id=5, producer_ready=False))
@@ -180,7 +180,7 @@ def test_a_producer_that_waits_is_answered_twice() -> None:
     assert schema_of(book, TOPIC, V0) == JSON
 
 
-def test_a_refused_schema_is_not_learned() -> None:
+def test_a_refused_schema_is_not_stored() -> None:
     book = SchemaBook()
     book.see(1, command(C.PRODUCER, request_id=5, topic=TOPIC, schema=JSON))
     book.see(1, command(C.ERROR, request_id=5))
@@ -195,7 +195,7 @@ def test_partitions_share_the_schemas_of_their_topic() -> None:
         assert schema_of(book, name, V0) == JSON
 
 
-def test_schemas_that_are_asked_for() -> None:
+def test_requested_schemas() -> None:
     book = SchemaBook()
     book.see(1, command(C.GET_SCHEMA, request_id=1, topic=TOPIC, schema_version=V1))  # >> of a version
     book.see(1, command(C.GET_SCHEMA_RESPONSE, request_id=1, schema=AVRO_INT))
@@ -208,14 +208,14 @@ def test_schemas_that_are_asked_for() -> None:
     assert book.find("t2", V0) is None
 
 
-def test_a_schema_that_a_message_brings() -> None:
+def test_a_schema_created_for_a_message() -> None:
     book = SchemaBook()
     book.see(1, command(C.GET_OR_CREATE_SCHEMA, request_id=1, topic=TOPIC, schema=AVRO_INT))
     book.see(1, command(C.GET_OR_CREATE_SCHEMA_RESPONSE, request_id=1, schema_version=V1))
     assert schema_of(book, TOPIC, V1) == AVRO_INT
 
 
-def test_a_subscription_s_schema_reads_what_reads_alike_in_every_version() -> None:
+def test_a_subscriptions_schema_decodes_version_independent_types() -> None:
     book = SchemaBook()
     book.see(1, command(C.SUBSCRIBE, topic=TOPIC, schema=JSON))
     assert schema_of(book, TOPIC, b"") == JSON
@@ -227,7 +227,7 @@ def test_a_subscription_s_schema_reads_what_reads_alike_in_every_version() -> No
     assert schema_of(book, TOPIC, V1) == AVRO_TEXT
 
 
-def test_a_consumer_that_takes_any_schema_declares_none() -> None:
+def test_auto_consume_declares_no_schema() -> None:
     book = SchemaBook()
     book.learn(TOPIC, b"", JSON)
     anything = pb.Schema(name="AutoConsume", type=pb.Schema.AutoConsume, schema_data=b"")
@@ -235,7 +235,7 @@ def test_a_consumer_that_takes_any_schema_declares_none() -> None:
     assert schema_of(book, TOPIC, b"") == JSON
 
 
-def test_the_same_schema_again_keeps_what_was_parsed() -> None:
+def test_the_same_schema_is_parsed_once() -> None:
     book = SchemaBook()
     book.learn(TOPIC, V0, AVRO_INT)
     decoder = book.find(TOPIC, V0)
@@ -245,7 +245,7 @@ def test_the_same_schema_again_keeps_what_was_parsed() -> None:
     assert schema_of(book, TOPIC, V0) == AVRO_TEXT
 
 
-def test_a_book_is_bounded_the_oldest_go_first() -> None:
+def test_the_oldest_schemas_are_evicted() -> None:
     book = SchemaBook(max_bytes=20_000)
     for number in range(100):
         book.learn(f"t{number}", V0, pb.Schema(name="", type=pb.Schema.Json, schema_data=bytes(1000)))
@@ -260,13 +260,13 @@ def test_a_book_is_bounded_the_oldest_go_first() -> None:
     assert schema_of(book, "t" * 1000, V1) == JSON
 
 
-def test_one_schema_larger_than_the_book() -> None:
+def test_one_schema_above_the_limit() -> None:
     book = SchemaBook(max_bytes=5000)
     book.learn(TOPIC, V0, pb.Schema(name="", type=pb.Schema.Json, schema_data=bytes(10_000)))
     assert book.find(TOPIC, V0) is None
 
 
-def test_other_commands_say_nothing() -> None:
+def test_other_commands_contain_no_schema() -> None:
     book = SchemaBook()
     for kind in C.Type.values():
         book.see(1, pb.BaseCommand(type=kind))

@@ -7,14 +7,14 @@ from pcli.codec.payload.texts import as_text
 
 
 @given(st.text())
-def test_a_text_stays(text: str) -> None:
+def test_a_text_is_unchanged(text: str) -> None:
     assert as_text(text) == text
 
 
 @given(st.binary())
-def test_bytes_become_a_text_that_can_be_written(data: bytes) -> None:
+def test_invalid_utf8_becomes_encodable_text(data: bytes) -> None:
     as_text(data).encode()
 
 
-def test_wrong_bytes_are_shown() -> None:
+def test_invalid_bytes_are_escaped() -> None:
     assert as_text(b"a\xffb") == "a\\xffb"

@@ -277,12 +277,12 @@ def story(request: pytest.FixtureRequest) -> tuple[dict[str, Any], Wire]:
     return truth, Wire(name, truth)
 
 
-def test_the_whole_corpus_is_here(captures: Path) -> None:
+def test_all_captures_are_present(captures: Path) -> None:
     assert captures.resolve() == CORPUS.resolve()
     assert len(NAMES) > 100
 
 
-def test_every_entry_opens(story: tuple[dict[str, Any], Wire]) -> None:
+def test_every_entry_can_be_opened(story: tuple[dict[str, Any], Wire]) -> None:
     _, wire = story
     if wire.name in DAMAGED:
         pytest.skip(DAMAGED[wire.name])
@@ -292,7 +292,7 @@ def test_every_entry_opens(story: tuple[dict[str, Any], Wire]) -> None:
     assert states <= {OPEN, CHUNK} | sealed
 
 
-def test_every_produced_event_finds_its_send(story: tuple[dict[str, Any], Wire]) -> None:
+def test_every_produced_event_has_a_send(story: tuple[dict[str, Any], Wire]) -> None:
     truth, wire = story
     if wire.name in DAMAGED:
         pytest.skip(DAMAGED[wire.name])
@@ -316,7 +316,7 @@ def test_every_produced_event_finds_its_send(story: tuple[dict[str, Any], Wire])
     assert Counter({one: count for one, count in events.items() if one.id}) - receipted == Counter()
 
 
-def test_every_receipted_send_has_its_event(story: tuple[dict[str, Any], Wire]) -> None:
+def test_every_send_with_a_receipt_has_an_event(story: tuple[dict[str, Any], Wire]) -> None:
     truth, wire = story
     told = sent_events(truth)
     # Some programs record only the ids of messages sent in a transaction.
@@ -340,7 +340,7 @@ def test_every_receipted_send_has_its_event(story: tuple[dict[str, Any], Wire]) 
     assert sends - events == Counter()
 
 
-def test_every_received_event_finds_its_message(story: tuple[dict[str, Any], Wire]) -> None:
+def test_every_received_event_has_a_message(story: tuple[dict[str, Any], Wire]) -> None:
     truth, wire = story
     if wire.name in DAMAGED:
         pytest.skip(DAMAGED[wire.name])

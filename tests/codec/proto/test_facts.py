@@ -61,7 +61,7 @@ def our_facts():
     return facts
 
 
-def test_every_fact_is_in_the_proto_and_nothing_else(protocol_facts):
+def test_the_proto_contains_exactly_the_listed_facts(protocol_facts):
     told = {
         (row["owner"], row["name"], row["number"] or "", row["label"] or "", row["type"] or "", row["default"] or "")
         for row in rows(protocol_facts)
@@ -72,7 +72,7 @@ def test_every_fact_is_in_the_proto_and_nothing_else(protocol_facts):
 
 
 @pytest.mark.parametrize("number", pb.BaseCommand.Type.values())
-def test_type_and_field_of_a_command_have_one_number(number):
+def test_type_and_field_of_a_command_have_the_same_number(number):
     field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
     assert field.message_type is not None
     assert field.message_type.name.startswith("Command")

@@ -53,7 +53,7 @@ def test_handshake():
     assert (one.state, one.version, one.connected.max_message_size) == (State.CONNECTED, 19, 7)
 
 
-def test_a_refusal_ends_it():
+def test_a_refusal_ends_the_session():
     """A broker at its connection limit answers CONNECT with ERROR and request id 2^64-1."""
     one = ClientSession()
     one.connect()
@@ -64,12 +64,12 @@ def test_a_refusal_ends_it():
     assert "too many" in one.error.text
 
 
-def test_twice_is_the_callers_fault(session):
+def test_a_second_connect_is_a_local_error(session):
     with pytest.raises(LocalError):
         session.connect()
 
 
-def test_connected_out_of_the_blue():
+def test_an_unexpected_connected():
     one = ClientSession()
     assert hear(one, pb.CommandConnected(server_version="s")) == []
     assert one.state is State.FAILED
@@ -78,7 +78,7 @@ def test_connected_out_of_the_blue():
 # -- requests and responses ------------------------------------------------------------------------------------------
 
 
-def test_request_ids_are_given(session):
+def test_request_ids_are_assigned(session):
     first = session.send(pb.CommandLookupTopic(topic="t"))
     second = session.send(pb.CommandPartitionedTopicMetadata(topic="t"))
     own = session.send(pb.CommandUnsubscribe(consumer_id=1, request_id=77))
@@ -86,7 +86,7 @@ def test_request_ids_are_given(session):
     assert sent(session) == [first, second, own]
 
 
-def test_an_ack_asks_for_nothing_by_itself(session):
+def test_an_ack_without_request_id_is_no_request(session):
     ack = session.send(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual))
     assert not ack.HasField("request_id")
     assert session.open_requests == []
@@ -95,7 +95,7 @@ def test_an_ack_asks_for_nothing_by_itself(session):
     assert event.request == asked
 
 
-def test_answers_in_any_order(session):
+def test_responses_in_any_order(session):
     lookup = session.send(pb.CommandLookupTopic(topic="t"))
     metadata = session.send(pb.CommandPartitionedTopicMetadata(topic="t"))
     gone = session.send(pb.CommandUnsubscribe(consumer_id=1))
@@ -109,20 +109,20 @@ def test_answers_in_any_order(session):
     assert session.open_requests == []
 
 
-def test_an_answer_of_another_kind_answers_nothing(session):
+def test_a_response_of_another_type_is_not_paired(session):
     session.send(pb.CommandLookupTopic(topic="t"))
     [event] = hear(session, pb.CommandSuccess(request_id=1))
     assert event.request is None
     assert len(session.open_requests) == 1
 
 
-def test_an_answer_comes_once(session):
+def test_a_second_response_is_not_paired(session):
     session.send(pb.CommandUnsubscribe(consumer_id=1))
     events = hear(session, pb.CommandSuccess(request_id=1), pb.CommandSuccess(request_id=1))
     assert [event.request is None for event in events] == [False, True]
 
 
-def test_a_waiting_producer_is_answered_twice(session):
+def test_a_waiting_producer_has_two_responses(session):
     producer = session.send(pb.CommandProducer(topic="t", producer_id=1))
     waiting = pb.CommandProducerSuccess(request_id=1, producer_name="p", producer_ready=False)
     ready = pb.CommandProducerSuccess(request_id=1, producer_name="p")
@@ -130,7 +130,7 @@ def test_a_waiting_producer_is_answered_twice(session):
     assert [event.request for event in events] == [producer, producer, None]
 
 
-def test_receipts_find_their_sends(session):
+def test_receipts_are_paired_with_sends(session):
     first = session.send(pb.CommandSend(producer_id=1, sequence_id=5), b"entry")
     second = session.send(pb.CommandSend(producer_id=2, sequence_id=5), b"entry")
     events = hear(
@@ -142,7 +142,7 @@ def test_receipts_find_their_sends(session):
     assert [event.request for event in events] == [second, first, None]
 
 
-def test_what_the_broker_says_by_itself(session):
+def test_commands_without_a_request(session):
     [event] = hear(session, pb.CommandCloseConsumer(consumer_id=1, request_id=2**64 - 1))
     assert (event.name, event.request) == ("CLOSE_CONSUMER", None)
 
@@ -156,7 +156,7 @@ def test_a_ping_is_answered(session):
     assert sent(session) == [pb.CommandPong()]
 
 
-def test_own_pings():
+def test_pings_of_the_client():
     one = ClientSession(keep_alive=KeepAlive(30_000, 0))
     one.connect()
     hear(one, pb.CommandConnected(server_version="s", protocol_version=21))
@@ -183,7 +183,7 @@ def test_own_pings():
     ],
     ids=["nothing", "garbage", "a client's command", "larger than announced"],
 )
-def test_the_end(session, data):
+def test_end_of_a_session(session, data):
     assert session.receive(data) == []
     assert session.state is State.FAILED
     assert session.error is not None
@@ -198,7 +198,7 @@ def test_any_bytes(data):
     assert (one.error is None) == (one.state is not State.FAILED)
 
 
-def test_what_is_posted_waits_for_no_answer(session):
+def test_posted_commands_are_no_requests(session):
     session.post(pb.CommandSend(producer_id=1, sequence_id=2), b"entry")
     session.post_frame(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1)))
     assert [type(body) for body in sent(session)] == [pb.CommandSend, pb.CommandFlow]
@@ -212,7 +212,7 @@ RECORDED = ("java/key-shared-sticky.pcap", "java/pattern-watcher.pcap", "java/re
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_recorded_conversation(small_captures, name):
+def test_a_captured_conversation(small_captures, name):
     """Send a real client's commands through sessions and receive the real broker's responses: each finds its request.
 
     The expected request has the same request id, or the same producer and sequence id.

@@ -16,7 +16,7 @@ def test_a_silent_peer():
     assert tick(keep_alive, 61_000) is TickAction.CLOSE
 
 
-def test_a_living_peer():
+def test_an_active_peer():
     keep_alive = KeepAlive(30_000, 0)
     for now in (30_000, 60_000, 90_000):
         assert tick(keep_alive, now) is TickAction.PING
@@ -33,17 +33,17 @@ def test_no_handshake():
     assert tick(KeepAlive(30_000, 0), 30_000, connected=False) is TickAction.CLOSE
 
 
-def test_a_peer_that_knows_no_ping():
+def test_a_peer_without_ping():
     keep_alive = KeepAlive(30_000, 0)
     assert [tick(keep_alive, now, pings=False) for now in (30_000, 60_000)] == [TickAction.NOTHING, TickAction.NOTHING]
 
 
-def test_reading_is_held_back():
+def test_throttled_reading():
     keep_alive = KeepAlive(30_000, 0)
     assert tick(keep_alive, 30_000) is TickAction.PING
     assert tick(keep_alive, 60_000, reading=False) is TickAction.PING
     assert tick(keep_alive, 90_000) is TickAction.CLOSE
 
 
-def test_switched_off():
+def test_disabled():
     assert KeepAlive(0, 1_000).due is None

@@ -48,11 +48,11 @@ def test_handshake():
 
 
 @pytest.mark.parametrize(("asked", "given"), [(99, 21), (21, 21), (12, 12), (0, 0), (-5, -5)])
-def test_the_smaller_version(asked, given):
+def test_the_lower_version_is_negotiated(asked, given):
     assert connected(asked).version == given
 
 
-def test_once():
+def test_only_one_connect():
     one = session()
     connect, lookup = BY_NAME["CONNECT"].number, BY_NAME["LOOKUP"].number
     assert (one.allows(connect), one.allows(lookup)) == (True, False)
@@ -75,13 +75,13 @@ def test_once():
         (18, {"pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery", "reads_broker_entry"}),
     ],
 )
-def test_what_a_version_sees(version, sees):
+def test_features_by_version(version, sees):
     one = connected(version, "supports_broker_entry_metadata", expose_broker_entry=True)
     words = ("pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery", "reads_broker_entry")
     assert {word for word in words if getattr(one, word)} == sees
 
 
-def test_broker_entries_take_all_three():
+def test_broker_entries_need_version_flag_and_setting():
     assert connected(21, "supports_broker_entry_metadata", expose_broker_entry=True).reads_broker_entry
     assert not connected(21, expose_broker_entry=True).reads_broker_entry
     assert not connected(21, "supports_broker_entry_metadata").reads_broker_entry

@@ -19,5 +19,5 @@ ALWAYS = {"PING", "PONG", "AUTH_RESPONSE"}
         (State.FAILED, set()),
     ],
 )
-def test_taken(state, names):
+def test_accepted_commands(state, names):
     assert {row.name for number, row in COMMANDS.items() if may_receive(state, number)} == names

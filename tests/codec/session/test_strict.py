@@ -31,19 +31,19 @@ def test_a_command_and_its_body():
         (b"\x08\x04\x22\x0c\x0a\x01t\x12\x01s\x18\x09\x20\x01\x28\x01", "SUBSCRIBE lacks subscribe.subType"),
     ],
 )
-def test_refused(data, text):
+def test_rejected_commands(data, text):
     with pytest.raises(RemoteError, match=text):
         read_command(data)
 
 
-def test_text_that_is_no_utf8():
+def test_invalid_utf8():
     """Java replaces each invalid byte by one character."""
     sent = command_of(pb.CommandLookupTopic(topic="aXc", request_id=1)).SerializeToString()
     _, body = read_command(sent.replace(b"aXc", b"a\xffc"))
     assert body.topic == "a\ufffdc"
 
 
-def test_text_inside_of_lists_and_messages():
+def test_invalid_utf8_in_lists_and_messages():
     add = pb.CommandAddSubscriptionToTxn(request_id=1, subscription=[pb.Subscription(topic="aXc", subscription="s")])
     _, body = read_command(command_of(add).SerializeToString().replace(b"aXc", b"a\xffc"))
     assert body.subscription[0].topic == "a\ufffdc"

@@ -27,7 +27,7 @@ def test_in_order_of_time():
     assert timers.deadline == 30
 
 
-def test_a_cancelled_one_does_not_run():
+def test_a_cancelled_timer_does_not_run():
     timers, done = Timers(), []
     timer = timers.call_at(10, lambda: done.append(1))
     timer.cancel()

@@ -8,7 +8,7 @@ from pcli.codec.proto import pb
 from pcli.codec.session.versions import NEWEST, supports_command
 
 
-def test_the_newest_is_that_of_the_proto():
+def test_the_newest_version_equals_the_protos():
     assert max(pb.ProtocolVersion.values()) == NEWEST
 
 
@@ -23,6 +23,6 @@ def test_the_newest_is_that_of_the_proto():
         ("SUCCESS", 0),
     ],
 )
-def test_knows(command, since):
+def test_supports_command(command, since):
     assert supports_command(since, command)
     assert not supports_command(since - 1, command)

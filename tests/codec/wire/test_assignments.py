@@ -65,7 +65,7 @@ def test_a_message_with_its_entry():
     assert told == push_frame(pb.CommandSend(producer_id=1, sequence_id=5), entry)
 
 
-def test_bytes_of_the_command_line_that_are_no_utf8():
+def test_command_line_bytes_with_invalid_utf8():
     entry = push_entry(b"", b"\xff")
     assert frame("SEND", "producer_id=1", "sequence_id=1", "payload=\udcff")[-len(entry) :] == entry
 
@@ -88,7 +88,7 @@ TEXTS = st.sampled_from(["[1]", "{}", '{"a": [5]}', '{"properties": 5}', "1:2", 
     st.sampled_from(["ACK", "AUTH_RESPONSE", "SUBSCRIBE", "SEND"]),
     st.lists(st.builds("{}={}".format, PATHS | st.text(st.characters()), TEXTS), max_size=4),
 )
-def test_no_words_raise_anything_foreign(name, words):
+def test_any_words_raise_only_local_errors(name, words):
     with suppress(LocalError):
         assert isinstance(frame(name, *words), bytes)
 
@@ -124,7 +124,7 @@ def test_no_words_raise_anything_foreign(name, words):
         (["FLOW", "\ud800=1"], "has no field"),
     ],
 )
-def test_wrong_words(words, said):
+def test_invalid_words(words, said):
     with pytest.raises(LocalError) as caught:
         frame(*words)
     assert said in str(caught.value)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pcli.codec.wire.bits import left_of, ones, set_of, words_of
 
 
-def test_words_as_java_has_them():
+def test_words_equal_javas():
     assert words_of(ones(64)) == [-1]  # BitSet.toLongArray of 64 bits
     assert words_of(1 << 63) == [-(1 << 63)]
     assert words_of(1 << 64 | 5) == [5, 1]
@@ -15,7 +15,7 @@ def test_words_as_java_has_them():
 
 
 @given(st.integers(0, 2**300))
-def test_there_and_back(value):
+def test_words_round_trip(value):
     words = words_of(value)
     assert set_of(words) == value
     assert all(-(1 << 63) <= word < 1 << 63 for word in words)
@@ -23,9 +23,9 @@ def test_there_and_back(value):
 
 
 @given(st.sets(st.integers(0, 200)), st.integers(0, 250))
-def test_what_is_left_of_a_batch(places, messages):
+def test_unacknowledged_messages_of_a_batch(places, messages):
     assert left_of(sum(1 << place for place in places), messages) == sum(place < messages for place in places)
 
 
-def test_a_batch_that_claims_too_much_costs_nothing():
+def test_a_huge_batch_size_takes_no_memory():
     assert left_of(0b101, 2**31 - 1) == 2

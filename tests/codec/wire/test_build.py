@@ -10,14 +10,14 @@ from pcli.codec.wire.frame import Frame
 
 
 @pytest.mark.parametrize("row", COMMANDS.values(), ids=lambda row: row.name)
-def test_every_body_knows_its_type(row):
+def test_every_body_determines_its_type(row):
     body = type(getattr(pb.BaseCommand(), row.field))()
     command = command_of(body)
     assert command.type == row.number
     assert command.HasField(row.field)
 
 
-def test_what_is_no_body():
+def test_a_message_that_is_not_a_body():
     with pytest.raises(LocalError, match="KeyValue is no command"):
         command_of(pb.KeyValue(key="a", value="b"))
 
@@ -29,7 +29,7 @@ def test_a_missing_required_field_is_named():
         push_entry(pb.MessageMetadata(producer_name="p", sequence_id=1), b"")
 
 
-def test_the_blocks_stand_in_the_brokers_order():
+def test_the_blocks_are_in_the_brokers_order():
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
     entry = push_entry(metadata, b"x", broker_entry=pb.BrokerEntryMetadata(index=3))
     # magic, size 2, index (field 2) = 3, then the checksum's magic

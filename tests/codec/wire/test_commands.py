@@ -35,12 +35,12 @@ def test_row(row):
 
 
 @pytest.mark.parametrize("row", COMMANDS.values(), ids=lambda row: row.name)
-def test_an_id_that_the_body_has_is_in_its_row(row):
+def test_every_id_of_a_body_is_in_its_row(row):
     assert {name for name in MEANINGS if name in body_of(row).fields_by_name} <= set(row.ids)
 
 
 @pytest.mark.parametrize("row", [row for row in COMMANDS.values() if row.answers], ids=lambda row: row.name)
-def test_answers_come_from_the_other_side_and_carry_what_pairs_them(row):
+def test_responses_come_from_the_other_side_with_the_pairing_field(row):
     assert row.paired_by
     for name in row.answers:
         answer = BY_NAME[name]
@@ -68,11 +68,11 @@ def test_answers_come_from_the_other_side_and_carry_what_pairs_them(row):
         (20, "TOPIC_MIGRATED"),
     ],
 )
-def test_the_version_that_brought_a_command(version, names):
+def test_the_version_that_introduced_a_command(version, names):
     assert {name: BY_NAME[name].since for name in names.split()} == dict.fromkeys(names.split(), version)
 
 
-def test_every_response_answers_something():
+def test_every_response_has_a_request():
     answers = {name for row in COMMANDS.values() for name in row.answers}
     assert {
         row.name for row in COMMANDS.values() if row.name.endswith(("_RESPONSE", "_SUCCESS", "_RECEIPT"))
@@ -84,6 +84,6 @@ def test_features_are_flags_of_the_protocol():
     assert {row.feature for row in COMMANDS.values() if row.feature} <= flags
 
 
-def test_a_number_of_no_version_has_a_name_too():
+def test_an_unknown_number_has_a_name():
     assert name_of(200) == "UNKNOWN_200"
     assert {name_of(number) for number in PAYLOAD_TYPES} == {"SEND", "MESSAGE"}

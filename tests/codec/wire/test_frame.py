@@ -45,7 +45,7 @@ def test_the_checksum_covers_length_metadata_and_payload():
     assert entry == b"\x0e\x01" + pack(">I", google_crc32c.value(covered)) + covered
 
 
-def test_absent_and_wrong_checksums_are_told_apart():
+def test_absent_and_wrong_checksums_are_distinguished():
     absent = Frame.of(push_frame(SEND, push_entry(METADATA, b"hello", checksum=False)))
     assert (absent.checksum, absent.problems) == ("none", [])
     wrong = Frame.of(push_frame(SEND, push_entry(METADATA, b"hello")[:-1] + b"!"))
@@ -66,13 +66,13 @@ def test_the_checksum_is_computed_once(monkeypatch):
 
 
 @pytest.mark.parametrize("kept", range(8, len(FLOW)))
-def test_a_simple_command_cut_by_the_capture(kept):
+def test_a_truncated_simple_command(kept):
     frame = Frame.of(FLOW[:kept])
     assert frame.missing == len(FLOW) - kept
     assert kinds(frame) == ["cut"]
 
 
-def test_a_payload_command_cut_by_the_capture_keeps_what_is_there():
+def test_a_truncated_payload_command_keeps_its_captured_parts():
     whole = push_frame(SEND, push_entry(METADATA, b"hello"))
     frame = Frame.of(whole[:-3])
     assert frame.command.send.sequence_id == 5
@@ -113,7 +113,7 @@ def test_lengths_that_contradict_each_other():
     assert kinds(Frame.of(push_frame(SEND, b""))) == ["metadata"]
 
 
-def test_metadata_that_is_none():
+def test_malformed_metadata():
     frame = Frame.of(push_frame(SEND, push_entry(b"\xff\xff", b"hello")))
     assert frame.checksum == "good"
     assert "metadata" in kinds(frame)

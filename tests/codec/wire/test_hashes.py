@@ -50,7 +50,7 @@ def test_slots_of_key_shared(key, sticky, ring):
     assert consistent_hash(key.encode()) == ring
 
 
-def test_slot_zero_is_kept_free():
+def test_slot_zero_is_reserved():
     assert murmur3_31(b"") % 65536 == 0
     assert sticky_hash(b"") == 1
 
@@ -65,12 +65,12 @@ def test_java_string_hash(text, expected):
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_no_partition_to_choose_from(partitions):
+def test_a_topic_without_partitions(partitions):
     with pytest.raises(LocalError, match="at least one"):
         partition_of("hello", partitions)
 
 
-def test_half_a_surrogate_pair_is_a_question_mark_to_java():
+def test_a_lone_surrogate_is_hashed_as_a_question_mark():
     assert partition_of("\ud800", 7, murmur=True) == partition_of("?", 7, murmur=True)
 
 

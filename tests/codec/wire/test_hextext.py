@@ -44,12 +44,12 @@ def test_forms(text):
     assert pull_bytes(text.encode()).hex() == FLOW
 
 
-def test_binary_is_taken_as_it_is():
+def test_binary_input_is_unchanged():
     assert pull_bytes(PING) == PING
     assert pull_bytes(b"0123", "binary") == b"0123"
 
 
-def test_a_text_column_that_looks_like_hex_is_no_data():
+def test_a_text_column_that_resembles_hex_is_not_data():
     assert pull_bytes(b"00000000: 6162 6364                                abcd\n") == b"abcd"
 
 
@@ -72,7 +72,7 @@ def test_a_text_column_that_looks_like_hex_is_no_data():
         ("AAA", "base64", "not base64"),
     ],
 )
-def test_wrong_text(text, form, said):
+def test_invalid_text(text, form, said):
     with pytest.raises(LocalError) as caught:
         pull_bytes(text.encode(), form)
     assert said in str(caught.value)
@@ -107,14 +107,14 @@ def shown(row):
 
 
 @given(st.binary(min_size=1))
-def test_told_forms_round_trip(data):
+def test_selected_forms_round_trip(data):
     assert pull_bytes(data.hex().encode(), "hex") == data
     assert pull_bytes(base64.b64encode(data), "base64") == data
     assert pull_bytes(repr(data).encode(), "escapes") == data
 
 
 @given(st.text())
-def test_no_text_raises_anything_foreign(text):
+def test_any_text_raises_only_local_errors(text):
     for form in ("auto", "hex", "base64", "dump", "escapes"):
         try:
             pull_bytes(text.encode(), form)

@@ -123,7 +123,7 @@ PLACE = pb.MessageIdData(ledgerId=5, entryId=7)
         (hot.pull_flow, pb.CommandConnect(client_version="x")),
     ],
 )
-def test_the_unusual_is_left_to_the_full_way(pull, body):
+def test_unusual_commands_are_not_read(pull, body):
     assert read(pull, push_frame(body)) is None
 
 
@@ -215,13 +215,13 @@ def agrees(type_, body):
 @pytest.mark.parametrize("type_", MEANT)
 @settings(max_examples=500)
 @given(st.booleans(), st.lists(FIELD | NESTED, max_size=3).map(b"".join) | st.binary(max_size=40))
-def test_no_bytes_raise_and_what_is_read_is_what_protobuf_reads(type_, whole, fields):
+def test_no_bytes_raise_and_results_equal_protobufs(type_, whole, fields):
     agrees(type_, USUAL[type_] + fields if whole else fields)
 
 
 @pytest.mark.parametrize("type_", MEANT)
 @pytest.mark.parametrize("value", EDGES)
-def test_each_number_of_each_field_is_read_right_or_left_alone(type_, value):
+def test_each_number_is_read_correctly_or_not_at_all(type_, value):
     place = b"\x08\x05\x10\x07"
     for number in range(1, 9):
         field = bytes([number << 3]) + hot.push_varint(value)
@@ -246,7 +246,7 @@ def test_each_number_of_each_field_is_read_right_or_left_alone(type_, value):
         (7, b"\x08\x01\x10\x01" + nested(3, b"\x08\x05\x10\x07\x18" + hot.push_varint(-5))),
     ],
 )
-def test_numbers_too_large_and_ids_given_twice_are_left_to_the_full_way(type_, body):
+def test_too_large_numbers_and_repeated_ids_are_not_read(type_, body):
     assert not agrees(type_, body)
 
 
@@ -260,14 +260,14 @@ def test_numbers_too_large_and_ids_given_twice_are_left_to_the_full_way(type_, b
         (hot.pull_ack, b"\x08\x0a\x52\x0a\x08\x01\x10\x00\x1a\x04\x08\x05\x10\x80"),
     ],
 )
-def test_a_number_that_runs_over_the_end(pull, command):
+def test_a_number_beyond_the_end(pull, command):
     with pytest.raises(DecodeError):
         pb.BaseCommand.FromString(command)
     assert pull(command + b"\x01rest", 0, len(command)) is None
 
 
 @given(U64, U64)
-def test_the_first_ids_alone(first, second):
+def test_the_first_ids_only(first, second):
     frame = hot.push_send(first, second, 1, 0, PACKED, b"payload")
     ids = hot.pull_ids(frame, 0x32)
     assert ids in ((first, second), (-1, -1))

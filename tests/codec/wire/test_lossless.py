@@ -78,7 +78,7 @@ def test_a_wrong_checksum_stays_wrong_and_an_absent_one_absent():
         b"",
     ],
 )
-def test_whatever_the_encoder_did(command):
+def test_any_encoding_is_reproduced(command):
     there_and_back(join_frame(command))
 
 
@@ -87,7 +87,7 @@ def test_unknown_fields_are_shown():
     assert wire == {"type": "FLOW", "flow": {"consumer_id": 1, "messagePermits": 10, "unknown": "a00607"}}
 
 
-def test_an_edit_wins_over_the_bytes_that_came():
+def test_an_edit_overrides_the_original_bytes():
     wire = there_and_back(join_frame(b"\x08\x0b\x5a\x04\x10\x0a\x08\x01"))
     assert wire["bytes"] == {"command": "080b5a04100a0801"}
     wire["flow"]["messagePermits"] = 11
@@ -100,7 +100,7 @@ def test_an_edited_payload_has_the_right_checksum():
     assert (edited.payload, edited.checksum) == (b"bye", "good")
 
 
-def test_lengths_that_do_not_fit_and_cut_frames_are_raw():
+def test_inconsistent_lengths_and_truncated_frames_are_raw():
     for data in (pack(">II", 8, 100) + b"\x08\x0b\x5a\x00", push_frame(RECEIPT)[:-2], push_frame(RECEIPT, b"xyz")):
         assert set(there_and_back(data)) == {"type", "raw"}
 
@@ -134,13 +134,13 @@ def test_lengths_that_do_not_fit_and_cut_frames_are_raw():
         ({"type": "SEND", "metadata": 5, "bytes": {"metadata": "00"}}, "an object is expected"),
     ],
 )
-def test_a_wrong_object_is_told_with_its_path(wire, said):
+def test_an_invalid_object_is_reported_with_its_path(wire, said):
     with pytest.raises(LocalError) as caught:
         push_wire_json(wire)
     assert said in str(caught.value)
 
 
-def test_messages_inside_each_other_without_end():
+def test_nested_messages_are_limited():
     place = {"ledgerId": 1, "entryId": 2}
     for _ in range(100_000):
         place = {"ledgerId": 1, "entryId": 2, "first_chunk_message_id": place}
@@ -165,7 +165,7 @@ KEYS = st.sampled_from(["bytes", "raw", "entry", "checksum", "metadata", "payloa
 
 
 @given(st.builds(lambda inside, type_: {**inside, "type": type_}, st.dictionaries(KEYS | NAMES, JSON), TYPES) | JSON)
-def test_any_json_gives_bytes_or_says_why_not(wire):
+def test_any_json_gives_bytes_or_a_local_error(wire):
     with suppress(LocalError):
         assert isinstance(push_wire_json(wire), bytes)
 
@@ -179,7 +179,7 @@ def test_any_json_gives_bytes_or_says_why_not(wire):
         ("fff0000000000000", "-inf"),
     ],
 )
-def test_doubles_that_are_no_numbers(bits, text):
+def test_non_finite_doubles(bits, text):
     # CONSUMER_STATS_RESPONSE (26): request_id (field 1) = 1, msgRateOut (field 4, fixed64): little-endian
     body = b"\x08\x01\x21" + bytes.fromhex(bits)[::-1]
     command = b"\x08\x1a\xd2\x01" + bytes([len(body)]) + body
@@ -188,7 +188,7 @@ def test_doubles_that_are_no_numbers(bits, text):
     assert "bytes" not in wire
 
 
-def test_a_type_of_no_version_is_written_from_its_name():
+def test_an_unknown_type_is_encoded_from_its_name():
     assert push_wire_json({"type": "UNKNOWN_200"}) == join_frame(b"\x08\xc8\x01")
     assert there_and_back(join_frame(b"\x08\xc8\x01")) == {"type": "UNKNOWN_200"}
     assert there_and_back(join_frame(b"\x08\xc8\x01\xa0\x06\x07")) == {"type": "UNKNOWN_200", "unknown": "a00607"}

@@ -22,18 +22,18 @@ NUMBERS = st.integers(-1, 2**31 - 1)
         ("-1:-1", MessageId(-1, -1)),
     ],
 )
-def test_text_both_ways(text, value):
+def test_parse_and_format(text, value):
     assert MessageId.parse(text) == value
     assert str(value) == text
 
 
 @pytest.mark.parametrize("text", ["", "7", "7:", "a:b", "1:2:3:4:5", "7 0"])
-def test_no_id(text):
+def test_invalid_ids(text):
     with pytest.raises(LocalError, match="is not a message id"):
         MessageId.parse(text)
 
 
-def test_minus_one_travels_as_the_largest_unsigned_number():
+def test_minus_one_is_the_largest_unsigned_number_on_the_wire():
     data = MessageId(-1, -1).proto()
     assert data.ledgerId == data.entryId == 2**64 - 1
     assert not data.HasField("partition")
@@ -46,7 +46,7 @@ def test_round_trips(value):
     assert MessageId.parse(str(value)) == value
 
 
-def test_order_is_the_clients():
+def test_order_equals_the_clients():
     ordered = [
         MessageId(1, 9, 0, 3),
         MessageId(1, 9, 1, 0),
@@ -62,7 +62,7 @@ def test_order_is_the_clients():
     "text",
     [f"{2**63}:0", f"0:{-(2**63) - 1}", f"1:2:{2**31}", f"1:2:3:{-(2**31) - 1}", "9" * 5000 + ":1", "٣:1", "²:1"],
 )
-def test_numbers_that_no_id_has(text):
+def test_numbers_out_of_range(text):
     with pytest.raises(LocalError, match="is not a message id"):
         MessageId.parse(text)
 
@@ -73,7 +73,7 @@ def test_the_largest_numbers():
     assert MessageId.of(value.proto()) == value
 
 
-def test_a_partition_that_does_not_travel():
+def test_an_unset_partition_is_omitted():
     with pytest.raises(LocalError, match="32 bits"):
         MessageId(1, 2, 2**31).proto()
 

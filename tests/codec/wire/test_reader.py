@@ -36,14 +36,14 @@ def test_whole_and_byte_by_byte():
 
 
 @given(st.lists(st.integers(0, sum(map(len, CONVERSATION))), max_size=20))
-def test_any_pieces(cuts):
+def test_any_chunk_sizes(cuts):
     stream = b"".join(CONVERSATION)
     edges = [0, *sorted(cuts), len(stream)]
     _, frames = read(stream[start:end] for start, end in pairwise(edges))
     assert frames == CONVERSATION
 
 
-def test_what_is_not_whole_is_pending():
+def test_an_incomplete_frame_is_pending():
     reader, frames = read([FLOW, SEND[:100]])
     assert frames == [FLOW]
     assert (reader.offset, reader.pending, reader.error) == (len(FLOW), 100, None)

@@ -4,7 +4,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_values
 
 
-def test_every_secret_field_exists_and_every_field_that_sounds_secret_is_one():
+def test_secret_fields_exist_and_include_all_credential_names():
     fields = {
         f"{message.name}.{field.name}"
         for message in pb.DESCRIPTOR.message_types_by_name.values()
@@ -14,7 +14,7 @@ def test_every_secret_field_exists_and_every_field_that_sounds_secret_is_one():
     assert fields == SECRET_FIELDS
 
 
-def test_secrets_are_found_inside_messages_and_nothing_else_is_one():
+def test_exactly_the_secrets_in_messages_are_found():
     command = pb.BaseCommand(
         type=pb.BaseCommand.AUTH_RESPONSE,
         authResponse=pb.CommandAuthResponse(
@@ -24,11 +24,11 @@ def test_secrets_are_found_inside_messages_and_nothing_else_is_one():
     assert list(secret_values(command)) == [b"secret"]
 
 
-def test_a_text_secret_too():
+def test_a_secret_text_is_hidden():
     connect = pb.CommandConnect(client_version="x", auth_data=b"abc", original_auth_data="tökén")
     assert list(secret_values(connect)) == [b"abc", "tökén".encode()]
 
 
-def test_hidden_says_the_size_alone():
+def test_the_replacement_contains_only_the_size():
     assert hidden(b"abc") == "<hidden: 3 bytes>"
     assert hidden("tökén") == "<hidden: 7 bytes>"

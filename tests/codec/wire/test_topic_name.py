@@ -53,7 +53,7 @@ def test_parts_of_both_generations():
         "a/²/t",
     ],
 )
-def test_no_topic(text):
+def test_invalid_topics(text):
     with pytest.raises(LocalError):
         TopicName.parse(text)
 

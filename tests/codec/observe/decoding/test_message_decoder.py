@@ -87,7 +87,7 @@ def same(one, two):
 
 @given(st.data())
 @settings(max_examples=300)
-def test_a_command_walked_is_a_command_parsed(data):
+def test_a_decoded_command_equals_protobufs(data):
     number = data.draw(st.sampled_from(sorted(COMMANDS)))
     command = pb.BaseCommand(type=number)
     body = getattr(command, COMMANDS[number].field)
@@ -102,7 +102,7 @@ def test_a_command_walked_is_a_command_parsed(data):
 
 @given(filled(pb.MessageMetadata()))
 @settings(max_examples=100)
-def test_metadata_walked_is_metadata_parsed(metadata):
+def test_decoded_metadata_equal_protobufs(metadata):
     packed = metadata.SerializePartialToString()
     found = {}
     assert walk(packed, 0, len(packed), part_plan("metadata"), found)
@@ -131,11 +131,11 @@ def _walked(message, plan):
                                                 "pulsar.metadata.sequence_id": 7}),
     ],
 )  # fmt: skip
-def test_what_protobuf_leaves_open(packed, found):
+def test_repeated_and_merged_fields_follow_protobuf(packed, found):
     assert _walked(packed, part_plan("metadata")) == (True, found)
 
 
-def test_unknown_numbers_are_those_that_the_library_keeps():
+def test_unknown_fields_equal_those_of_the_library():
     packed = b"\x10\x01\xa0\x06\x05\xa2\x06\x01a\xa0\x06\x06"
     kept = UnknownFieldSet(pb.MessageMetadata.FromString(packed))
     _, found = _walked(packed, part_plan("metadata"))
@@ -149,7 +149,7 @@ def test_another_body_in_the_same_frame_is_unknown():
     assert _walked(packed, command_plan(18)) == (True, {"pulsar.ping": {}, "pulsar.unknown.11": [b"\x08\x01\x10\x02"]})
 
 
-def test_messages_inside_themselves_end_as_bytes():
+def test_recursive_messages_end_as_bytes():
     deep = pb.MessageIdData(ledgerId=9, entryId=9)
     for level in range(50):
         deep = pb.MessageIdData(ledgerId=level, entryId=0, first_chunk_message_id=deep)
@@ -163,7 +163,7 @@ def test_messages_inside_themselves_end_as_bytes():
 
 @pytest.mark.parametrize("packed", [b"\x00\x01", b"\x0f", b"\x10", b"\x10\xff", b"\x0a\x05ab", b"\xa3\x06\x08\x01",
                                     b"\x0b\x0c\xff", b"\x10" + b"\xff" * 10 + b"\x01", b"\x0c"])  # fmt: skip
-def test_what_is_no_protobuf_ends_the_walk_and_keeps_what_came_before(packed):
+def test_invalid_protobuf_ends_decoding_and_keeps_earlier_fields(packed):
     whole = b"\x18\x07" + packed
     assert _walked(whole, part_plan("metadata"))[0] is False
     assert _walked(whole, part_plan("metadata"))[1]["pulsar.metadata.publish_time"] == 7_000_000
@@ -171,14 +171,14 @@ def test_what_is_no_protobuf_ends_the_walk_and_keeps_what_came_before(packed):
 
 @given(st.binary(max_size=60), st.sampled_from(sorted(COMMANDS)))
 @settings(max_examples=500)
-def test_no_bytes_raise_and_none_are_read_behind_the_end(data, number):
+def test_no_bytes_raise_and_none_are_read_after_the_end(data, number):
     one, two = {}, {}
     done = walk(data + b"\x08\x01\xff", 0, len(data), command_plan(number), one)
     assert walk(data, 0, len(data), command_plan(number), two) is done
     assert one == two
 
 
-def test_a_message_that_is_cut_is_read_as_far_as_it_goes_and_no_further():
+def test_a_truncated_message_is_decoded_up_to_its_end():
     """A FLOW whose body declares nine bytes, of which two are captured. The bytes after them are another frame's."""
     command = b"\x08\x0b\x5a\x09\x08\x01"
     for behind in (b"", b"\x10\x07\x10\x07\x10\x07\x10"):
@@ -187,5 +187,5 @@ def test_a_message_that_is_cut_is_read_as_far_as_it_goes_and_no_further():
         assert found == {"pulsar.flow.consumer_id": 1}
 
 
-def test_groups_nest_only_so_deep():
+def test_nested_groups_are_limited():
     assert _walked(b"\xa3\x06" * 5000, part_plan("metadata")) == (False, {})

@@ -27,7 +27,7 @@ def test_nine_decimals(nanoseconds, text):
 
 
 @given(st.integers(-(2**80), 2**80))
-def test_nine_decimals_lose_nothing(nanoseconds):
+def test_nine_decimals_are_exact(nanoseconds):
     text = nine_decimals(nanoseconds)
     assert int(text.replace(".", "")) == nanoseconds
     assert len(text.partition(".")[2]) == 9
@@ -81,7 +81,7 @@ def test_varints(message, field, wire, value):
     assert converter(wire) == value
 
 
-def test_shown_forms():
+def test_display_forms():
     assert shown("bytes")(b"\x00\xff") == "00ff"
     assert shown("text") is None
     assert shown("number")(float("nan")) == "NaN"

@@ -30,7 +30,7 @@ def leaves(message, path, above=()):
 
 
 @pytest.mark.parametrize("name", THE_ISSUE.split())
-def test_the_fields_of_the_issue_are_there(name):
+def test_the_fields_of_the_issue_exist(name):
     assert find_field(name).name == name
 
 
@@ -45,7 +45,7 @@ def test_every_leaf_of_every_command_is_a_field():
     assert len(wanted) > 500
 
 
-def test_the_list_is_whole_and_each_field_says_what_it_is():
+def test_the_list_is_complete_and_every_field_has_help():
     fields = all_fields()
     names = [field.name for field in fields]
     assert len(set(names)) == len(names)
@@ -83,7 +83,7 @@ def test_kinds():
         ("redelivery_count", "pulsar.message.redelivery_count"),
     ],
 )
-def test_a_wrong_name_brings_the_nearest(wrong, meant):
+def test_an_unknown_name_suggests_similar_ones(wrong, meant):
     with pytest.raises(LocalError) as raised:
         find_field(wrong)
     assert meant in raised.value.text
@@ -99,7 +99,7 @@ def test_describe_finds_by_name_and_by_help():
     assert describe_fields() == all_fields()
 
 
-def test_ids_by_meaning_are_where_the_table_of_commands_says(talk):
+def test_ids_by_meaning_follow_the_table_of_commands(talk):
     """Every command with every id in its row, written with protobuf and read by meaning."""
     for row in COMMANDS.values():
         body = getattr(pb.BaseCommand(), row.field)
@@ -177,7 +177,7 @@ def test_the_key_of_a_message_and_the_keys_of_a_batch(talk):
     assert find_field("pulsar.batch.payload").get(facts) == [b"x"] * 3
 
 
-def test_nothing_is_known_by_meaning_of_a_command_without_it(talk):
+def test_a_command_without_the_id_has_no_value(talk):
     ping = talk.client(pb.CommandPing())
     present = {field.name for field in all_fields() if field.get(ping) is not None}
     assert present == {
@@ -200,7 +200,7 @@ def test_general_fields_of_a_captured_frame(small):
     assert find_field("pulsar.payload_size").get(facts) == len(frame.payload)
 
 
-def test_unknown_fields_are_found_by_name(talk):
+def test_unknown_fields_can_be_looked_up(talk):
     schema = pb.Schema(name="n", schema_data=b"", type=1)
     body = pb.CommandSubscribe(
         topic="t", subscription="s", subType=0, consumer_id=1, request_id=1, schema=schema
@@ -226,7 +226,7 @@ def test_unknown_fields_inside_repeated_messages(talk):
     assert find_field("pulsar.ack.message_id.first_chunk_message_id").get(facts) is not None
 
 
-def test_columns_show_what_json_shows(talk):
+def test_columns_equal_the_json(talk):
     facts = talk.client(pb.CommandConnect(client_version="x", auth_data=b"secret"))
     assert column(find_field("pulsar.connect.auth_data"))(facts) == "<hidden: 6 bytes>"
     assert column(find_field("pulsar.connect.auth_data"), secrets=True)(facts) == b"secret".hex()
@@ -238,7 +238,7 @@ def test_columns_show_what_json_shows(talk):
     assert column(find_field("pulsar.topic"))(ack) is None
 
 
-def test_learned_names_stand_on_every_frame_that_speaks_of_them(talk):
+def test_names_are_added_to_frames_with_ids_only(talk):
     subscribe = pb.CommandSubscribe(topic="t", subscription="s", subType=1, consumer_id=1, request_id=1)
     talk.client(subscribe)
     frames = [

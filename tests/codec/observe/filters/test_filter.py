@@ -42,7 +42,7 @@ def numbers(facts, text):
 # -- compared with truth files
 
 
-def test_types_and_sides_as_the_truth_counts_them(small):
+def test_types_and_sides_match_the_truth_files(small):
     for name in ("java/txn-commit", "python/10-shared-redelivery", "go/chunks", "rust/batching"):
         facts = small.facts(name)
         for side, counts in small.truth(name)["frames_by_type"].items():
@@ -51,7 +51,7 @@ def test_types_and_sides_as_the_truth_counts_them(small):
                 assert len(numbers(facts, text)) == count, (name, text)
 
 
-def test_redelivered_messages_are_those_that_the_application_got_again(small):
+def test_redelivered_messages_match_the_truth_files(small):
     """Every event with a redelivery count has a MESSAGE frame; no other message id is redelivered."""
     facts = small.facts("python/10-shared-redelivery")
     events = small.truth("python/10-shared-redelivery")["events"]
@@ -80,7 +80,7 @@ def test_acked_messages_are_found_inside_the_ack(small):
         )
 
 
-def test_keys_of_the_truth(small):
+def test_keys_match_the_truth_files(small):
     name = "python/02-batched-keys-properties"
     keys = Counter(
         one["key"]
@@ -101,7 +101,7 @@ def test_errors_of_refusals(small):
     assert len(found) >= 3
 
 
-def test_times_cut_a_capture_in_two(small):
+def test_times_divide_a_capture(small):
     facts = small.facts("go/nack")
     middle = facts[len(facts) // 2].frame
     seconds = Decimal(middle.time_ns) / 10**9
@@ -264,7 +264,7 @@ def trees(terms):
     return st.recursive(terms, above, max_leaves=6)
 
 
-def test_filters_agree_with_a_naive_reading_of_the_json(small):
+def test_filters_agree_with_a_naive_evaluation_of_the_json(small):
     pool = frame_pool(small)[::4]
     flats = [flatten(one) for one in pool]
     found = Counter()
@@ -386,7 +386,7 @@ def three(talk):
         ("pulsar.ack.unknown.99", []),
     ],
 )  # fmt: skip
-def test_what_filters_find(three, text, found):
+def test_filters_match(three, text, found):
     if found is None:
         with pytest.raises(LocalError, match=r"pulsar\.metadata\.schema_version"):
             compile_filter(text)
@@ -439,7 +439,7 @@ def test_what_filters_find(three, text, found):
         ("pulsar.number == 99999999999999999999999999999999999999999999", 17, "a number"),
     ],
 )
-def test_wrong_filters_say_what_and_where(text, place, message):
+def test_invalid_filters_report_reason_and_position(text, place, message):
     with pytest.raises(LocalError) as raised:
         compile_filter(text)
     first, shown, caret = raised.value.text.split("\n")
@@ -450,7 +450,7 @@ def test_wrong_filters_say_what_and_where(text, place, message):
     assert raised.value.offset == place
 
 
-def test_the_caret_of_a_long_filter_is_in_sight():
+def test_the_caret_of_a_long_filter_is_visible():
     text = " and ".join(["pulsar.send"] * 100) + " and pulsar.nothing == 5"
     with pytest.raises(LocalError) as raised:
         compile_filter(text)
@@ -459,7 +459,7 @@ def test_the_caret_of_a_long_filter_is_in_sight():
     assert shown[caret.index("^") :].startswith("pulsar.nothing")
 
 
-def test_nesting_is_bounded():
+def test_nesting_is_limited():
     compile_filter("(" * (MAX_DEPTH - 1) + "pulsar.send" + ")" * (MAX_DEPTH - 1))
     for text in ("(" * 5000 + "pulsar.send" + ")" * 5000, "!" * 5000 + "pulsar.send", "not " * 5000):
         with pytest.raises(LocalError, match="nested brackets"):
@@ -467,7 +467,7 @@ def test_nesting_is_bounded():
     compile_filter(" or ".join(["pulsar.send"] * 3000))
 
 
-def test_frames_of_other_types_are_not_looked_at(talk):
+def test_frames_of_other_types_are_not_decoded(talk):
     """The commands of these frames are not decoded."""
     compiled = compile_filter('pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0')
     facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
@@ -477,19 +477,19 @@ def test_frames_of_other_types_are_not_looked_at(talk):
     assert facts.frame._parts is None
 
 
-def test_cheap_terms_go_first(talk):
+def test_cheap_terms_are_evaluated_first(talk):
     compiled = compile_filter("pulsar.metadata.producer_name == x and pulsar.producer_id == 99")
     facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
     assert not compiled.match(facts)
     assert facts._parts is None
 
 
-def test_a_filter_names_its_fields():
+def test_a_filter_lists_its_fields():
     text = "pulsar.send and (len(pulsar.topic) > 5 or tcp.srcport == tcp.dstport) and pulsar.type in {SEND}"
     assert compile_filter(text).fields == ("pulsar.send", "pulsar.topic", "tcp.srcport", "tcp.dstport", "pulsar.type")
 
 
-def test_frames_of_any_number_of_unknown_types_leave_no_memory_behind(talk):
+def test_unknown_types_take_bounded_memory(talk):
     compiled = compile_filter("pulsar.number > 0")
     for number in range(200, 400):
         command = b"\x08" + bytes([number & 127 | 128, number >> 7])
@@ -532,7 +532,7 @@ PIECES = st.sampled_from(
 
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=12).map(" ".join) | st.lists(PIECES, max_size=12).map("".join))
 @settings(max_examples=1000)
-def test_no_text_raises_anything_but_our_own_error(text):
+def test_any_text_raises_only_local_errors(text):
     lines, printed, tree = 3, None, None
     try:
         tree = compile_filter(text).tree

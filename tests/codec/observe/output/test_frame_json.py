@@ -97,7 +97,7 @@ def test_answers_and_latency(talk):
         ),
     ],
 )
-def test_credentials_are_hidden_unless_asked_for(talk, body, key):
+def test_credentials_are_hidden_unless_requested(talk, body, key):
     facts = talk.client(body)
     assert flatten(facts)[key] == "<hidden: 6 bytes>"
     assert flatten(facts, secrets=True)[key] in ("token!", b"token!".hex())
@@ -106,7 +106,7 @@ def test_credentials_are_hidden_unless_asked_for(talk, body, key):
     assert b"token!".hex() not in shown
 
 
-def test_credentials_are_hidden_where_nobody_expects_them(talk):
+def test_credentials_in_unknown_fields_are_hidden(talk):
     """Credentials in a body of another type, and in unknown fields next to credentials."""
     command = pb.BaseCommand(type=18, connect=pb.CommandConnect(client_version="c", auth_data=b"token!"))
     command.ping.SetInParent()
@@ -145,7 +145,7 @@ def test_problems_of_the_capture_the_frame_and_the_sender(talk):
     assert flat["pulsar.metadata.producer_name"] == "\\xff\\xfe"
 
 
-def test_what_is_required_inside_the_metadata(talk):
+def test_missing_required_metadata_fields_are_problems(talk):
     """A property without a value, and metadata without a producer name."""
     for metadata, missing in (
         (METADATA.SerializeToString() + b"\x22\x03\x0a\x01a", "value"),
@@ -171,7 +171,7 @@ def test_what_is_required_inside_the_metadata(talk):
         ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 0}, "a message of 0 bytes"),
     ],
 )
-def test_what_a_chunk_says_of_itself_is_told_without_opening_anything(talk, fields, told):
+def test_contradictory_chunk_metadata_are_reported_without_opening(talk, fields, told):
     metadata = pb.MessageMetadata(**fields)
     metadata.MergeFrom(METADATA)
     flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"hello")))
@@ -179,7 +179,7 @@ def test_what_a_chunk_says_of_itself_is_told_without_opening_anything(talk, fiel
     assert told is None or told in flat["pulsar.problem.detail"][0]
 
 
-def test_an_encrypted_chunk_is_larger_than_its_part_of_the_message(talk):
+def test_an_encrypted_chunk_may_exceed_its_declared_size(talk):
     """The difference is the 16 bytes of the authentication tag."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     metadata = pb.MessageMetadata(
@@ -190,7 +190,7 @@ def test_an_encrypted_chunk_is_larger_than_its_part_of_the_message(talk):
     assert problems_of(send) == []
 
 
-def test_numbers_that_json_has_no_words_for(talk):
+def test_numbers_without_a_json_form_are_strings(talk):
     facts = talk.broker(pb.CommandConsumerStatsResponse(request_id=1, msgRateOut=float("inf"), msgThroughputOut=0.5))
     flat = flatten(facts)
     assert flat["pulsar.consumerStatsResponse.msgRateOut"] == "Infinity"
@@ -206,7 +206,7 @@ def present(facts):
     return {name for name in names - nodes if not name.startswith(tuple(arrays))}
 
 
-def test_flatten_shows_exactly_what_the_fields_find(small):
+def test_flatten_contains_exactly_the_values_of_the_fields(small):
     """The comparison covers a frame of every type in every committed capture."""
     seen = 0
     for name in small.names():
@@ -225,7 +225,7 @@ def test_flatten_shows_exactly_what_the_fields_find(small):
     assert seen > 300
 
 
-def test_batches_stay_closed_unless_wanted(small):
+def test_batches_are_opened_only_on_request(small):
     facts = [one for one in small.facts("python/02-batched-keys-properties") if one.batch]
     assert facts
     for one in facts:
@@ -236,7 +236,7 @@ def test_batches_stay_closed_unless_wanted(small):
         assert [message["index"] for message in opened["pulsar.batch"]] == list(range(len(opened["pulsar.batch"])))
 
 
-def test_the_short_way_to_no_problems_is_as_good_as_the_long_one(small):
+def test_the_fast_check_for_problems_agrees_with_the_full_check(small):
     """A frame that passes the fast check has no problems, even if any byte of its header is changed."""
     clean = 0
     for name in small.names():
@@ -248,7 +248,7 @@ def test_the_short_way_to_no_problems_is_as_good_as_the_long_one(small):
 
 
 @pytest.mark.parametrize("position", range(4, 60))
-def test_a_changed_byte_is_not_taken_for_clean(talk, position):
+def test_changed_bytes_do_not_pass_the_fast_check(talk, position):
     metadata = pb.MessageMetadata()
     metadata.CopyFrom(METADATA)
     metadata.properties.add(key="a", value="1")

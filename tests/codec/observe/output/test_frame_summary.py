@@ -48,7 +48,7 @@ def metadata(**fields):
     return pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, **fields)
 
 
-def test_a_consumers_life(talk):
+def test_the_commands_of_a_consumer(talk):
     assert describe(talk.client(SUBSCRIBE)) == "orders/billing (worker-0)  Shared  from Earliest"
     assert describe(talk.broker(pb.CommandSuccess(request_id=1))) == "to SUBSCRIBE  orders/billing"
     assert (
@@ -73,7 +73,7 @@ def test_a_reader_from_the_earliest_message(talk):
     assert describe(talk.client(reader)) == "orders/r (#3)  Exclusive  not durable  from -1:-1"
 
 
-def test_a_producers_life(talk):
+def test_the_commands_of_a_producer(talk):
     talk.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
     told = talk.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
     assert describe(told) == "standalone-0-1 → orders"
@@ -95,7 +95,7 @@ def test_ids_where_names_are_unknown(talk):
     assert describe(talk.broker(receipt)).startswith("producer #1  seq 5")
 
 
-def test_a_long_list_is_cut_and_counted(talk):
+def test_a_long_list_is_shortened_with_a_count(talk):
     ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(8)]
     told = describe(talk.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
     assert told == "consumer #3  7:0 7:1 7:2 7:3 7:4 and 3 more"

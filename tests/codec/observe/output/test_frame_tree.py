@@ -36,13 +36,13 @@ def test_unknown_fields_and_types_are_shown():
     assert tree(join_frame(b"\x08\xc8\x01"))[0].startswith("UNKNOWN_200")
 
 
-def test_secrets_are_hidden_unless_asked_for():
+def test_secrets_are_hidden_unless_requested():
     connect = push_frame(pb.CommandConnect(client_version="x", auth_data=b"secret"))
     assert "    auth_data: <hidden: 6 bytes>" in tree(connect)
     assert f"    auth_data: {b'secret'.hex()}" in tree(connect, secrets=True)
 
 
-def test_masked_bytes_keep_their_length_and_everything_else():
+def test_masked_bytes_keep_their_length():
     data = pb.AuthData(auth_method_name="token", auth_data=b"secret")
     frame = loose_facts(Frame.of(push_frame(pb.CommandAuthResponse(response=data))), 1, from_client=True).frame
     masked = Frame.of(shown_bytes(frame))
@@ -60,13 +60,13 @@ def test_problems_are_shown():
     assert any(line.startswith("  problem: checksum: 0x") for line in tree(wrong))
 
 
-def test_a_frame_by_itself_has_no_packets_around_it():
+def test_a_single_frame_has_no_packet_fields():
     flat = flatten_loose(loose_facts(Frame.of(push_frame(pb.CommandPing())), 1, from_client=True))
     assert flat["pulsar.type"] == "PING"
     assert all(name.startswith("pulsar.") for name in flat)
 
 
-def test_hex_lines_are_tsharks():
+def test_hex_lines_equal_tsharks():
     assert list(hex_lines(bytes(range(60, 80)))) == [
         "0000  3c 3d 3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b   <=>?@ABCDEFGHIJK",
         "0010  4c 4d 4e 4f                                       LMNO",

@@ -13,7 +13,7 @@ ANN = ConsumerRecord(TOPIC.name, "bill", "ann", "Shared", None)
 NOBODY = ConsumerRecord("", "", "", "", None)
 
 
-def test_a_life_with_everything():
+def test_a_lifecycle_with_all_fields():
     ack = Ack(14, 1700000003 * SECOND, "individual", answer_frame=15, answer_ns=1700000003 * SECOND + 500_000)
     one = Lifecycle(
         TOPIC, producer_name="till", sequence_id=4, ledger=7, entry=1, sent_frame=10, sent_ns=1700000000 * SECOND,
@@ -40,7 +40,7 @@ def test_a_life_with_everything():
     assert delivery["acks"][0]["answer_ms"] == 0.5
 
 
-def test_what_is_not_known_is_null():
+def test_unknown_values_are_null():
     one = Lifecycle(None, doubts={"start"})
     one.deliveries["2#0"] = [Delivery(NOBODY, 12, 1, 2)]
     told = lifecycle_object(one)

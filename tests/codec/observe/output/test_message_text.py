@@ -25,7 +25,7 @@ def a_batch():
     return one
 
 
-def test_a_block():
+def test_the_block_of_a_lifecycle():
     assert [line for _, line in lifecycle_lines(a_batch())] == [
         "orders  7:1  10 messages  1.2 kB  key k",
         "  unacked: delivered; at least one subscription that received it has not acknowledged all of it",
@@ -39,19 +39,19 @@ def test_a_block():
     ]
 
 
-def test_who_holds_it_still():
+def test_the_holder_of_unacknowledged_messages():
     one = a_batch()
     one.deliveries["bill"][0].held = 3
     assert "  3 of 10 left: held by bill/ann" in [line for _, line in lifecycle_lines(one)]
 
 
-def test_what_is_in_the_topic_twice():
+def test_a_message_stored_twice():
     one = a_batch()
     one.other_ids = ((7, 5), (8, 0))
     assert "  stored more than once: also as 7:5, 8:0" in [line for _, line in lifecycle_lines(one)]
 
 
-def test_what_was_not_seen_is_said():
+def test_missing_evidence_is_stated():
     one = a_batch()
     one.doubts |= {"gap", "end"}
     doubts = [line for kind, line in lifecycle_lines(one) if kind == "doubt"]
@@ -61,14 +61,14 @@ def test_what_was_not_seen_is_said():
     ]
 
 
-def test_lines_stay_within_a_hundred_columns():
+def test_lines_have_at_most_a_hundred_columns():
     one = a_batch()
     for why in AGAIN:
         one.deliveries["bill"].append(Delivery(ANN, 40, 200 * MS, 2, redelivery_count=3, why=why, why_frame=39))
     assert max(len(line) for _, line in lifecycle_lines(one)) <= 100
 
 
-def test_a_diagram_has_everybody_once_and_an_arrow_a_step():
+def test_a_diagram_has_each_participant_once_and_an_arrow_per_step():
     lines = list(lifecycle_diagram([a_batch(), a_batch()]))
     assert lines[:4] == [
         "sequenceDiagram",

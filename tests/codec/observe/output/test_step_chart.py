@@ -19,7 +19,7 @@ def drawn(*points: tuple[float, int], end: float, width: int = 35, zero: float =
     return step_chart(steps, round(end * SECOND), zero_ns=round(zero * SECOND), width=width)
 
 
-def test_half_is_used_and_returned() -> None:
+def test_a_value_that_falls_to_half_and_returns() -> None:
     assert drawn((0, 8), (1, 4), (2, 8), end=4) == [
         "8 │████████░       ░███████████████",
         "  │████████░       ░███████████████",
@@ -34,19 +34,19 @@ def test_half_is_used_and_returned() -> None:
     ]  # fmt: skip
 
 
-def test_a_little_less_than_nothing_hangs_below_the_line_of_zero() -> None:
+def test_a_small_negative_value_is_below_the_zero_line() -> None:
     *_, zero, below, _ = drawn((0, 0), (1, 1000), (2, -1), end=4)
     assert zero == "   0 ┼─────────────────────────────"
     assert below == "  -1 │" + " " * 14 + "▔" * 15
 
 
-def test_what_lasts_for_a_moment_is_faint_and_has_its_full_height() -> None:
+def test_a_short_peak_is_faint_with_its_full_height() -> None:
     lines = drawn((0, 0), (1, 1000), (1.000001, 0), end=4)
     assert lines[0] == "1000 │       ░"
     assert [line.count("░") for line in lines] == [1] * HEIGHT + [0, 0]
 
 
-def test_always_below() -> None:
+def test_only_negative_values() -> None:
     zero, first, *_, last, axis = drawn((5, -5), (6, -10), end=25, zero=3, width=40)
     assert zero.startswith("  0 ┼──")
     assert first == "    │" + "█" * 35
@@ -54,14 +54,14 @@ def test_always_below() -> None:
     assert axis.split() == ["2.0", "s", "12.0", "s", "22.0", "s"]
 
 
-def test_nothing_was_given_and_nothing_but_zero() -> None:
+def test_no_points_and_only_zeros() -> None:
     assert drawn(end=1) == []
     zero, _ = drawn((0, 0), end=1)
     assert zero == "0 ┼" + "─" * 32
 
 
 @given(VALUES, st.integers(30, 200))
-def test_every_chart_has_its_size_its_extremes_and_the_line_of_zero(points: list[tuple[int, int]], width: int) -> None:
+def test_every_chart_has_its_size_extremes_and_zero_line(points: list[tuple[int, int]], width: int) -> None:
     points.sort(key=lambda point: point[0])
     lines = step_chart(points, 10**10, zero_ns=0, width=width)
     assert max(map(len, lines)) <= width

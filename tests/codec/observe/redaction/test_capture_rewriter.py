@@ -85,14 +85,14 @@ def test_the_same_frames_at_the_same_times(small, name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_same_findings_also_where_the_capture_has_not_seen_all(small, variants, name):
+def test_the_same_findings_in_incomplete_captures(small, variants, name):
     data = small.data(name)
     for one in (data, *variants(data, seed=7).values()):
         assert diagnosis(rewritten(one)) == diagnosis(one)
 
 
 @pytest.mark.parametrize("name", ["go/chunks", "java/txn-commit", "python/01-exclusive-unbatched", "flex/04-reconnect"])
-def test_holes_late_starts_and_missing_sides_stay(small, variants, name):
+def test_gaps_late_starts_and_missing_directions_stay(small, variants, name):
     worse = variants(small.data(name), seed=3)
     for kind in ("begins late", "ends early", "has holes", "only from the client", "only from the broker"):
         assert outlines(rewritten(worse[kind])) == outlines(worse[kind]), kind
@@ -103,7 +103,7 @@ def test_repeated_and_reordered_packets(corpus):
     assert outlines(rewritten(data)) == outlines(data)
 
 
-def test_a_retransmission_that_differs_still_does(small):
+def test_a_different_retransmission_stays_different(small):
     """The retransmission may also contain new bytes, which are unchanged."""
     file, number = io.BytesIO(), 0
     recorder = TcpRecorder(PcapngWriter(file))
@@ -163,7 +163,7 @@ KEPT = (b"ORIGIN_MESSAGE_ID", b"REAL_TOPIC", b"RECONSUMETIMES", b"__", b"pulsar/
         "java/retry-letter", "go/compressions", "rust/batching",
     ],
 )  # fmt: skip
-def test_no_payload_key_property_name_or_token_is_in_it(corpus, name):
+def test_the_result_contains_no_application_data(corpus, name):
     data = corpus.data(name)
     new = rewritten(data)
     own = {one for one in secrets_of(new) if len(one) >= 6}
@@ -210,7 +210,7 @@ CONNECT = push_frame(pb.CommandConnect(client_version="2.4.2"))
     ],
     ids=["tls", "http", "http for pulsar", "proxy 1", "proxy 2", "text", "half a length", "impossible"],
 )
-def test_what_stood_there_instead_is_still_known_and_says_nothing(pieces):
+def test_other_protocols_stay_recognizable_without_content(pieces):
     data = recorded(*pieces)
     new = rewritten(data)
     assert outlines(new) == outlines(data)
@@ -221,7 +221,7 @@ def test_what_stood_there_instead_is_still_known_and_says_nothing(pieces):
 # -- selections ------------------------------------------------------------------------------------------------------
 
 
-def test_only_some_connections(small):
+def test_selected_connections(small):
     data = small.data("flex/04-reconnect")
     streams = Bits()
     streams.add(2)
@@ -232,7 +232,7 @@ def test_only_some_connections(small):
     assert {one.stream.number for one in events(new)} == {0}
 
 
-def test_a_window_has_its_frames_in_their_order_and_says_that_others_were_left_out(small):
+def test_a_window_keeps_order_and_marks_omitted_frames(small):
     data = small.data("python/01-exclusive-unbatched")
     frames = [one for one in events(data) if isinstance(one, CapturedFrame)]
     middle = frames[len(frames) // 2].number
@@ -246,13 +246,13 @@ def test_a_window_has_its_frames_in_their_order_and_says_that_others_were_left_o
     assert "were omitted" in next(one.text for one in new if isinstance(one, Note) and one.kind == "gap")
 
 
-def test_too_much_is_refused(small, monkeypatch):
+def test_too_many_bytes_are_refused(small, monkeypatch):
     monkeypatch.setattr(capture_rewriter, "MAX_BYTES", 1000)
     with pytest.raises(LocalError, match="--around"):
         rewritten(small.data("go/nack"))
 
 
-def test_packets_without_order_or_sense_do_no_harm(small):
+def test_random_packets_raise_no_error(small):
     dice = random.Random(4)
     packets = [one for one in read_packets([("", io.BytesIO(small.data("go/nack")))]) if isinstance(one, Packet)]
     for _ in range(5):

@@ -33,30 +33,30 @@ def chosen(selection):
     return [one.number for one in capture() if one.stream.number in selection.streams and selection.takes(one)]
 
 
-def test_frames_to_either_side():
+def test_a_window_in_frames():
     assert chosen(select_around(capture, 10, "3")) == [7, 8, 9, 10, 11, 12, 13]
     assert chosen(select_around(capture, 2, "3")) == [1, 2, 3, 4, 5]
     assert chosen(select_around(capture, 30, "1")) == [29, 30]
 
 
 @pytest.mark.parametrize("window", ["2s", "2.0s", "2000ms"])
-def test_a_time_to_either_side(window):
+def test_a_window_in_time(window):
     assert chosen(select_around(capture, 10, window)) == [8, 9, 10, 11, 12]
 
 
-def test_only_connections_that_speak_in_the_window():
+def test_only_connections_with_frames_in_the_window():
     selection = select_around(capture, 10, "500ms")
     assert chosen(selection) == [10]
     assert [number in selection.streams for number in range(3)] == [False, True, False]
 
 
-def test_only_these_connections():
+def test_only_given_connections():
     streams = Bits()
     streams.add(0)
     assert chosen(select_around(capture, 10, "3", streams)) == [9, 12]
 
 
-def test_before_the_window_the_commands_that_name_the_peers():
+def test_commands_that_identify_peers_precede_the_window():
     selection = select_around(capture, 10, "3")
     subscribe = pb.CommandSubscribe(topic="t", subscription="s", subType="Shared", consumer_id=1, request_id=1)
     assert selection.takes(frame(2, body=subscribe))
@@ -65,11 +65,11 @@ def test_before_the_window_the_commands_that_name_the_peers():
 
 
 @pytest.mark.parametrize("window", ["0", "x", "3k", "-1", "0s", "1 s", "", "9" * 30])
-def test_a_window_that_is_none(window):
+def test_an_invalid_window(window):
     with pytest.raises(LocalError, match="--window"):
         select_around(capture, 10, window)
 
 
-def test_a_frame_that_is_not_there():
+def test_a_frame_that_does_not_exist():
     with pytest.raises(LocalError, match="the capture has 30 frames"):
         select_around(capture, 31, "3")

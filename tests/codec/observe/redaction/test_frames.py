@@ -30,7 +30,7 @@ def test_a_send():
     assert not frame.problems
 
 
-def test_a_message_with_a_brokers_metadata_and_without_checksum():
+def test_a_message_with_broker_entry_metadata_and_no_checksum():
     entry = push_entry(METADATA, b"payload", checksum=False, broker_entry=pb.BrokerEntryMetadata(index=9))
     body = pb.CommandMessage(consumer_id=3, message_id=pb.MessageIdData(ledgerId=4, entryId=5))
     frame = redacted(push_frame(body, entry))
@@ -49,7 +49,7 @@ def test_a_wrong_checksum_stays_wrong(broker_entry):
     assert frame.payload == b"xxxxxxx"
 
 
-def test_a_command_of_a_later_version_keeps_its_type_only():
+def test_a_command_of_a_later_version_keeps_only_its_type():
     frame = redacted(join_frame(b"\x08\x7a\xd2\x07\x06secret"))
     assert frame.type == 122
     assert b"secret" not in frame.data
@@ -67,7 +67,7 @@ def test_a_command_of_a_later_version_keeps_its_type_only():
         (push_frame(SEND, push_entry(b"", b"payload")), ["required"]),
     ],
 )
-def test_what_is_wrong_with_a_frame_stays_wrong(data, problems):
+def test_defects_of_a_frame_are_kept(data, problems):
     before = Frame.of(data)
     frame = redacted(data)
     assert set(problems) <= set(kinds(before))
@@ -83,7 +83,7 @@ def cut(data, size):
 
 @pytest.mark.parametrize("broker_entry", [None, pb.BrokerEntryMetadata(index=9)])
 @pytest.mark.parametrize("checksum", [True, False])
-def test_a_frame_that_the_capture_cut_lacks_as_many_bytes(broker_entry, checksum):
+def test_a_truncated_frame_lacks_the_same_number_of_bytes(broker_entry, checksum):
     body = pb.CommandMessage(consumer_id=3, message_id=pb.MessageIdData(ledgerId=4, entryId=5))
     data = push_frame(body, push_entry(METADATA, b"payload" * 9, checksum=checksum, broker_entry=broker_entry))
     for size in range(10, len(data)):

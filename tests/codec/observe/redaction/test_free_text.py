@@ -11,7 +11,7 @@ PRODUCER_BUSY = (
 )
 
 
-def test_names_that_are_known_become_their_pseudonyms():
+def test_known_names_become_their_pseudonyms():
     names = Names()
     names.producer("till")
     assert redact_text(PRODUCER_BUSY, names) == (
@@ -20,7 +20,7 @@ def test_names_that_are_known_become_their_pseudonyms():
     )
 
 
-def test_names_stay_when_names_are_kept():
+def test_names_stay_if_names_are_kept():
     names = Names(keep_names=True)
     names.producer("till")
     assert redact_text(PRODUCER_BUSY, names) == PRODUCER_BUSY
@@ -41,7 +41,7 @@ def test_names_stay_when_names_are_kept():
         "Not enough non-faulty bookies available error code: -6",
     ],
 )
-def test_what_brokers_always_say_stays(text):
+def test_standard_words_of_brokers_stay(text):
     assert redact_text(text, Names()) == text
 
 
@@ -56,7 +56,7 @@ def test_what_brokers_always_say_stays(text):
         ("", ""),
     ],
 )
-def test_what_nobody_knows_goes(text, becomes):
+def test_unknown_words_are_removed(text, becomes):
     assert redact_text(text, Names()) == becomes
 
 

@@ -11,7 +11,7 @@ from pcli.codec.wire.hashes import consistent_hash, murmur3_32, sticky_hash
 
 
 @given(st.binary(max_size=40))
-def test_a_pseudonym_has_the_slots_of_its_key(key):
+def test_a_pseudonym_is_in_the_slot_of_its_key(key):
     found = next(key_pseudonyms(key))
     assert found.isalnum()
     assert len(found) == 8
@@ -20,7 +20,7 @@ def test_a_pseudonym_has_the_slots_of_its_key(key):
 
 
 @pytest.mark.parametrize("key", [b"", b"k", b"order-17", "schlüssel".encode(), bytes(range(256))])
-def test_there_are_more_for_keys_with_one_hash(key):
+def test_a_key_has_several_pseudonyms_with_its_hash(key):
     several = list(islice(key_pseudonyms(key), 5))
     assert len(set(several)) == 5
     assert {murmur3_32(one) & 0x7FFFFFFF for one in several} == {murmur3_32(key) & 0x7FFFFFFF}

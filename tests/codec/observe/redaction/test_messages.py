@@ -21,7 +21,7 @@ def fields_of(descriptor, seen):
             yield descriptor.name, field.name
 
 
-def test_no_text_is_forgotten():
+def test_the_table_contains_every_text_field():
     seen = set()
     roots = (pb.BaseCommand, pb.MessageMetadata, pb.SingleMessageMetadata, pb.BrokerEntryMetadata)
     found = {one for root in roots for one in fields_of(root.DESCRIPTOR, seen)}
@@ -35,7 +35,7 @@ def redacted(message):
     return message
 
 
-def test_credentials_and_who_presents_them():
+def test_credentials_and_roles_are_redacted():
     connect = redacted(
         pb.CommandConnect(
             client_version="Pulsar-Java-v4.2.4-shop",
@@ -60,7 +60,7 @@ def test_credentials_and_who_presents_them():
     )
 
 
-def test_numbers_stay_and_unknown_fields_go():
+def test_numbers_stay_and_unknown_fields_are_dropped():
     receipt = pb.CommandSendReceipt(producer_id=3, sequence_id=7, message_id=pb.MessageIdData(ledgerId=5, entryId=6))
     data = receipt.SerializeToString()
     with_more = pb.CommandSendReceipt.FromString(data + b"\xaa\x06\x06secret")
@@ -94,7 +94,7 @@ def test_a_schema_keeps_its_kind():
     assert (schema.name, schema.schema_data) == ("schema-1", b"schema-2")
 
 
-def test_texts_that_are_no_utf_8():
+def test_texts_with_invalid_utf8():
     subscribe = pb.CommandSubscribe.FromString(
         b"\x0a\x02\xff\xfe\x12\x01s" + pb.CommandSubscribe(consumer_id=1, request_id=2).SerializePartialToString()
     )

@@ -10,7 +10,7 @@ from pcli.codec.wire.hashes import sticky_hash
 from pcli.codec.wire.topic_name import TopicName
 
 
-def test_the_same_name_has_the_same_pseudonym_and_another_another():
+def test_each_name_has_its_own_pseudonym():
     names = Names()
     assert names.name("consumer", "ann") == names.name("consumer", "ann") == "consumer-1"
     assert names.name("consumer", "bob") == "consumer-2"
@@ -58,7 +58,7 @@ def test_a_dead_letter_topic_belongs_to_its_topic_and_subscription():
         "persistent://acme/shop/orders",
     ],
 )
-def test_what_is_the_brokers_own_stays_so(topic):
+def test_names_of_the_broker_stay(topic):
     new = Names().topic(topic)
     assert (is_system_topic(new), is_neutral_topic(new)) == (is_system_topic(topic), is_neutral_topic(topic))
     assert TopicName.parse(new).partition == TopicName.parse(topic).partition
@@ -75,7 +75,7 @@ def test_subscriptions_and_producers_of_the_broker():
     assert "east" not in replicator
 
 
-def test_kept_names_are_kept_and_nothing_else():
+def test_only_kept_names_are_kept():
     names = Names(keep_names=True)
     assert names.topic("persistent://acme/shop/orders-partition-1") == "persistent://acme/shop/orders-partition-1"
     assert names.namespace("acme/shop") == "acme/shop"

@@ -44,7 +44,7 @@ def test_a_batch_keeps_its_messages():
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)
-def test_a_compressed_payload_opens_to_filler_and_is_about_as_large(kind):
+def test_a_compressed_payload_becomes_filler_of_similar_size(kind):
     packed = compress(kind, TEXT)
     described = metadata(compression=kind, uncompressed_size=len(TEXT))
     filler = redact_payload(described, packed, Names())
@@ -66,7 +66,7 @@ def test_a_compressed_batch_stays_a_batch(kind):
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)
-def test_what_does_not_open_does_not_open_again(kind):
+def test_a_corrupt_payload_stays_corrupt(kind):
     described = metadata(compression=kind, uncompressed_size=1000)
     damaged = b"no compression at all"
     assert open_entry(described, damaged).problems

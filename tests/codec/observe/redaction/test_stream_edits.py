@@ -8,7 +8,7 @@ def one(edits, start, old, filler=b"."):
     return new_offset, data
 
 
-def test_bytes_in_place_of_others_move_what_follows():
+def test_a_replacement_shifts_later_bytes():
     edits = Edits()
     edits.put(0, 4, b"longer!")
     edits.put(4, 6, b"abc")
@@ -17,7 +17,7 @@ def test_bytes_in_place_of_others_move_what_follows():
     assert edits.new_offset(16) == 16
 
 
-def test_a_frame_ends_in_the_packet_in_which_it_ended():
+def test_a_frame_ends_in_the_same_packet():
     edits = Edits()
     edits.put(0, 100, b"short")
     assert one(edits, 0, b"-" * 60) == (0, b"shor")
@@ -29,20 +29,20 @@ def test_a_frame_ends_in_the_packet_in_which_it_ended():
     assert one(grown, 2, b"-") == (2, b"ch longer")
 
 
-def test_what_was_never_framed_is_filler_of_its_size():
+def test_bytes_outside_frames_become_filler_of_the_same_size():
     edits = Edits()
     edits.put(10, 5, b"frame")
     assert one(edits, 0, b"s" * 20, b"\0") == (0, bytes(10) + b"frame" + bytes(5))
 
 
-def test_bytes_that_stay():
+def test_kept_bytes_are_unchanged():
     edits = Edits()
     edits.put(0, 4, None)
     assert one(edits, 0, b"HTTP/1.1 200 OK") == (0, b"HTTP...........")
     assert one(edits, 2, b"TP") == (2, b"TP")
 
 
-def test_what_is_left_out_is_a_hole_of_one_byte():
+def test_an_omitted_range_is_a_gap_of_one_byte():
     edits = Edits()
     edits.put(0, 3, b"abc")
     edits.leave_out(3, 50)
@@ -54,7 +54,7 @@ def test_what_is_left_out_is_a_hole_of_one_byte():
     assert edits.resumes == {4}
 
 
-def test_what_is_left_out_with_nothing_before_or_behind_it_leaves_nothing():
+def test_an_omitted_range_at_an_end_leaves_no_gap():
     edits = Edits()
     edits.leave_out(0, 50)
     edits.put(50, 3, b"abc")

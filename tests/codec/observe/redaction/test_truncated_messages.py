@@ -10,7 +10,7 @@ SUBSCRIBE = pb.CommandSubscribe(
 COMMAND = pb.BaseCommand(type="SUBSCRIBE", subscribe=SUBSCRIBE)
 
 
-def test_at_every_size_what_was_whole_is_there_and_nothing_of_the_names():
+def test_complete_fields_stay_without_names_at_every_size():
     data = COMMAND.SerializeToString()
     for size in range(len(data)):
         part = redact_cut(pb.BaseCommand, data[:size], Names())
@@ -20,7 +20,7 @@ def test_at_every_size_what_was_whole_is_there_and_nothing_of_the_names():
             assert part[:2] == b"\x08\x04"
 
 
-def test_a_message_that_is_cut_keeps_its_place_and_lacks_as_many_bytes():
+def test_a_truncated_message_lacks_the_same_number_of_bytes():
     data = COMMAND.SerializeToString()
     part = redact_cut(pb.BaseCommand, data[:-3], Names())
     assert part[:3] == b"\x08\x04\x22"
@@ -32,6 +32,6 @@ def test_a_message_that_is_cut_keeps_its_place_and_lacks_as_many_bytes():
     assert not inside.HasField("request_id")
 
 
-def test_what_is_no_protobuf_gives_nothing():
+def test_invalid_protobuf_gives_no_fields():
     assert redact_cut(pb.BaseCommand, b"\xff\xff\xff", Names()) == b""
     assert redact_cut(pb.BaseCommand, b"\x22\x02\xff\xff", Names()) == b""

@@ -13,7 +13,7 @@ def hasty(consumer, subscription, tallied, ns):
     return make
 
 
-def test_the_work_takes_longer(evaluate, hasty):
+def test_processing_exceeds_the_timeout(evaluate, hasty):
     [found] = evaluate("ack-timeout-too-short", hasty())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [35, 40]
@@ -21,9 +21,9 @@ def test_the_work_takes_longer(evaluate, hasty):
     assert "up to 2.0 s" in found.what
 
 
-def test_they_were_forgotten(evaluate, hasty, ns):
+def test_messages_without_acks(evaluate, hasty, ns):
     assert evaluate("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3))) == []
 
 
-def test_they_were_rejected(evaluate, hasty):
+def test_rejected_messages(evaluate, hasty):
     assert evaluate("ack-timeout-too-short", hasty(again="nack")) == []

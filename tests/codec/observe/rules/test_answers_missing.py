@@ -15,17 +15,17 @@ def lookup(tallied, ns):
 
 
 @pytest.mark.parametrize(("waited", "severity"), [(11, "warning"), (30, "error")])
-def test_a_lookup_that_nobody_answers(evaluate, lookup, waited, severity):
+def test_a_lookup_without_a_response(evaluate, lookup, waited, severity):
     [found] = evaluate("answers-missing", lookup(waited))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "broker", "certain", [12])
     assert "1 of 5 LOOKUP requests on connection 1" in found.what
 
 
-def test_one_that_may_still_be_answered(evaluate, lookup):
+def test_a_pending_response(evaluate, lookup):
     assert evaluate("answers-missing", lookup(9)) == []
 
 
-def test_later_ones_were_answered(evaluate, lookup):
+def test_later_requests_have_responses(evaluate, lookup):
     [found] = evaluate("answers-missing", lookup(6, overtaken=1))
     assert found.severity == "error"
     assert "later requests were" in found.what
@@ -33,31 +33,31 @@ def test_later_ones_were_answered(evaluate, lookup):
 
 
 @pytest.mark.parametrize(("doubt", "sure"), [("gap", "possible"), ("cut", "possible"), ("end", "likely")])
-def test_the_capture_may_not_show_it(evaluate, lookup, doubt, sure):
+def test_the_response_may_not_be_captured(evaluate, lookup, doubt, sure):
     [found] = evaluate("answers-missing", lookup(20, doubts={doubt}))
     assert found.sure == sure
 
 
 @pytest.mark.parametrize("type_", ["SEND", "ACK", "PING"])
-def test_others_know_more_about_these(evaluate, lookup, type_):
+def test_requests_with_other_rules(evaluate, lookup, type_):
     assert evaluate("answers-missing", lookup(60, type_)) == []
 
 
 @pytest.mark.parametrize(("field", "cause"), [("answered_twice", "twice"), ("unasked", "unasked")])
-def test_one_too_many(evaluate, field, cause):
+def test_a_second_response(evaluate, field, cause):
     [found] = evaluate("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1, frames=[7])}))
     assert (found.severity, found.cause, found.frames) == ("note", cause, [7])
     assert evaluate("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1)}, doubts={"gap"})) == []
 
 
-def test_nobody_knows_what_was_asked_before_the_capture(evaluate):
+def test_requests_before_the_capture_are_unknown(evaluate):
     assert evaluate("answers-missing", ExchangeRecord(1, "SUCCESS", unasked=Occurrences(1), doubts={"start"})) == []
 
 
-def test_a_hole_may_have_swallowed_it(evaluate, lookup):
+def test_the_response_may_be_in_a_gap(evaluate, lookup):
     [found] = evaluate("answers-missing", lookup(60, overtaken=1, doubts={"gap"}))
     assert (found.severity, found.culprit) == ("note", "capture")
 
 
-def test_one_direction_shows_no_answers(evaluate, lookup):
+def test_one_direction_contains_no_responses(evaluate, lookup):
     assert evaluate("answers-missing", lookup(60, doubts={"one_way"})) == []

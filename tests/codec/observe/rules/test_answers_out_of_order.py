@@ -1,12 +1,12 @@
 """Rule answers-out-of-order: a response before the response to the opening request."""
 
 
-def test_closed_before_it_was_open(evaluate, connection, tallied):
+def test_the_close_is_answered_before_the_open(evaluate, connection, tallied):
     [found] = evaluate("answers-out-of-order", connection(out_of_order=tallied(1, 3, 4, 5)))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "likely", [3, 4, 5])
 
 
-def test_with_holes(evaluate, connection, tallied):
+def test_no_finding_with_gaps(evaluate, connection, tallied):
     assert evaluate("answers-out-of-order", connection(out_of_order=tallied(1, 3), doubts={"gap"})) == []
 
 

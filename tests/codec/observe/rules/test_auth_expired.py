@@ -11,7 +11,7 @@ def asked(connection, tallied, ns):
     return make
 
 
-def test_nobody_answers(evaluate, asked, ns):
+def test_the_client_does_not_respond(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5)), 20)
     assert (found.severity, found.culprit, found.sure, found.cause) == (
         "error",
@@ -23,24 +23,24 @@ def test_nobody_answers(evaluate, asked, ns):
     assert evaluate("auth-expired", asked(challenge_open_ns=ns(5)), 14) == []
 
 
-def test_the_broker_does_not_wait(evaluate, asked, ns):
+def test_the_broker_closes_the_connection(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5), end="fin_broker", ended_ns=ns(6)))
     assert "closed the connection" in found.what
     assert evaluate("auth-expired", asked(challenge_open_ns=ns(5), end="fin_client", ended_ns=ns(6))) == []
 
 
-def test_the_answer_is_not_accepted(evaluate, asked, ns):
+def test_the_response_is_not_accepted(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(5.1)))
     assert (found.cause, found.sure) == ("refused", "likely")
     assert evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(50))) == []
     assert evaluate("auth-expired", asked(refreshed_ns=ns(5))) == []
 
 
-def test_the_answer_may_be_in_a_hole(evaluate, asked, ns):
+def test_the_response_may_be_in_a_gap(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"gap"}), 20)
     assert found.sure == "possible"
     assert evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"one_way"}), 20) == []
 
 
-def test_tokens_that_are_renewed(diagnosed):
+def test_renewed_tokens(diagnosed):
     assert diagnosed("java/auth-token", "auth-expired") == []

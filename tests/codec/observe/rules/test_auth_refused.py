@@ -16,7 +16,7 @@ def test_each_error_and_command(evaluate, tallied):
     assert len({one.identity for one in found}) == 2
 
 
-def test_a_real_one(diagnosed):
+def test_a_real_capture(diagnosed):
     found = diagnosed("python/20-token-authentication", "auth-refused")
     assert [(one.cause, one.frames[:2]) for one in found] == [
         ("AuthenticationError CONNECT", [73, 74]),

@@ -16,13 +16,13 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
         ({"evicted": {"host": 3}}, "3 host records evicted"),
     ],
 )
-def test_each(evaluate, fields, said):
+def test_each_kind_of_missing_data(evaluate, fields, said):
     [found] = evaluate("capture-incomplete", CaptureRecord(**fields))
     assert (found.severity, found.culprit, found.sure) == ("note", "capture", "certain")
     assert said in found.what
 
 
-def test_holes(evaluate, tallied):
+def test_gaps(evaluate, tallied):
     [found] = evaluate("capture-incomplete", CaptureRecord(gaps=tallied(10, 3, 4), gap_bytes=4300, midstream=1))
     assert found.what == (
         "The capture is incomplete: 10 gaps of 4.3 kB in total; "
@@ -31,17 +31,17 @@ def test_holes(evaluate, tallied):
     assert found.frames == [3, 4]
 
 
-def test_a_good_one(evaluate):
+def test_a_complete_capture(evaluate):
     assert evaluate("capture-incomplete", CaptureRecord(frames=1000, other_streams={"http": 3})) == []
 
 
 @pytest.mark.parametrize(
     "name", ["java/late-capture", "java/cut-packets", "python/37-packets-lost", "python/36b-ends-mid-record"]
 )
-def test_real_ones(diagnosed, name):
+def test_real_incomplete_captures(diagnosed, name):
     assert len(diagnosed(name, "capture-incomplete")) == 1
 
 
 @pytest.mark.parametrize("name", ["java/permits", "python/38-repeated-reordered", "rust/nack"])
-def test_real_good_ones(diagnosed, name):
+def test_real_complete_captures(diagnosed, name):
     assert diagnosed(name, "capture-incomplete") == []

@@ -3,13 +3,13 @@
 import pytest
 
 
-def test_it_is_found(evaluate, producer, tallied):
+def test_a_resent_chunk(evaluate, producer, tallied):
     one = producer(chunks_resent=tallied(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": tallied(1, 9)})
     [found] = evaluate("chunk-resent", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "network", "certain", [20, 21])
 
 
-def test_it_is_not(evaluate, producer):
+def test_no_finding(evaluate, producer):
     assert evaluate("chunk-resent", producer()) == []
 
 
@@ -33,5 +33,5 @@ def test_a_connection_that_breaks_between_chunks(stage, diagnose, cut, count):
 
 
 @pytest.mark.parametrize("name", ["go/chunks", "java/chunks-interleaved", "python/07-chunked"])
-def test_chunks_of_several_messages_between_each_other(diagnosed, name):
+def test_interleaved_chunks_of_several_messages(diagnosed, name):
     assert diagnosed(name, "chunk-resent") == []

@@ -26,7 +26,7 @@ def test_no_skew(evaluate, producer, tallied, skew):
     assert evaluate("clock-skew", producer(clock_skew_ms=skew, skewed=tallied(9, 20))) == []
 
 
-def test_all_others_differ_alike(evaluate, producer, tallied):
+def test_all_other_producers_differ_in_the_same_way(evaluate, producer, tallied):
     one = producer(clock_skew_ms=(-5_000, -5_000, -5_000), skewed=tallied(9, 20))
     other = producer("other", clock_skew_ms=(-4_900, -4_000, -4_000))
     other.session.stream = 1
@@ -40,7 +40,7 @@ def test_all_others_differ_alike(evaluate, producer, tallied):
 
 
 @pytest.mark.parametrize(("ahead", "causes"), [(0, set()), (3_000, {"ahead"}), (-20_000, {"behind"}), (-9_000, set())])
-def test_a_client_with_a_clock_of_its_own(stage, diagnose, ahead, causes):
+def test_a_client_with_a_custom_clock(stage, diagnose, ahead, causes):
     scene = stage()
     client = scene.actor()
     client.producer()

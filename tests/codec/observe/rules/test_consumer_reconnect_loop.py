@@ -10,19 +10,19 @@ def test_closed_by_the_broker(evaluate, consumer, tallied):
     assert "4 sessions: 3 times within 38.0 s the broker closed it" in found.what
 
 
-def test_seeks_close_it_too(evaluate, consumer, subscription, tallied):
+def test_closes_by_seeks_are_not_counted(evaluate, consumer, subscription, tallied):
     of = subscription(seeks=tallied(2))
     assert evaluate("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(4, last=40)})) == []
     [found] = evaluate("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(5, last=40)}))
     assert "3 times" in found.what
 
 
-def test_once_a_day(evaluate, consumer, tallied):
+def test_rare_closes(evaluate, consumer, tallied):
     assert evaluate("consumer-reconnect-loop", consumer(ends={"broker": tallied(3, last=86_400 * 3)})) == []
 
 
 @pytest.mark.parametrize("end", ["closed", "fin_client", "replaced", "refused"])
-def test_what_is_no_loss(evaluate, consumer, tallied, end):
+def test_closes_by_the_application(evaluate, consumer, tallied, end):
     assert evaluate("consumer-reconnect-loop", consumer(ends={end: tallied(9, last=9)})) == []
 
 

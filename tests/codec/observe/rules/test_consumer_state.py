@@ -13,21 +13,21 @@ def moment(ns):
     return Moment(ns(10), over=True, capture=CaptureRecord())
 
 
-def test_what_lasts_counts_more_than_what_was_longer(consumer, still, past, moment, ns):
+def test_a_current_stop_precedes_a_longer_one(consumer, still, past, moment, ns):
     now = still(8, 80)
     now.longest_ns, now.longest_from_ns, now.longest_frames = ns(5), ns(2), (20, 70)
     assert stop_of(now, consumer(), moment) == Stop(ns(8), ns(2), 80, 0)
     assert stop_of(past(2, 7, 20, 70), consumer(), moment) == Stop(ns(2), ns(5), 20, 70)
 
 
-def test_the_end_of_the_session_gets_nothing_going(consumer, still, past, moment, ns):
+def test_a_stop_until_the_end_of_the_session_has_not_ended(consumer, still, past, moment, ns):
     closed = consumer(ended=9)
     assert stop_of(past(2, 9, 20, 99), closed, moment) == Stop(ns(2), ns(7), 20, 0)
     assert stop_of(past(2, 8, 20, 70), closed, moment) == Stop(ns(2), ns(6), 20, 70)
     assert stop_of(still(8, 80), closed, moment) == Stop(ns(8), ns(1), 80, 0)
 
 
-def test_the_last_stop_counts_more_than_a_longer_one_when_it_was_not_got_over(consumer, moment, ns):
+def test_a_last_stop_without_end_precedes_a_longer_one(consumer, moment, ns):
     stops = StateDuration()
     for since, until, frame in ((2, 6, 20), (7, 9, 70)):
         stops.begin(ns(since), frame)
@@ -37,16 +37,16 @@ def test_the_last_stop_counts_more_than_a_longer_one_when_it_was_not_got_over(co
     assert stop_of(stops, consumer(ended=9.5), moment) == Stop(ns(2), ns(4), 20, 29)
 
 
-def test_a_connection_that_only_falls_silent_is_there_still(consumer, still, moment, ns):
+def test_a_silent_connection_is_still_attached(consumer, still, moment, ns):
     silent = consumer(ended=9, end="silence")
     assert stop_of(still(8, 80), silent, moment) == Stop(ns(8), ns(2), 80, 0)
 
 
-def test_it_never_stopped(consumer, moment):
+def test_a_consumer_without_stops(consumer, moment):
     assert stop_of(StateDuration(), consumer(), moment) is None
 
 
-def test_what_waits_is_what_nobody_attached_has(consumer, subscription):
+def test_waiting_entries_are_those_no_attached_consumer_holds(consumer, subscription):
     of = subscription(type="Shared", backlog=10)
     one = consumer("one", of, unacked=3)
     assert waiting(one) == 7
@@ -59,7 +59,7 @@ def test_what_waits_is_what_nobody_attached_has(consumer, subscription):
     assert waiting(one) is None
 
 
-def test_what_an_exclusive_consumer_was_given_does_not_wait(consumer, subscription, tallied):
+def test_entries_delivered_to_an_exclusive_consumer_do_not_wait(consumer, subscription, tallied):
     of = subscription(type="Exclusive", backlog=8)
     cum = consumer("cum", of, received_entries=8)
     assert waiting(cum) == 0  # all were delivered; which of them are held is unknown

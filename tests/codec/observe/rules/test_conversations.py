@@ -86,13 +86,13 @@ def test_a_client_that_counts_a_batch_as_one(stage, told, take, by):
     }
 
 
-def test_a_client_that_counts_them_right(stage, told, take, by):
+def test_a_client_that_counts_batches_correctly(stage, told, take, by):
     scene, client = play(stage, queue=10 * by)
     take(scene, client, 6 * by, give_back=5, batch=5)
     assert told(end(scene, client)) == set()
 
 
-def test_a_client_that_forgets_permits(stage, told, take, by):
+def test_a_client_that_loses_permits(stage, told, take, by):
     scene, client = play(stage, queue=10 * by)
     take(scene, client, 4 * by, give_back=0)
     take(scene, client, 4 * by, give_back=1)  # four permits are missing, then some more
@@ -109,7 +109,7 @@ def test_a_client_that_collects_half_a_queue(stage, told, take, by):
     assert told(end(scene, client)) == set()
 
 
-def test_the_whole_queue_twice(stage, told, take, by):
+def test_the_whole_queue_is_requested_twice(stage, told, take, by):
     scene, client = play(stage, queue=10 * by)
     client.flow(10 * by)
     take(scene, client, 3 * by, give_back=1)
@@ -143,7 +143,7 @@ def test_closed_and_subscribed_again(stage, told, take, by):
     assert told(end(scene, client)) == set()
 
 
-def test_a_storm_of_rejections(stage, told, by, sequence):
+def test_dense_negative_acks(stage, told, by, sequence):
     scene, client = play(stage, queue=1000)
     for _ in range(20 * by):
         client.publish(next(sequence))
@@ -160,7 +160,7 @@ def test_a_storm_of_rejections(stage, told, by, sequence):
     }
 
 
-def test_a_single_rejection(stage, told, by, sequence):
+def test_a_single_negative_ack(stage, told, by, sequence):
     scene, client = play(stage, queue=1000)
     for _ in range(by):
         client.publish(next(sequence))
@@ -170,7 +170,7 @@ def test_a_single_rejection(stage, told, by, sequence):
     assert told(end(scene, client)) == set()
 
 
-def test_an_ack_time_out_that_is_shorter_than_the_work(stage, told, by, sequence):
+def test_an_ack_timeout_below_the_processing_time(stage, told, by, sequence):
     scene, client = play(stage, queue=1000)
     for _ in range(4 * by):
         client.publish(next(sequence))
@@ -184,7 +184,7 @@ def test_an_ack_time_out_that_is_shorter_than_the_work(stage, told, by, sequence
     assert told(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
 
 
-def test_an_ack_whose_answer_never_comes(stage, told, by, sequence):
+def test_an_ack_without_a_response(stage, told, by, sequence):
     scene, client = play(stage)
     scene.fault("drop times=1 on pulsar.type == 'ACK_RESPONSE'")
     client.publish(next(sequence))
@@ -209,7 +209,7 @@ def test_an_ack_that_was_lost_with_its_connection(stage, told, by, sequence):
 
 
 @pytest.mark.parametrize(("size", "large"), [(50, {("large-batches", "note")}), (2, set())])
-def test_a_batch_for_one_while_another_has_nothing(stage, noted, by, sequence, size, large):
+def test_a_large_batch_while_another_consumer_is_idle(stage, noted, by, sequence, size, large):
     scene, client = play(stage, queue=2 * by)
     other = scene.actor()
     other.subscribe(kind="Shared", consumer_name="other")
@@ -222,7 +222,7 @@ def test_a_batch_for_one_while_another_has_nothing(stage, noted, by, sequence, s
 
 
 @pytest.mark.parametrize(("pause", "found"), [(2000, {("queue-of-one", "note")}), (20, set())])
-def test_a_queue_of_one_with_long_work(stage, noted, by, sequence, pause, found):
+def test_a_queue_of_one_with_long_processing(stage, noted, by, sequence, pause, found):
     scene, client = play(stage, queue=1)
     other = scene.actor()
     other.subscribe(kind="Shared", consumer_name="other")
@@ -239,7 +239,7 @@ def test_a_queue_of_one_with_long_work(stage, noted, by, sequence, pause, found)
     assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other consumer with its message
 
 
-def test_a_message_that_comes_twice_for_no_reason(stage, told, take, by):
+def test_a_message_delivered_twice_without_cause(stage, told, take, by):
     scene, client = play(stage, queue=10 * by)
     take(scene, client, by, give_back=1)
     scene.fault("duplicate times=1 on pulsar.type == 'MESSAGE'")

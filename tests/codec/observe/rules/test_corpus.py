@@ -74,7 +74,7 @@ def table(captures: Path) -> list[list[str]]:
     return list(rows(captures))
 
 
-def test_findings_are_those_that_were_read_and_found_true(table):
+def test_findings_equal_the_checked_table(table):
     if os.environ.get("PCLI_WRITE"):
         with TABLE.open("w", newline="") as file:
             csv.writer(file, delimiter="\t", lineterminator="\n").writerows([TITLES, *table])
@@ -85,12 +85,12 @@ def test_findings_are_those_that_were_read_and_found_true(table):
     assert [row for row in kept[1:] if row not in table] == [], "findings that are gone"
 
 
-def test_where_nothing_is_wrong_nothing_is_worse_than_a_note(table):
+def test_captures_without_faults_have_only_notes(table):
     loud = [row for row in table if row[0] in QUIET and row[3] != "note" and row[1] != "slow-answers"]
     assert loud == []
 
 
-def test_rules_have_a_real_case_or_are_played_elsewhere(table):
+def test_every_rule_has_a_capture_or_a_conversation(table):
     groups = ("consumer", "subscription", "key")
     asked = {rule.name for rule in RULES.values() if rule.group in groups}
     assert asked - {row[1] for row in table} == ELSEWHERE

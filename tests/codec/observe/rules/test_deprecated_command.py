@@ -4,13 +4,13 @@ import pytest
 
 
 @pytest.mark.parametrize("what", ["CONNECT.auth_method", "CONSUMER_STATS", "SEND without checksum"])
-def test_each(evaluate, connection, tallied, what):
+def test_each_deprecated_feature(evaluate, connection, tallied, what):
     [found] = evaluate("deprecated-command", connection(deprecated={what: tallied(2, 7)}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("note", "client", "certain", what)
     assert f"uses the deprecated {what} (twice)" in found.what
 
 
-def test_a_real_one(diagnosed):
+def test_a_real_capture(diagnosed):
     [found] = diagnosed("rust/cumulative-ack", "deprecated-command")
     assert (found.cause, found.frames) == ("CONSUMER_STATS", [122])
 

@@ -8,7 +8,7 @@ def silent(consumer, still):
     return lambda **fields: consumer(**{"permits": {"balance": 10}, "silent": still(4, 70), **fields})
 
 
-def test_nothing_comes(evaluate, silent):
+def test_no_delivery(evaluate, silent):
     [found] = evaluate("dispatcher-silent", silent())
     assert (found.severity, found.culprit, found.sure) == ("error", "broker", "likely")
     assert found.frames[0] == 70
@@ -16,20 +16,20 @@ def test_nothing_comes(evaluate, silent):
     assert "at least 100 entries were wait" in found.what
 
 
-def test_it_came_in_the_end(evaluate, silent, past):
+def test_deliveries_resume(evaluate, silent, past):
     [found] = evaluate("dispatcher-silent", silent(silent=past(2, 8, 70, 80)))
     assert found.severity == "warning"
     assert found.frames[:2] == [70, 80]
 
 
-def test_steps_of_a_rate_limit(evaluate, silent, past):
+def test_a_rate_limit(evaluate, silent, past):
     assert evaluate("dispatcher-silent", silent(silent=past(2, 3.5, 70, 80))) == []
 
 
-def test_a_standby_gets_nothing_by_right(evaluate, silent):
+def test_a_standby_correctly_receives_nothing(evaluate, silent):
     assert evaluate("dispatcher-silent", silent(active=False)) == []
 
 
-def test_a_hole_makes_it_possible_only(evaluate, silent):
+def test_a_gap_reduces_the_certainty(evaluate, silent):
     [found] = evaluate("dispatcher-silent", silent(doubts={"one_way"}))
     assert found.sure == "possible"

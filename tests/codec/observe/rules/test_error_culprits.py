@@ -8,11 +8,11 @@ from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_
 @pytest.mark.parametrize(("error", "culprit"), [
     ("ServiceNotReady", "broker"), ("ChecksumError", "network"), ("ProducerBusy", "application"),
 ])  # fmt: skip
-def test_whose(error, culprit):
+def test_culprits(error, culprit):
     assert culprit_of_error(error) == culprit
 
 
-def test_it_is_over(consumer, tallied):
+def test_later_success(consumer, tallied):
     assert succeeded_later(consumer(), tallied(1, 3, first=0.5)) == "It succeeded later, in frame 6."
     assert succeeded_later(consumer(), tallied(1, 9, first=2)) == ""
     assert succeeded_later(consumer(session=None), tallied(1, 9)) == ""

@@ -105,7 +105,7 @@ def test_a_rule_reads_only_its_facts(rule, recordings):
     assert read - UNSAID - frames <= {fact.partition(".")[0] for fact in rule.facts}
 
 
-def test_records_are_spied_on(recordings):
+def test_the_proxied_records_give_findings(recordings):
     """The previous test is effective: rules yield findings for these records through the proxy."""
     found = {
         one.rule

@@ -50,7 +50,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
-def test_what_was_done_is_found_and_nothing_else(name):
+def test_exactly_the_injected_faults_are_found(name):
     diagnosis = Diagnosis()
     with (RECORDED / f"{name}.pcap").open("rb") as file:
         process_events(read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)), diagnosis)

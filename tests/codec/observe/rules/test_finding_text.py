@@ -48,7 +48,7 @@ def test_frames():
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "once"), (2, "twice"), (3, "3 times")])
-def test_how_often(count, text):
+def test_times_as_words(count, text):
     assert times(count) == text
 
 
@@ -65,18 +65,18 @@ def test_how_often(count, text):
         ("word " * 100, ("word " * 48)[:239] + "…"),
     ],
 )
-def test_what_a_broker_says(text, told):
+def test_error_messages_of_brokers(text, told):
     assert error_message(text) == told
 
 
 @pytest.mark.parametrize(("over", "text"), [(True, "2.0 s before the end"), (False, "2.0 s before the last frame")])
-def test_how_long_ago(over, text):
+def test_times_before_the_end(over, text):
     moment = Moment(5 * SECOND, over=over, capture=CaptureRecord())
     assert when(moment, 3 * SECOND) == text
     assert when(moment, 5 * SECOND - 20_000) == f"at {text.partition('before ')[2]}"
 
 
-def test_what_may_be_missing_in_the_middle_weighs_more_than_the_edges():
+def test_gaps_reduce_certainty_more_than_edges():
     assert certainty(set()) == "certain"
     assert certainty({"end"}) == "likely"
     assert certainty({"end", "gap"}) == "possible"
@@ -85,11 +85,11 @@ def test_what_may_be_missing_in_the_middle_weighs_more_than_the_edges():
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-def test_every_doubt_is_said_in_words(doubt):
+def test_every_doubt_has_a_description(doubt):
     assert DOUBTS[doubt] in why_unsure({doubt})
 
 
-def test_names_from_the_wire_stay_in_their_line(consumer):
+def test_names_from_the_wire_break_no_line(consumer):
     assert about_consumer(consumer("a\x1b[0m\nb")) == "consumer a\\x1b[0m\\nb (subscription work on orders)"
 
 

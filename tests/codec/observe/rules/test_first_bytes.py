@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize("word", ["tls", "http", "text", "other"])
-def test_something_else(evaluate, connection, word):
+def test_other_data_at_the_start(evaluate, connection, word):
     found = evaluate(
         "first-bytes",
         connection(connect_frame=0, first_bytes=word, first_bytes_text="it is that", first_bytes_packet=4),
@@ -15,13 +15,13 @@ def test_something_else(evaluate, connection, word):
     assert "starting with packet 4: it is that" in found[0].what
 
 
-def test_a_proxy_header_that_is_not_understood(evaluate, connection):
+def test_a_proxy_header_without_a_response(evaluate, connection):
     [found] = evaluate("first-bytes", connection(first_bytes="proxy-protocol", end="fin_broker", broker_frames=0))
     assert (found.sure, found.cause) == ("likely", "proxy-protocol")
     assert "haProxyProtocolEnabled" in found.advice
 
 
-def test_a_proxy_header_that_is_expected(evaluate, connection):
+def test_a_proxy_header_that_the_broker_accepts(evaluate, connection):
     assert evaluate("first-bytes", connection(first_bytes="proxy-protocol", end="fin_client")) == []
     assert evaluate("first-bytes", connection(first_bytes="proxy-protocol", broker_frames=0)) == []
 
@@ -30,7 +30,7 @@ def test_pulsar(evaluate, connection):
     assert evaluate("first-bytes", connection()) == []
 
 
-def test_tls_on_its_own_port(diagnosed):
+def test_tls_on_the_tls_port(diagnosed):
     assert diagnosed("python/21-tls", "first-bytes") == []
 
 
@@ -38,6 +38,6 @@ def test_http_of_the_admin_interface(diagnosed):
     assert diagnosed("python/28-busy-system", "first-bytes") == []
 
 
-def test_the_answer_to_connect(evaluate, connection):
+def test_other_data_as_the_response_to_connect(evaluate, connection):
     [found] = evaluate("first-bytes", connection(first_bytes="tls", first_bytes_text="an alert", broker_frames=0))
     assert found.sure == "likely"

@@ -13,13 +13,13 @@ def given_up(connection, ns):
 
 
 @pytest.mark.parametrize(("by_client", "culprit"), [(True, "broker"), (False, "client")])
-def test_the_silent_side_is_to_blame(evaluate, given_up, by_client, culprit):
+def test_the_silent_side_is_the_culprit(evaluate, given_up, by_client, culprit):
     [found] = evaluate("keep-alive-missed", given_up(by_client))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [40, 44])
     assert "30.0 s after its PING in frame 40" in found.what
 
 
-def test_with_holes_it_may_be_the_capture(evaluate, given_up):
+def test_with_gaps_the_capture_is_the_culprit(evaluate, given_up):
     [found] = evaluate("keep-alive-missed", given_up(True, doubts={"gap"}))
     assert (found.severity, found.culprit, found.sure) == ("note", "capture", "possible")
     assert evaluate("keep-alive-missed", given_up(True, doubts={"one_way"})) == []

@@ -10,7 +10,7 @@ def key(subscription):
     return lambda of=None, **fields: KeyRecord(of or subscription(type="Key_Shared"), "eu", 4711, ["a", "b"], **fields)
 
 
-def test_it_is_at_two_consumers(evaluate, key, tallied):
+def test_a_key_held_by_two_consumers(evaluate, key, tallied):
     [found] = evaluate("key-order-broken", key(open_at_two=tallied(2, 30, 20)))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "broker", "likely", "open-at-two")
     assert found.subject["key"] == "eu"
@@ -18,18 +18,18 @@ def test_it_is_at_two_consumers(evaluate, key, tallied):
     assert "the key was at a, b" in found.what
 
 
-def test_later_ones_came_first(evaluate, key, tallied):
+def test_a_later_message_is_delivered_first(evaluate, key, tallied):
     [found] = evaluate("key-order-broken", key(backwards=tallied(1, 30, 20)))
     assert found.cause == "backwards"
 
 
-def test_it_is_allowed(evaluate, key, subscription, tallied):
+def test_out_of_order_delivery_is_allowed(evaluate, key, subscription, tallied):
     of = subscription(type="Key_Shared", allow_out_of_order=True)
     [found] = evaluate("key-order-broken", key(of, open_at_two=tallied(2, 30, 20)))
     assert found.severity == "note"
 
 
-def test_the_ack_may_be_in_a_hole(evaluate, key, subscription, tallied):
+def test_the_ack_may_be_in_a_gap(evaluate, key, subscription, tallied):
     [found] = evaluate("key-order-broken", key(subscription(doubts={"gap"}), open_at_two=tallied(2, 30, 20)))
     assert found.sure == "possible"
 

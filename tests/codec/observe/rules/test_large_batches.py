@@ -4,11 +4,11 @@ import pytest
 
 
 @pytest.mark.parametrize(("count", "severity"), [(1, "note"), (2, "warning")])
-def test_the_others_starve(evaluate, subscription, tallied, count, severity):
+def test_another_consumer_receives_nothing(evaluate, subscription, tallied, count, severity):
     [found] = evaluate("large-batches", subscription(large_batches=tallied(count, 40, sample="7:3, 1000 messages")))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "application", "likely", [40])
     assert "7:3, 1000 messages" in found.what
 
 
-def test_nobody_does(evaluate, subscription):
+def test_all_consumers_receive_messages(evaluate, subscription):
     assert evaluate("large-batches", subscription()) == []

@@ -12,33 +12,33 @@ def keeps(consumer, tallied, ns):
     return make
 
 
-def test_it_holds_three(evaluate, keeps):
+def test_a_consumer_holds_three_messages(evaluate, keeps):
     [found] = evaluate("never-acked", keeps())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [20, 21, 25]
     assert "holds 3 unacknowledged messages; the oldest (7:3) was delivered 6.0 s before the end" in found.what
 
 
-def test_it_is_never_certain_while_the_consumer_lives(evaluate, keeps):
+def test_not_certain_while_the_consumer_is_attached(evaluate, keeps):
     assert evaluate("never-acked", keeps())[0].sure == "likely"
     assert evaluate("never-acked", keeps(doubts={"end", "gap"}))[0].sure == "possible"
     assert evaluate("never-acked", keeps(ended=9))[0].sure == "certain"
 
 
-def test_it_is_slow_anyway(evaluate, keeps, ns):
+def test_a_slow_consumer(evaluate, keeps, ns):
     [found] = evaluate("never-acked", keeps(ack_age_max_ns=ns(3)))
     assert found.severity == "note"
 
 
-def test_they_came_a_moment_ago(evaluate, keeps, ns):
+def test_recently_delivered_messages(evaluate, keeps, ns):
     assert evaluate("never-acked", keeps(never_acked_oldest_ns=ns(9.5))) == []
 
 
-def test_it_left_and_others_have_done_them(evaluate, keeps, subscription):
+def test_others_acknowledged_them_after_it_left(evaluate, keeps, subscription):
     assert evaluate("never-acked", keeps(of=subscription(backlog=0), ended=9)) == []
 
 
-def test_it_left_and_others_have_them(evaluate, keeps, consumer, subscription):
+def test_others_hold_them_after_it_left(evaluate, keeps, consumer, subscription):
     of = subscription(backlog=3)
     left = keeps(of=of, ended=9)
     assert evaluate("never-acked", left) != []
@@ -46,11 +46,11 @@ def test_it_left_and_others_have_them(evaluate, keeps, consumer, subscription):
     assert evaluate("never-acked", left) == []
 
 
-def test_nobody_acknowledges_to_a_topic_that_keeps_nothing(evaluate, keeps, subscription):
+def test_a_non_persistent_topic_needs_no_acks(evaluate, keeps, subscription):
     assert evaluate("never-acked", keeps(of=subscription(persistent=False))) == []
 
 
-def test_a_reader_acknowledges_what_it_likes(evaluate, keeps):
+def test_a_reader_needs_no_acks(evaluate, keeps):
     assert evaluate("never-acked", keeps(durable=False)) == []
 
 
@@ -59,7 +59,7 @@ def test_one_without_subscribe_may_be_a_reader(evaluate, keeps, tallied):
     assert evaluate("never-acked", keeps(topic="", doubts={"start"})) != []
 
 
-def test_others_were_given_them_since(evaluate, keeps, consumer, ns):
+def test_others_received_them_since(evaluate, keeps, consumer, ns):
     left = keeps(ended=9)
     consumer("other", left.subscription, last_message_ns=ns(9.5))
     assert evaluate("never-acked", left) == []

@@ -14,12 +14,12 @@ def test_above_the_limit(evaluate, connection, tallied, sample, culprit):
     assert "5,242,880" in found.what
 
 
-def test_behind_a_hole(evaluate, connection, tallied):
+def test_after_a_gap(evaluate, connection, tallied):
     [found] = evaluate("oversize-frame", connection(oversize=tallied(1, 9, sample="x"), doubts={"gap"}))
     assert found.sure == "possible"
 
 
-def test_within_it(evaluate, connection):
+def test_within_the_limit(evaluate, connection):
     assert evaluate("oversize-frame", connection()) == []
 
 

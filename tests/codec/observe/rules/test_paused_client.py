@@ -12,7 +12,7 @@ def paused(consumer, still):
     return make
 
 
-def test_it_took_its_queue_and_asked_for_nothing(evaluate, paused):
+def test_a_full_queue_without_a_flow(evaluate, paused):
     [found] = evaluate("paused-client", paused())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames[0] == 40
@@ -20,40 +20,40 @@ def test_it_took_its_queue_and_asked_for_nothing(evaluate, paused):
     assert "10 unacknowledged messages; 90 more entries wait" in found.what
 
 
-def test_with_nothing_else_in_the_backlog_it_is_a_note(evaluate, paused, subscription):
+def test_without_a_backlog_it_is_a_note(evaluate, paused, subscription):
     [found] = evaluate("paused-client", paused(of=subscription(backlog=10)))
     assert found.severity == "note"
 
 
-def test_it_went_on(evaluate, paused, past):
+def test_deliveries_resume(evaluate, paused, past):
     permits = {"delivered": 10, "flows": 2, "flowed": 20, "exhausted": past(4, 9, 40, 50)}
     [found] = evaluate("paused-client", paused(permits=permits))
     assert found.severity == "note"
     assert found.frames[:2] == [40, 50]
 
 
-def test_a_moment_is_no_pause(evaluate, paused, past, still):
+def test_a_short_pause_is_not_reported(evaluate, paused, past, still):
     assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": past(4, 5.9, 40, 50)})) == []
     assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": still(9.5, 40)})) == []
 
 
-def test_the_end_of_the_consumer_ends_no_pause(evaluate, paused, past):
+def test_closing_the_consumer_does_not_end_the_pause(evaluate, paused, past):
     permits = {"delivered": 10, "exhausted": past(4, 9, 40, 99)}
     [found] = evaluate("paused-client", paused(permits=permits, ended=9))
     assert (found.severity, found.sure) == ("warning", "certain")
 
 
-def test_it_is_the_client_when_flows_bring_too_little(evaluate, paused, still, tallied):
+def test_the_client_is_the_culprit_if_flows_are_too_small(evaluate, paused, still, tallied):
     assert evaluate("paused-client", paused(permits={"exhausted": still(4, 40), "short": tallied(1, 30)})) == []
 
 
-def test_a_listener_that_is_paused_has_acknowledged_all(evaluate, paused, subscription):
+def test_a_paused_listener_that_acknowledged_all(evaluate, paused, subscription):
     [found] = evaluate("paused-client", paused(unacked=0, of=subscription(backlog=None)))
     assert found.severity == "note"
     assert "holds 0 unacknowledged messages" in found.what
 
 
-def test_a_broker_that_is_long_in_opening_it(evaluate, paused, past, ns):
+def test_a_broker_that_opens_the_consumer_slowly(evaluate, paused, past, ns):
     slow = paused(permits={"exhausted": past(1, 8, 5, 7)})
     slow.session.ready_ns = ns(7.5)
     assert evaluate("paused-client", slow) == []
@@ -62,36 +62,36 @@ def test_a_broker_that_is_long_in_opening_it(evaluate, paused, past, ns):
     assert "for 6.0 s" in found.what
 
 
-def test_a_queue_of_one_is_said(evaluate, paused, still):
+def test_a_queue_of_one_is_mentioned(evaluate, paused, still):
     permits = {"queue": 1, "flowed": 3, "flows": 3, "delivered": 3, "exhausted": still(4, 40)}
     [found] = evaluate("paused-client", paused(permits=permits, unacked=1))
     assert "requests messages one at a time" in found.what
 
 
-def test_a_client_that_empties_its_queue_and_keeps_the_permits(evaluate, paused, tallied):
+def test_a_client_that_clears_its_queue_without_returning_permits(evaluate, paused, tallied):
     [found] = evaluate("paused-client", paused(unacked=0, asked_all=tallied(1, 79, first=5)))
     assert (found.culprit, found.sure) == ("client", "likely")
     assert "requested redelivery of all messages in frame 79" in found.opposite
 
 
-def test_a_reader_that_reads_no_further_is_no_trouble(evaluate, paused):
+def test_a_reader_that_stops_reading_is_not_reported(evaluate, paused):
     [found] = evaluate("paused-client", paused(durable=False))
     assert found.severity == "note"
 
 
-def test_all_is_acknowledged(evaluate, paused):
+def test_all_messages_are_acknowledged(evaluate, paused):
     [found] = evaluate("paused-client", paused(unacked=0, ended=10))
     assert (found.severity, found.sure) == ("warning", "likely")
     assert "its listener is paused, or a FLOW was lost" in found.opposite
 
 
-def test_what_comes_without_permits_is_a_sign_of_life(evaluate, paused, ns):
+def test_a_delivery_without_permits_moves_the_start(evaluate, paused, ns):
     assert evaluate("paused-client", paused(last_message_ns=ns(9.5), last_message_frame=90)) == []
     [found] = evaluate("paused-client", paused(last_message_ns=ns(6), last_message_frame=60))
     assert "since frame 60, 4.0 s before the end" in found.what
 
 
-def test_one_that_left(evaluate, paused):
+def test_a_consumer_that_left(evaluate, paused):
     [found] = evaluate("paused-client", paused(ended=9))
     assert "requested no message from frame 40 until it was closed (frame 99) 5.0 s later. It held 10" in found.what
     [found] = evaluate("paused-client", paused(ended=9, end="reset_client"))

@@ -10,22 +10,22 @@ def doubled(consumer, tallied):
     )
 
 
-def test_the_whole_queue_again(evaluate, doubled):
+def test_the_whole_queue_twice(evaluate, doubled):
     [found] = evaluate("permits-doubled", doubled(10))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "client", "likely", [9])
     assert "10 messages more than its queue of 10" in found.what
 
 
-def test_some_of_it_was_used_up_meanwhile(evaluate, doubled):
+def test_part_of_the_surplus_is_used_up(evaluate, doubled):
     assert evaluate("permits-doubled", doubled(6)) != []
 
 
-def test_a_small_surplus_is_another_case(evaluate, doubled):
+def test_a_small_surplus_is_not_reported(evaluate, doubled):
     assert evaluate("permits-doubled", doubled(3)) == []
     [found] = evaluate("permits-wrong-count", doubled(3))
     assert found.cause == "too-many"
 
 
-def test_half_of_it_in_a_hole(evaluate, doubled):
+def test_deliveries_may_be_in_a_gap(evaluate, doubled):
     [found] = evaluate("permits-doubled", doubled(10, doubts={"gap"}))
     assert found.sure == "possible"

@@ -9,7 +9,7 @@ def test_a_batch_counts_as_one(evaluate, consumer):
     assert "6 permits" in found.what
 
 
-def test_the_application_has_them_still(evaluate, consumer):
+def test_the_application_still_holds_messages(evaluate, consumer):
     permits = {"delivered": 60, "flowed": 16, "flows": 6}
     assert evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=6, acked=6)) == []
 
@@ -19,14 +19,14 @@ def test_single_messages(evaluate, consumer):
     assert evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=60, acked=60)) == []
 
 
-def test_more_came_back_than_was_charged(evaluate, consumer, tallied):
+def test_more_permits_returned_than_used(evaluate, consumer, tallied):
     permits = {"doubled": tallied(1, 44), "surplus": 4, "delivered": 13, "flowed": 27, "flows": 3}
     [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=20, received_entries=2))
     assert (found.severity, found.cause, found.frames) == ("warning", "too-many", [44])
     assert "4 messages more" in found.what
 
 
-def test_more_came_than_was_asked_for(evaluate, consumer):
+def test_more_messages_than_requested(evaluate, consumer):
     permits = {"lowest": -3, "lowest_frame": 40, "last_flow_frame": 30}
     [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=13, received_entries=13))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "unasked")
@@ -34,5 +34,5 @@ def test_more_came_than_was_asked_for(evaluate, consumer):
     assert "3 messages" in found.what
 
 
-def test_a_batch_goes_below_zero(evaluate, consumer):
+def test_a_batch_may_exceed_the_permits(evaluate, consumer):
     assert evaluate("permits-wrong-count", consumer(permits={"lowest": -3}, received=13, received_entries=4)) == []

@@ -12,18 +12,18 @@ def poisoned(subscription, tallied):
     return make
 
 
-def test_it_came_again_and_again(evaluate, poisoned):
+def test_a_message_redelivered_repeatedly(evaluate, poisoned):
     [found] = evaluate("poison-message", poisoned())
     assert (found.severity, found.culprit, found.cause) == ("warning", "application", "again-and-again")
     assert "7:9 of subscription work on orders was delivered 6 times, from frame 11 to frame 95; 1 more" in found.what
     assert found.frames == [10, 90, 11, 95]
 
 
-def test_reconnects_are_not_its_fault(evaluate, poisoned, tallied):
+def test_redeliveries_by_reconnects_are_not_counted(evaluate, poisoned, tallied):
     assert evaluate("poison-message", poisoned(again={"lost": tallied(10, 30)})) == []
 
 
-def test_reconnects_may_have_had_a_part_in_it(evaluate, poisoned, tallied):
+def test_reconnects_reduce_the_certainty(evaluate, poisoned, tallied):
     [found] = evaluate("poison-message", poisoned())
     assert found.sure == "likely"
     [found] = evaluate("poison-message", poisoned(again={"nack": tallied(10, 30), "left": tallied(1, 40)}))
@@ -31,16 +31,16 @@ def test_reconnects_may_have_had_a_part_in_it(evaluate, poisoned, tallied):
     assert "other causes" in found.opposite
 
 
-def test_it_was_put_away(evaluate, subscription, tallied):
+def test_a_dead_letter(evaluate, subscription, tallied):
     [found] = evaluate("poison-message", subscription(dead_lettered=tallied(2, 50, sample="7:3")))
     assert (found.severity, found.sure, found.cause) == ("note", "certain", "dead-lettered")
 
 
-def test_it_was_thrown_away_unread(evaluate, consumer, tallied):
+def test_a_discarded_message(evaluate, consumer, tallied):
     blind = consumer(validation={"DecryptionError": tallied(4, 60)})
     [found] = evaluate("poison-message", blind.subscription)
     assert (found.cause, found.frames, found.subject["consumer"]) == ("DecryptionError", [60], "lazy")
 
 
-def test_four_times_is_not_again_and_again(evaluate, poisoned):
+def test_four_deliveries_are_not_reported(evaluate, poisoned):
     assert evaluate("poison-message", poisoned(most_redelivered=[(4, "7:3", 10, 90)])) == []

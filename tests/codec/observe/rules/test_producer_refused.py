@@ -27,7 +27,7 @@ def test_messages(evaluate, producer, tallied):
     assert found.severity == "error"
 
 
-def test_schemas_have_a_rule_of_their_own(evaluate, producer, tallied):
+def test_schema_errors_have_a_separate_rule(evaluate, producer, tallied):
     assert evaluate("producer-refused", producer(refused={"IncompatibleSchema": tallied(1, 2)})) == []
 
 

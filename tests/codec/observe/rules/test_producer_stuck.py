@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_nothing_comes_though_the_broker_speaks(evaluate, producer, still, ns):
+def test_no_receipt_although_the_broker_sends_frames(evaluate, producer, still, ns):
     one = producer(no_receipt=still(2, 20), open_sends=7, oldest_open_frame=20, heard_ns=ns(12), heard_frame=80)
     [found] = evaluate("producer-stuck", one, now=14)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("no-receipt", "error", "broker", "certain")
@@ -11,36 +11,36 @@ def test_nothing_comes_though_the_broker_speaks(evaluate, producer, still, ns):
     assert "7 SENDs" in found.what
 
 
-def test_nothing_comes_at_all(evaluate, producer, still):
+def test_no_frames_at_all(evaluate, producer, still):
     [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), open_sends=1, oldest_open_frame=20), now=14)
     assert (found.culprit, found.sure) == ("network", "likely")
 
 
-def test_it_is_found_while_it_lasts(evaluate, producer, still):
+def test_found_while_it_lasts(evaluate, producer, still):
     one = producer(no_receipt=still(2, 20), open_sends=1)
     assert evaluate("producer-stuck", one, now=11, over=False) == []
     assert len(evaluate("producer-stuck", one, now=13, over=False)) == 1
 
 
-def test_a_hole_may_have_the_receipts(evaluate, producer, still):
+def test_receipts_may_be_in_a_gap(evaluate, producer, still):
     [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), doubts={"gap"}), now=14)
     assert (found.culprit, found.sure) == ("capture", "possible")
     assert "missing in the capture" in found.opposite
 
 
-def test_the_side_of_the_broker_is_not_in_the_capture(evaluate, producer, still, tallied):
+def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, still, tallied):
     one = producer(no_receipt=still(2, 20), lost=tallied(3, 20), heard_ns=-1)
     assert evaluate("producer-stuck", one, now=60) == []
 
 
-def test_it_came_in_the_end(evaluate, producer, past):
+def test_receipts_arrive_in_the_end(evaluate, producer, past):
     [found] = evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90)), now=30)
     assert (found.cause, found.severity, found.frames) == ("slow", "warning", [20, 90])
     assert evaluate("producer-stuck", producer(no_receipt=past(2, 11, 20, 90)), now=30) == []
     assert evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90), doubts={"gap"}), now=30) == []
 
 
-def test_no_answer_to_producer(evaluate, producer, past):
+def test_no_response_to_producer(evaluate, producer, past):
     one = producer()
     one.session.ready_ns = -1
     [found] = evaluate("producer-stuck", one, now=12)
@@ -68,7 +68,7 @@ def test_the_connection_ended_before_the_receipts(evaluate, producer, tallied, n
     ("delay ms=2000 on pulsar.type == 'SEND_RECEIPT'", set()),
     ("drop on pulsar.type == 'PRODUCER_SUCCESS'", {"not-opened"}),
 ])  # fmt: skip
-def test_a_broker_that_does_not_answer(stage, diagnose, fault, expected):
+def test_a_broker_that_does_not_respond(stage, diagnose, fault, expected):
     scene = stage(keepAliveIntervalSeconds=5)
     scene.fault(fault)
     client = scene.actor()
@@ -83,7 +83,7 @@ def test_a_broker_that_does_not_answer(stage, diagnose, fault, expected):
     assert all(one.culprit == "broker" for one in found)
 
 
-def test_a_producer_that_was_fenced_out(diagnosed):
+def test_a_fenced_producer(diagnosed):
     [found] = diagnosed("python/23b-access-modes", "producer-stuck")
     assert (found.cause, found.subject["producer"]) == ("unanswered", "heir")
 

@@ -15,22 +15,22 @@ def single(consumer, subscription, tallied, ns):
     return make
 
 
-def test_one_waits_behind_the_other(evaluate, single):
+def test_a_message_waits_during_processing(evaluate, single):
     [found] = evaluate("queue-of-one", single())
     assert (found.severity, found.culprit) == ("note", "application")
     assert "needs 4.0 s per message" in found.what
 
 
-def test_a_queue_of_none_never_has_two(evaluate, single, ns):
+def test_a_queue_of_zero_never_holds_two(evaluate, single, ns):
     """An ACK every two seconds, each two seconds after its MESSAGE."""
     assert evaluate("queue-of-one", single(ack_age_total_ns=ns(8))) == []
 
 
-def test_nobody_else_could_take_it(evaluate, single):
+def test_no_other_consumer(evaluate, single):
     assert evaluate("queue-of-one", single(others=0)) == []
 
 
-def test_work_that_is_quick(evaluate, single, tallied, ns):
+def test_fast_processing(evaluate, single, tallied, ns):
     quick = single(ack_ages=tallied(4, first=2, last=2.8), ack_age_total_ns=ns(1.6))
     assert evaluate("queue-of-one", quick) == []
 

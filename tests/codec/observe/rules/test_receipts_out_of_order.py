@@ -6,14 +6,14 @@ import pytest
 @pytest.mark.parametrize(("doubts", "resent", "sure"), [
     (set(), 0, "certain"), ({"gap"}, 0, "certain"), (set(), 2, "likely"), ({"weak_sync"}, 0, "possible"),
 ])  # fmt: skip
-def test_it_is_found(evaluate, producer, tallied, doubts, resent, sure):
+def test_receipts_in_another_order(evaluate, producer, tallied, doubts, resent, sure):
     one = producer(out_of_order=tallied(1, 3, 9, 8, sample="7"), resent=tallied(resent), doubts=doubts)
     [found] = evaluate("receipts-out-of-order", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", sure, [3, 9, 8])
     assert found.opposite
 
 
-def test_one_was_left_out(evaluate, producer, tallied):
+def test_a_missing_receipt(evaluate, producer, tallied):
     one = producer(skipped=tallied(1, 3, 8, sample="7"))
     [found] = evaluate("receipts-out-of-order", one)
     assert (found.cause, found.sure, found.frames) == ("missing", "likely", [3, 8])
@@ -22,7 +22,7 @@ def test_one_was_left_out(evaluate, producer, tallied):
     assert evaluate("receipts-out-of-order", one) == []
 
 
-def test_it_is_not(evaluate, producer):
+def test_no_finding(evaluate, producer):
     assert evaluate("receipts-out-of-order", producer()) == []
 
 

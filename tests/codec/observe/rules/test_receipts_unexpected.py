@@ -3,13 +3,13 @@
 import pytest
 
 
-def test_it_is_found(evaluate, producer, tallied):
+def test_a_receipt_without_a_send(evaluate, producer, tallied):
     [found] = evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9, sample="4")))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "certain", [8, 9])
 
 
 @pytest.mark.parametrize("doubt", ["start", "gap", "cut", "weak_sync"])
-def test_their_sends_may_not_be_in_the_capture(evaluate, producer, tallied, doubt):
+def test_sends_may_not_be_captured(evaluate, producer, tallied, doubt):
     assert evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9), doubts={doubt})) == []
 
 
@@ -17,7 +17,7 @@ def test_their_sends_may_not_be_in_the_capture(evaluate, producer, tallied, doub
     ("duplicate after=3 times=1 on pulsar.type == 'SEND_RECEIPT'", 1),
     ("duplicate times=1 on pulsar.type == 'PRODUCER_SUCCESS'", 0),
 ])  # fmt: skip
-def test_a_frame_that_comes_twice(stage, diagnose, fault, count):
+def test_a_duplicated_receipt(stage, diagnose, fault, count):
     scene = stage()
     scene.fault(fault)
     client = scene.actor()
@@ -28,5 +28,5 @@ def test_a_frame_that_comes_twice(stage, diagnose, fault, count):
     assert len(diagnose(scene, ("receipts-unexpected",)).findings()) == count
 
 
-def test_packets_in_another_order(diagnosed):
+def test_reordered_packets(diagnosed):
     assert diagnosed("python/38-repeated-reordered", "receipts-unexpected") == []

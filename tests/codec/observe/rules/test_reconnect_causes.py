@@ -11,9 +11,9 @@ from pcli.codec.observe.tracking.records.connection_records import ENDS
     (["reset_client", "reset_broker"], "network"), (["silence"], "network"), (["silence", "broker"], "broker"),
     (["auth"], "application"),
 ])  # fmt: skip
-def test_who_ended_it(ends, culprit):
+def test_culprits_of_ends(ends, culprit):
     assert culprit_of_ends(ends) == culprit
 
 
-def test_the_words_are_those_of_the_tracker():
+def test_causes_are_keys_of_the_tracker():
     assert {*CAUSES, *PEER_CAUSES} <= set(ENDS)

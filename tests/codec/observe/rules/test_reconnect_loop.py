@@ -38,11 +38,11 @@ def test_three_times_in_a_minute(evaluate, host, cause, culprit):
 
 
 @pytest.mark.parametrize("cause", ["fin_client", "silence"])
-def test_what_applications_do_themselves(evaluate, host, cause):
+def test_closes_by_the_application(evaluate, host, cause):
     assert evaluate("reconnect-loop", host(cause, [5, 6, 7, 8])) == []
 
 
-def test_twice_is_no_loop(evaluate, host):
+def test_two_rounds_are_no_loop(evaluate, host):
     assert evaluate("reconnect-loop", host("fin_broker", [5, 20])) == []
 
 
@@ -61,7 +61,7 @@ def test_three_connections_lost_at_once(evaluate, host):
     assert evaluate("reconnect-loop", host("refused", [5, 5.01, 5.02])) == []
 
 
-def test_it_got_through_in_the_end(evaluate, host):
+def test_the_last_connection_lasts(evaluate, host):
     [found] = evaluate("reconnect-loop", host("refused", [5, 5.2, 5.6, 6.4], attempts=[9]))
     assert (found.severity, found.culprit) == ("warning", "broker")
     assert "the last attempt succeeded" in found.what
@@ -69,6 +69,6 @@ def test_it_got_through_in_the_end(evaluate, host):
     assert found.severity == "error"
 
 
-def test_a_port_that_nobody_knows(evaluate, host):
+def test_refusals_by_an_unknown_port_are_not_reported(evaluate, host):
     assert evaluate("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=9092)) == []
     assert evaluate("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=6651)) != []

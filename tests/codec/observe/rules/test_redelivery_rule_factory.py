@@ -29,7 +29,7 @@ def told(evaluate):
 
 
 @pytest.mark.parametrize("cause", AGAIN)
-def test_each_cause_is_told_by_one_rule(told, subscription, tallied, cause):
+def test_each_cause_belongs_to_one_rule(told, subscription, tallied, cause):
     rule, culprit, sure, severity = CAUSES[cause]
     [found] = told(subscription(again={cause: tallied(2, 40, 30, sample="7:3")}, entries_out=50))
     assert (found.rule, found.cause) == (rule, cause)
@@ -40,19 +40,19 @@ def test_each_cause_is_told_by_one_rule(told, subscription, tallied, cause):
 
 
 @pytest.mark.parametrize("cause", AGAIN)
-def test_a_hole_may_hide_another_cause(told, subscription, tallied, cause):
+def test_a_gap_may_hide_another_cause(told, subscription, tallied, cause):
     [found] = told(subscription(again={cause: tallied(2, 40, 30)}, doubts={"gap"}))
     assert found.sure == "possible"
     assert "packets of its connection are missing" in found.opposite
 
 
 @pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])
-def test_when_most_of_what_is_sent_was_sent_before(told, subscription, tallied, again, out, severity):
+def test_a_warning_if_most_deliveries_are_redeliveries(told, subscription, tallied, again, out, severity):
     [found] = told(subscription(again={"nack": tallied(again, 3)}, entries_out=out))
     assert found.severity == severity
 
 
-def test_each_cause_is_a_finding_of_its_own(told, subscription, tallied):
+def test_each_cause_is_a_separate_finding(told, subscription, tallied):
     first, second = told(subscription(again={"lost": tallied(1, 3), "unload": tallied(2, 4)}, entries_out=50))
     assert (first.cause, second.cause) == ("lost", "unload")
     assert first.identity != second.identity
@@ -61,7 +61,7 @@ def test_each_cause_is_a_finding_of_its_own(told, subscription, tallied):
 @pytest.mark.parametrize(("end", "culprit"), [
     ("fin_client", "application"), ("reset_client", "application"), ("keep_alive", "network"), ("fin_broker", "broker"),
 ])  # fmt: skip
-def test_who_broke_the_connection_is_whose_doing_it_is(told, subscription, consumer, tallied, end, culprit):
+def test_the_side_that_broke_the_connection_is_the_culprit(told, subscription, consumer, tallied, end, culprit):
     came = subscription(again={"lost": tallied(1, 3)})
     consumer("victim", came, ends={end: tallied()})
     consumer("other", came, ends={"closed": tallied()})
@@ -69,15 +69,15 @@ def test_who_broke_the_connection_is_whose_doing_it_is(told, subscription, consu
     assert (found.culprit, found.sure) == (culprit, "likely")
 
 
-def test_each_frame_is_named_once(told, subscription, tallied):
+def test_each_frame_is_listed_once(told, subscription, tallied):
     [found] = told(subscription(again={"nack": tallied(2, 42, 41, 43, 41)}))
     assert "(frames 42, 41, 43)" in found.what
 
 
-def test_samples_from_the_wire_are_made_harmless(told, subscription, tallied):
+def test_samples_from_the_wire_are_escaped(told, subscription, tallied):
     [found] = told(subscription(again={"rewind": tallied(1, 3, sample="\x1b[31m")}))
     assert "\x1b" not in found.what
 
 
-def test_the_table_here_names_rules():
+def test_the_causes_of_the_test_name_rules():
     assert {row[0] for row in CAUSES.values()} <= set(RULES)

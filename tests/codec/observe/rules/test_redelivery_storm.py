@@ -13,7 +13,7 @@ def storm(subscription, tallied, ns):
     return make
 
 
-def test_a_storm(evaluate, storm, ns):
+def test_dense_redeliveries(evaluate, storm, ns):
     [found] = evaluate("redelivery-storm", storm())
     assert (found.severity, found.culprit) == ("error", "application")
     assert found.since_ns == ns(1)

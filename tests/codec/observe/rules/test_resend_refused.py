@@ -10,7 +10,7 @@ def test_resends(evaluate, producer, tallied):
 
 
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
-def test_other_messages_under_used_ids(evaluate, producer, tallied, doubts, sure):
+def test_other_messages_with_used_ids(evaluate, producer, tallied, doubts, sure):
     [found] = evaluate("resend-refused", producer(duplicates_refused=tallied(3, 20, sample="6"), doubts=doubts))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
     assert "3 entries" in found.what

@@ -21,7 +21,7 @@ def test_blind(evaluate, producer, tallied):
     assert evaluate("resend-stored", one) == []
 
 
-def test_the_side_of_the_broker_is_not_in_the_capture(evaluate, producer, tallied):
+def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, tallied):
     assert evaluate("resend-stored", producer(resent_blind=tallied(2, 8), heard_ns=-1)) == []
 
 
@@ -48,7 +48,7 @@ def test_a_receipt_that_never_reached_the_client(stage, diagnose):
     assert (found.cause, found.culprit) == ("blind", "network")
 
 
-def test_an_error_says_that_it_was_not_stored(stage, diagnose):
+def test_an_error_shows_that_it_was_not_stored(stage, diagnose):
     scene = play(stage, "error after=1 times=1 error=PersistenceError on pulsar.type == 'SEND'")
     assert diagnose(scene, ("resend-stored",)).findings() == []
 

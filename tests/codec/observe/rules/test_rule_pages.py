@@ -27,7 +27,7 @@ def test_a_rule_is_registered_under_its_name(rule):
     assert rule.facts
 
 
-def test_rules_that_pages_name_are_rules():
+def test_rules_named_in_pages_exist():
     for rule in RULES.values():
         text = " ".join(page_of(rule).split())
         for name in re.findall(r"(?:[sS]ee(?: also)?|by|is|are|follow):? (?=[a-z-]*)([a-z]+(?:-[a-z]+)+)\b", text):

@@ -1,7 +1,7 @@
 """Rule schema-refused: PRODUCER, ERROR IncompatibleSchema."""
 
 
-def test_it_was_refused(evaluate, producer, tallied):
+def test_an_incompatible_schema(evaluate, producer, tallied):
     [found] = evaluate("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 20, 21, sample="no\x1b")}))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "application", "certain", [20, 21])
     assert "no\\x1b" in found.what

@@ -1,7 +1,7 @@
 """Rule schema-refused-consumer: SUBSCRIBE, ERROR IncompatibleSchema."""
 
 
-def test_it_was_refused(evaluate, consumer, tallied):
+def test_an_incompatible_schema(evaluate, consumer, tallied):
     [found] = evaluate("schema-refused-consumer", consumer(refused={"IncompatibleSchema": tallied(1, 20, 21)}))
     assert (found.severity, found.culprit, found.frames) == ("error", "application", [20, 21])
 

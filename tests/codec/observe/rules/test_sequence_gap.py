@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("entries", "sure"), [(50, "likely"), (12, "possible")])
-def test_some_are_missing(evaluate, producer, tallied, entries, sure):
+def test_skipped_ids(evaluate, producer, tallied, entries, sure):
     [found] = evaluate("sequence-gap", producer(gaps=tallied(1, 20, sample="7 to 8"), sent_entries=entries))
     assert (found.cause, found.culprit, found.sure, found.frames) == ("missing", "client", sure, [20])
     assert "application" in found.opposite
@@ -19,12 +19,12 @@ def test_some_are_missing(evaluate, producer, tallied, entries, sure):
         pytest.param({"gaps": (1, "7 to 8"), "doubts": {"start"}, "ids_vague": True}, id="a batcher seen midway"),
     ],
 )
-def test_nothing_is_said(evaluate, producer, tallied, fields):
+def test_no_finding(evaluate, producer, tallied, fields):
     count, sample = fields["gaps"]
     assert evaluate("sequence-gap", producer(**fields | {"gaps": tallied(count, 20, sample=sample)})) == []
 
 
-def test_they_go_back(evaluate, producer, tallied):
+def test_ids_that_go_back(evaluate, producer, tallied):
     one = producer(backwards=tallied(3, 20, sample="1 after 7"))
     [found] = evaluate("sequence-gap", one)
     assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
@@ -32,7 +32,7 @@ def test_they_go_back(evaluate, producer, tallied):
     assert evaluate("sequence-gap", one) == []
 
 
-def test_a_client_that_begins_anew(diagnosed):
+def test_a_client_that_starts_again(diagnosed):
     [found] = diagnosed("flex/04-reconnect", "sequence-gap")
     assert (found.cause, found.frames[0]) == ("backwards", 98)
 
@@ -59,5 +59,5 @@ def test_an_application_with_offsets(stage, diagnose):
 
 
 @pytest.mark.parametrize("name", ["go/key-based-batcher", "java/key-shared-auto-split", "java/message-shapes"])
-def test_batchers_by_key_and_given_ids(diagnosed, name):
+def test_key_based_batches_and_application_ids(diagnosed, name):
     assert diagnosed(name, "sequence-gap") == []

@@ -26,7 +26,7 @@ def play(stage, *ranges, permits=50, messages=60):
     ([(30_000, 65_535)], "slots 0 to 29999"),
     ([(10_000, 20_000), (0, 9_999)], "slots 20001 to 65535"),
 ])  # fmt: skip
-def test_a_hole(stage, diagnose, ranges, hole):
+def test_unassigned_slots(stage, diagnose, ranges, hole):
     scene, _ = play(stage, *ranges)
     [found] = diagnose(scene, ("slots-unowned",)).findings()
     assert (found.severity, found.culprit, found.sure) == ("error", "application", "likely")
@@ -36,7 +36,7 @@ def test_a_hole(stage, diagnose, ranges, hole):
     )
 
 
-def test_it_is_told_of_those_that_were_there_last(stage, diagnose):
+def test_only_the_last_consumers_count(stage, diagnose):
     scene, client = play(stage, (0, 20_000), (40_000, 65_535))
     client.cut()
     scene.actor()(pb.CommandPing())
@@ -44,16 +44,16 @@ def test_it_is_told_of_those_that_were_there_last(stage, diagnose):
     assert "for 5.0 s while 2 consumers had permits" in found.what
 
 
-def test_all_slots_have_an_owner(stage, diagnose):
+def test_all_slots_are_assigned(stage, diagnose):
     scene, _ = play(stage, (0, 20_000), (20_001, 65_535))
     assert diagnose(scene, ("slots-unowned",)).findings() == []
 
 
-def test_the_messages_may_be_theirs(stage, diagnose):
+def test_the_messages_may_belong_to_other_consumers(stage, diagnose):
     scene, _ = play(stage, (0, 20_000), (40_000, 65_535), permits=3)
     assert diagnose(scene, ("slots-unowned",)).findings() == []
 
 
-def test_nothing_fell_into_the_hole(stage, diagnose):
+def test_no_message_in_the_unassigned_slots(stage, diagnose):
     scene, _ = play(stage, (0, 65_000), messages=10)
     assert diagnose(scene, ("slots-unowned",)).findings() == []

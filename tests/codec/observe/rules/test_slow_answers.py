@@ -18,14 +18,14 @@ def exchange(tallied, ns):
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(1.4, "note"), (9.9, "note"), (12, "warning"), (31, "error")])
-def test_measured_by_the_patience_of_clients(evaluate, exchange, seconds, severity):
+def test_severity_by_client_timeouts(evaluate, exchange, seconds, severity):
     [found] = evaluate("slow-answers", exchange(seconds))
     assert (found.severity, found.culprit, found.sure) == (severity, "broker", "certain")
     assert found.frames == [10, 20]
     assert found.subject["request"] == "SEND"
 
 
-def test_a_limit_may_be_meant(evaluate, exchange):
+def test_a_rate_limit_is_mentioned(evaluate, exchange):
     [found] = evaluate("slow-answers", exchange(2))
     assert "publish rate" in found.opposite
     [found] = evaluate("slow-answers", exchange(7, "SUBSCRIBE"))
@@ -33,10 +33,10 @@ def test_a_limit_may_be_meant(evaluate, exchange):
     assert "loaded" in found.opposite
 
 
-def test_with_holes_it_may_be_another_answer(evaluate, exchange):
+def test_gaps_reduce_the_certainty(evaluate, exchange):
     [found] = evaluate("slow-answers", exchange(2, doubts={"gap"}))
     assert found.sure == "likely"
 
 
-def test_none_was_slow(evaluate):
+def test_no_slow_response(evaluate):
     assert evaluate("slow-answers", ExchangeRecord(1, "SEND", answered=100, slowest_ns=900_000_000)) == []

@@ -12,23 +12,23 @@ def told(consumer, subscription, ns):
     return make
 
 
-def test_it_stands_by(evaluate, told):
+def test_a_standby_consumer(evaluate, told):
     [found] = evaluate("standby", told())
     assert (found.severity, found.sure, found.frames) == ("note", "certain", [8])
 
 
-def test_it_was_active_before_and_had_messages(evaluate, told, ns):
+def test_a_standby_that_was_active_before(evaluate, told, ns):
     assert evaluate("standby", told(last_message_ns=ns(1.5))) != []
 
 
-def test_it_gets_messages_all_the_same(evaluate, told, ns):
+def test_a_standby_that_receives_messages(evaluate, told, ns):
     assert evaluate("standby", told(last_message_ns=ns(3))) == []
 
 
-def test_it_is_active_or_was_never_told(evaluate, told):
+def test_active_or_unknown(evaluate, told):
     assert evaluate("standby", told(active=True)) == []
     assert evaluate("standby", told(active=None)) == []
 
 
-def test_it_was_closed_at_once(evaluate, told):
+def test_a_consumer_closed_at_once(evaluate, told):
     assert evaluate("standby", told(ended=2.5)) == []

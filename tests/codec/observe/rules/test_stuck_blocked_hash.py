@@ -1,7 +1,7 @@
 """Rule stuck-blocked-hash: entries of a key wait for the consumer that holds earlier ones."""
 
 
-def test_they_wait_still(evaluate, subscription, still):
+def test_a_current_wait(evaluate, subscription, still):
     waits = subscription(hash_waits=still(4, 70), hash_holder="clerk-0 holds eu")
     [found] = evaluate("stuck-blocked-hash", waits)
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
@@ -9,13 +9,13 @@ def test_they_wait_still(evaluate, subscription, still):
     assert "clerk-0 holds eu, unacknowledged" in found.what
 
 
-def test_they_waited(evaluate, subscription, past):
+def test_a_past_wait(evaluate, subscription, past):
     [found] = evaluate("stuck-blocked-hash", subscription(hash_waits=past(4, 6, 70, 90)))
     assert found.severity == "note"
     assert found.frames == [70, 90]
     assert "for 2.0 s" in found.what
 
 
-def test_a_key_that_moves_waits_a_moment(evaluate, subscription, past):
+def test_a_short_wait_is_not_reported(evaluate, subscription, past):
     assert evaluate("stuck-blocked-hash", subscription(hash_waits=past(4, 4.5, 70, 90))) == []
     assert evaluate("stuck-blocked-hash", subscription()) == []

@@ -22,30 +22,30 @@ def test_the_limit_is_reached(evaluate, blocked):
     assert "there is none" in found.opposite
 
 
-def test_a_neighbour_that_goes_on_makes_it_certain(evaluate, blocked, consumer, ns):
+def test_deliveries_to_another_consumer_make_it_certain(evaluate, blocked, consumer, ns):
     stuck = blocked(ended=10)
     consumer("diligent", stuck.subscription, last_message_ns=ns(8))
     [found] = evaluate("stuck-unacked-limit", stuck)
     assert found.sure == "certain"
 
 
-def test_permits_that_the_broker_has_put_by_count(evaluate, blocked):
+def test_parked_permits_count(evaluate, blocked):
     [found] = evaluate("stuck-unacked-limit", blocked(permits={"balance": 950, "unspent": 50}))
     assert "950 permits" in found.what
 
 
-def test_it_was_lifted(evaluate, blocked, past):
+def test_the_block_ended(evaluate, blocked, past):
     [found] = evaluate("stuck-unacked-limit", blocked(blocked=past(3, 6, 312, 400)))
     assert found.severity == "warning"
     assert found.frames[:2] == [312, 400]
 
 
-def test_a_hole_makes_it_possible_only(evaluate, blocked):
+def test_a_gap_reduces_the_certainty(evaluate, blocked):
     [found] = evaluate("stuck-unacked-limit", blocked(doubts={"gap", "end"}))
     assert found.sure == "possible"
 
 
-def test_a_moment_is_nothing(evaluate, blocked, still):
+def test_a_short_block_is_not_reported(evaluate, blocked, still):
     assert evaluate("stuck-unacked-limit", blocked(blocked=still(9.2, 312))) == []
     assert evaluate("stuck-unacked-limit", blocked(blocked=type(still(1, 1))())) == []
 
@@ -54,9 +54,7 @@ def test_a_moment_is_nothing(evaluate, blocked, still):
     (0, " is set by maxUnackedMessagesPerConsumer."), (12, " is set by maxUnackedMessagesPerSubscription."),
     (50, " is set by maxUnackedMessagesPerConsumer or maxUnackedMessagesPerSubscription."),
 ])  # fmt: skip
-def test_consumers_that_stop_at_different_numbers_have_reached_the_limit_of_all(
-    evaluate, blocked, consumer, still, other, limit
-):
+def test_different_numbers_show_a_subscription_limit(evaluate, blocked, consumer, still, other, limit):
     stuck = blocked()
     if other:
         consumer("second", stuck.subscription, blocked=still(6, 313), blocked_at=other)

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("error", "culprit"), [("ConsumerBusy", "application"), ("ServiceNotReady", "broker")])
-def test_it_was_refused(evaluate, consumer, tallied, error, culprit):
+def test_a_refused_subscribe(evaluate, consumer, tallied, error, culprit):
     [found] = evaluate("subscribe-refused", consumer(refused={error: tallied(2, 20, 21, sample="taken\n")}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
     assert found.frames == [20, 21]
@@ -17,10 +17,10 @@ def test_it_succeeded_later(evaluate, consumer, tallied):
     assert "frame 6" in found.opposite
 
 
-def test_it_was_not(evaluate, consumer):
+def test_no_finding(evaluate, consumer):
     assert evaluate("subscribe-refused", consumer()) == []
 
 
 @pytest.mark.parametrize("error", ["IncompatibleSchema", "AuthorizationError"])
-def test_other_rules_tell_of_schemas_and_permissions(evaluate, consumer, tallied, error):
+def test_schemas_and_permissions_have_other_rules(evaluate, consumer, tallied, error):
     assert evaluate("subscribe-refused", consumer(refused={error: tallied(1, 20)})) == []

@@ -18,7 +18,7 @@ def transaction(ns):
     return make
 
 
-def test_older_than_its_time_out(evaluate, transaction):
+def test_older_than_its_timeout(evaluate, transaction):
     [found] = evaluate("transaction-open", transaction(), now=5)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("open", "error", "application", "likely")
     assert evaluate("transaction-open", transaction(), now=3) == []
@@ -33,17 +33,17 @@ def test_the_coordinator_ended_it(evaluate, transaction, ns):
 
 
 @pytest.mark.parametrize(("action", "by"), [("COMMIT", "client"), ("ABORT", "client"), ("COMMIT", "coordinator")])
-def test_it_ended(evaluate, transaction, action, by):
+def test_an_ended_transaction(evaluate, transaction, action, by):
     assert evaluate("transaction-open", transaction(action=action, ended_by=by), now=60) == []
 
 
-def test_its_client_is_gone(evaluate, transaction, ns):
+def test_its_client_disconnected(evaluate, transaction, ns):
     [found] = evaluate("transaction-open", transaction(left_ns=ns(2)), now=3)
     assert (found.cause, found.severity) == ("client-gone", "warning")
     assert evaluate("transaction-open", transaction(left_ns=ns(2), doubts={"one_way"}), now=3) == []
 
 
-def test_no_answer_to_end_txn(evaluate, transaction, ns):
+def test_no_response_to_end_txn(evaluate, transaction, ns):
     one = transaction(end_asked_frame=8, end_asked_ns=ns(2))
     [found] = evaluate("transaction-open", one, now=13)
     assert (found.cause, found.culprit) == ("unanswered", "broker")

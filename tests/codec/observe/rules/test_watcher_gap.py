@@ -11,13 +11,13 @@ def watching(connection, tallied, ns):
     return make
 
 
-def test_ten_seconds_later_nobody_came(evaluate, watching):
+def test_no_subscribe_within_ten_seconds(evaluate, watching):
     [found] = evaluate("watcher-gap", watching(), 13)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "client", "likely", [9, 8])
     assert "(a2); once they changed without a watcher" in found.what
 
 
-def test_they_may_still_come(evaluate, watching):
+def test_the_subscribe_may_follow(evaluate, watching):
     assert evaluate("watcher-gap", watching(), 11) == []
 
 
@@ -25,15 +25,15 @@ def test_the_connection_ended_before(evaluate, watching, ns):
     assert evaluate("watcher-gap", watching(end="fin_client", ended_ns=ns(5)), 100) == []
 
 
-def test_told_while_it_watched(evaluate, connection, ns):
+def test_topics_in_an_update(evaluate, connection, ns):
     [found] = evaluate("watcher-gap", connection(watch_missed={"a2": (9, ns(2))}), 30)
     assert "while it was watching" in found.what
 
 
-def test_the_subscribe_may_be_in_a_hole(evaluate, watching):
+def test_the_subscribe_may_be_in_a_gap(evaluate, watching):
     [found] = evaluate("watcher-gap", watching(doubts={"gap"}), 30)
     assert found.sure == "possible"
 
 
-def test_a_gap_that_was_closed(evaluate, connection, tallied):
+def test_a_gap_without_missing_topics(evaluate, connection, tallied):
     assert evaluate("watcher-gap", connection(watch_gaps=tallied(1, 8, 9)), 30) == []

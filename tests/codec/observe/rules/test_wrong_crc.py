@@ -14,19 +14,19 @@ def legs(connection):
 @pytest.mark.parametrize(
     ("from_client", "culprit", "command"), [(True, "client", "SEND"), (False, "broker", "MESSAGE")]
 )
-def test_who_sent_it(evaluate, connection, tallied, from_client, culprit, command):
+def test_the_sender_is_the_culprit(evaluate, connection, tallied, from_client, culprit, command):
     [found] = evaluate("wrong-crc", connection(wrong_crc={from_client: tallied(2, 9, 11)}))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [9, 11])
     assert f"2 {command}" in found.what
 
 
-def test_frames_that_a_search_found(evaluate, connection, tallied):
+def test_frames_found_by_search(evaluate, connection, tallied):
     [found] = evaluate("wrong-crc", connection(wrong_crc={True: tallied(1, 9)}, doubts={"weak_sync"}))
     assert found.sure == "possible"
 
 
 @pytest.mark.parametrize("from_client", [True, False])
-def test_the_proxy_did_it(evaluate, legs, tallied, from_client):
+def test_the_proxy_is_the_culprit(evaluate, legs, tallied, from_client):
     before, behind = legs if from_client else reversed(legs)
     behind.wrong_crc = {from_client: tallied(1, 9)}
     [found] = evaluate("wrong-crc", behind)
@@ -36,7 +36,7 @@ def test_the_proxy_did_it(evaluate, legs, tallied, from_client):
 
 
 @pytest.mark.parametrize(("from_client", "culprit"), [(True, "client"), (False, "broker")])
-def test_it_came_to_the_proxy_like_this(evaluate, legs, tallied, from_client, culprit):
+def test_damaged_before_the_proxy(evaluate, legs, tallied, from_client, culprit):
     before, behind = legs if from_client else reversed(legs)
     for leg in legs:
         leg.wrong_crc = {from_client: tallied(1, 9)}

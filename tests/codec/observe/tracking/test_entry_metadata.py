@@ -11,7 +11,7 @@ NUMBERS = ("sequence_id", "num_messages_in_batch", "txnid_most_bits", "num_chunk
 @pytest.mark.parametrize(
     "name", ["java/message-shapes", "java/chunks-interleaved", "java/txn-commit", "go/dead-letter"]
 )
-def test_as_the_walk_reads_it(corpus, name):
+def test_fields_equal_those_of_the_decode_plan(corpus, name):
     seen = 0
     for facts in corpus.facts(name):
         parts = facts.frame.parts
@@ -28,7 +28,7 @@ def test_as_the_walk_reads_it(corpus, name):
     assert seen
 
 
-def test_metadata_that_the_capture_cut():
+def test_truncated_metadata():
     whole = pb.MessageMetadata(producer_name="p", sequence_id=300, publish_time=5, partition_key="k" * 200)
     data = whole.SerializeToString()
     for end in range(len(data)):
@@ -38,7 +38,7 @@ def test_metadata_that_the_capture_cut():
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 30, b"\x0b\x01", b"\x12\x7f\x00", b"\x19\x01"])
-def test_no_protobuf(data):
+def test_invalid_protobuf(data):
     assert number_of(pull_fields(data, 0, len(data)), FIELD["publish_time"]) >= 0
 
 

@@ -44,7 +44,7 @@ def test_by_sequence_id_also_inside_a_batch(number, holds):
     assert not LifecycleFilter(producer="other", sequence_id=number).holds(batch)
 
 
-def test_by_what_became_of_it():
+def test_by_state():
     assert LifecycleFilter(unacked=True).holds(life(unacked={"bill": 2}, state="unacked"))
     assert not LifecycleFilter(unacked=True).holds(life(unacked={"bill": 0}))
     again = life(Delivery(ANN, 12, 105 * MS, 2), Delivery(ANN, 14, 205 * MS, 2, why="nack"))
@@ -54,7 +54,7 @@ def test_by_what_became_of_it():
     assert not LifecycleFilter(slower_ns=105 * MS).holds(again)
 
 
-def test_by_frames_of_which_one_of_each_set_must_be_there():
+def test_by_frames_with_one_of_each_set():
     one, other = Bits(), Bits()
     one.add(10)
     other.add(12)
@@ -64,21 +64,21 @@ def test_by_frames_of_which_one_of_each_set_must_be_there():
     assert LifecycleFilter(frames=[other]).holds(life(chunks=[(0, 12, 7, 0)]))
 
 
-def test_all_that_is_asked_must_hold():
+def test_all_conditions_must_hold():
     one = life(unacked={"bill": 2}, state="unacked")
     assert LifecycleFilter(message_id=MessageId(7, 1), unacked=True).holds(one)
     assert not LifecycleFilter(message_id=MessageId(7, 1), redelivered=True).holds(one)
     assert LifecycleFilter().holds(one)
 
 
-def test_the_worst_come_first():
+def test_the_sort_key_orders_by_severity():
     lost = life(state="lost")
     often = life(Delivery(ANN, 12, 105 * MS, 2), Delivery(ANN, 14, 205 * MS, 2))
     slow, quick = life(receipt_ns=900 * MS), life()
     assert sorted([quick, slow, often, lost], key=severity_key, reverse=True) == [lost, often, slow, quick]
 
 
-def test_what_is_the_brokers_own():
+def test_lifecycles_of_the_broker():
     assert is_system(life(marker=True))
     assert not is_system(life())
     own = life()
@@ -86,7 +86,7 @@ def test_what_is_the_brokers_own():
     assert is_system(own)
 
 
-def test_of_a_topic_that_is_not_known_whoever_got_it_tells():
+def test_with_an_unknown_topic_the_consumers_decide():
     reader = ConsumerRecord("", "", "1#1", "", None, system=True)
     assert is_system(Lifecycle(None, deliveries={"1#1": [Delivery(reader, 12, 105 * MS, 2)]}))
     assert not is_system(Lifecycle(None, deliveries={"1#1": [Delivery(ANN, 12, 105 * MS, 2)]}))

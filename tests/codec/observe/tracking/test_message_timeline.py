@@ -33,7 +33,7 @@ def told(one):
     return [(step.what, step.frame, step.after_ns // MS if step.after_ns >= 0 else None) for step in steps_of(one)]
 
 
-def test_from_send_to_the_answer_of_the_ack():
+def test_from_send_to_the_ack_response():
     ack = Ack(14, 150 * MS, "individual", answer_frame=15, answer_ns=152 * MS)
     one = life(delivery(12, 108, acks=(ack,)))
     assert told(one) == [
@@ -50,7 +50,7 @@ def test_from_send_to_the_answer_of_the_ack():
     assert delivered.receiver == "bill/ann"
 
 
-def test_a_delivery_that_was_asked_for_follows_what_asked_for_it():
+def test_a_requested_redelivery_follows_its_request():
     first = delivery(12, 108, again=(13, 140 * MS))
     second = delivery(14, 141, redelivery_count=1, why="nack", why_frame=13)
     steps = steps_of(life(first, second))
@@ -64,7 +64,7 @@ def test_a_delivery_that_was_asked_for_follows_what_asked_for_it():
     assert "frame 13" in steps[-1].text
 
 
-def test_what_the_broker_took_back_is_told_once():
+def test_a_delivery_taken_back_is_one_step():
     left = delivery(12, 108, taken=("left", 20))
     assert told(life(left))[-1] == ("taken back", 20, None)
     asked = delivery(12, 108, taken=("nack", 20), again=(20, 140 * MS))
@@ -86,36 +86,36 @@ def test_chunks_are_acknowledged_in_one_step():
         ({"state": "duplicate", "ledger": -1, "entry": -1}, "receipt", "a duplicate, dropped"),
     ],
 )
-def test_receipts_that_are_none(fields, what, text):
+def test_refusals_and_duplicates(fields, what, text):
     step = steps_of(life(**fields))[-1]
     assert (step.what, step.text) == (what, text)
 
 
-def test_a_resend_counts_for_the_receipt_behind_it():
+def test_the_receipt_follows_the_resend():
     one = life(resent=((1, 20, 160 * MS),), receipt_frame=21, receipt_ns=163 * MS)
     assert told(one) == [("sent", 10, None), ("sent again", 20, 60), ("receipt", 21, 3)]
 
 
-def test_what_was_not_seen_has_no_time():
+def test_missing_frames_have_no_time():
     one = life(delivery(12, 108), sent_frame=0, sent_ns=-1, receipt_frame=0, receipt_ns=-1)
     assert told(one) == [("delivered", 12, None)]
     assert duration_ns(one) == 0
     assert duration_ns(Lifecycle(TOPIC)) == -1
 
 
-def test_who_is_not_known_by_name():
+def test_unnamed_consumers():
     unknown = life(delivery(12, 108, consumer=consumer(topic="")))
     assert steps_of(unknown)[-1].receiver == "#5 of stream 2"
     unnamed = life(delivery(12, 108, consumer=consumer(name="")))
     assert steps_of(unnamed)[-1].receiver == "bill/#5 of stream 2"
 
 
-def test_names_from_the_wire_are_harmless():
+def test_names_from_the_wire_are_escaped():
     one = life(delivery(12, 108, consumer=consumer(name="\x1b[2J")))
     assert steps_of(one)[-1].receiver == r"bill/\x1b[2J"
 
 
-def test_dead_letters_are_the_last_word():
+def test_a_dead_letter_is_the_last_step():
     topic = "persistent://public/default/orders-bill-DLQ"
     one = life(delivery(12, 108), dead_letters=((topic, 30, 500 * MS), (topic, 31, 502 * MS)))
     assert told(one)[-2:] == [("dead letter", 30, 392), ("dead letter", 31, 394)]

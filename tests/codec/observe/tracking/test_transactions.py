@@ -23,7 +23,7 @@ def only(world):
     return record
 
 
-def test_one_that_commits(producing):
+def test_a_commit(producing):
     began = begin(producing)
     producing.opens()
     producing.client(pb.CommandAddPartitionToTxn(request_id=8, partitions=["t"], **TXN))
@@ -42,7 +42,7 @@ def test_one_that_commits(producing):
     assert (record.end_asked_frame, record.doubts) == (asked, set())
 
 
-def test_one_that_the_coordinator_aborts(producing):
+def test_an_abort_by_the_coordinator(producing):
     begin(producing)
     producing.wait(3)
     body = pb.CommandEndTxnOnPartition(request_id=1, topic="t", txn_action=pb.ABORT, **TXN)
@@ -51,7 +51,7 @@ def test_one_that_the_coordinator_aborts(producing):
     assert (record.action, record.ended_by, record.ended_frame) == ("ABORT", "coordinator", frame)
 
 
-def test_the_coordinator_does_what_the_client_asked_for(producing):
+def test_the_coordinator_ends_it_for_the_client(producing):
     begin(producing)
     end(producing, "ABORT")
     producing.client(pb.CommandEndTxnOnPartition(request_id=1, topic="t", txn_action=pb.ABORT, **TXN), stream=9)
@@ -67,14 +67,14 @@ def test_an_error(producing):
     assert (only(producing).action, only(producing).error) == ("", "TransactionNotFound")
 
 
-def test_none_is_given_out(producing):
+def test_a_refused_new_txn(producing):
     producing.client(pb.CommandNewTxn(request_id=4, tc_id=1))
     body = pb.CommandNewTxnResponse(request_id=4, error=pb.TransactionCoordinatorNotFound, txnid_most_bits=1)
     producing.broker(body)
     assert producing.records("transaction") == []
 
 
-def test_its_client_is_gone(producing):
+def test_its_client_disconnected(producing):
     begin(producing)
     producing.ends(0)
     assert only(producing).left_ns >= 0
@@ -90,13 +90,13 @@ def test_another_connection_of_the_client_ends_it(producing):
     assert only(producing).action == "COMMIT"
 
 
-def test_one_from_before_the_capture(producing):
+def test_a_transaction_from_before_the_capture(producing):
     producing.opens()
     producing.sends(0, txn=(1, 4))
     assert (only(producing).began_frame, only(producing).doubts) == (0, {"start"})
 
 
-def test_too_many(producing, monkeypatch):
+def test_transactions_are_evicted(producing, monkeypatch):
     assert MAX_TRANSACTIONS > 3
     transactions = Transactions(
         producing.tracker.subscriptions, on_done=lambda *one: producing.done.append(one), limit=2

@@ -55,7 +55,7 @@ def wrong(found: Finding, whole: list[Finding]) -> str:
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", TROUBLED)
-def test_nothing_is_made_up_where_less_is_seen(corpus: Any, variants: Any, name: str, seed: int) -> None:
+def test_incomplete_captures_give_no_new_findings(corpus: Any, variants: Any, name: str, seed: int) -> None:
     data = corpus.data(name)
     whole = diagnose(data)
     assert whole
@@ -75,7 +75,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_nor_where_something_was_lost_on_the_way(stage: Any, variants: Any, tmp_path: Path, fault: str) -> None:
+def test_lost_packets_give_no_new_findings(stage: Any, variants: Any, tmp_path: Path, fault: str) -> None:
     play = stage()
     play.fault(fault)
     source, sinks = play.actor(), [play.actor(), play.actor()]

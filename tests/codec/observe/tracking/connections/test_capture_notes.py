@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 
-def test_a_size_that_nobody_reads(wire):
+def test_the_size_in_the_note_of_an_oversized_frame(wire):
     wire.hello()
     wire.note("length", 0, from_client=False, offset=60, length=5_488_920)
     assert wire.connection().oversize.sample == "a frame of 5,488,920 bytes"
 
 
-def test_what_notes_put_in_doubt(wire):
+def test_doubts_from_notes(wire):
     wire.hello()
     assert wire.note("gap", 0, length=100) == 0
     assert wire.note("resync", 0) == 0

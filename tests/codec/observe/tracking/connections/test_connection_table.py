@@ -5,7 +5,7 @@ from __future__ import annotations
 from pcli.codec.observe.tracking.connections import connection_table
 
 
-def test_the_same_ports_again(wire):
+def test_reused_ports(wire):
     wire.hello()
     wire.open(1, client=("10.0.0.1", 40_000))
     wire.hello(on=1)
@@ -13,7 +13,7 @@ def test_the_same_ports_again(wire):
     assert wire.connection(1).end == ""
 
 
-def test_of_too_many_those_that_ended_go_first(wire, monkeypatch):
+def test_ended_connections_are_evicted_first(wire, monkeypatch):
     monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 3)
     for number in range(3):
         wire.hello(on=number)
@@ -27,14 +27,14 @@ def test_of_too_many_those_that_ended_go_first(wire, monkeypatch):
     assert wire.ends[-1] == (0, "silence", 2_000_000, 2)
 
 
-def test_the_one_that_was_silent_longest_goes(wire, monkeypatch):
+def test_the_longest_inactive_connection_is_evicted(wire, monkeypatch):
     monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 2)
     for on in (0, 1, 0, 2):
         wire.hello(on=on)
     assert [one.stream for group, one in wire.done if group == "connection"] == [1]
 
 
-def test_one_that_comes_back_is_not_all_there(wire, say, monkeypatch):
+def test_an_evicted_connection_that_returns_has_a_doubt(wire, say, monkeypatch):
     monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 1)
     wire.hello(on=0)
     wire.hello(on=1)

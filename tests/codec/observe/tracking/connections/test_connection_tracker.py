@@ -48,7 +48,7 @@ def test_frames_and_times(wire):
     assert record.doubts == set()
 
 
-def test_what_frames_put_in_doubt(wire):
+def test_doubts_from_frames(wire):
     wire.hello()
     assert wire.connections.changed_streams == set()
     wire.note("snaplen", 3)
@@ -58,7 +58,7 @@ def test_what_frames_put_in_doubt(wire):
     assert wire.capture.cut
 
 
-def test_a_frame_that_the_end_of_the_capture_cuts_is_no_snap_length(wire):
+def test_a_frame_truncated_by_the_end_is_no_snap_length(wire):
     wire.hello()
     wire.client(pb.CommandPing(), problems=(Problem("cut", "the capture ends 3 bytes before the end of this frame"),))
     assert wire.connections.doubts_of(0) == set()
@@ -90,7 +90,7 @@ def test_messages_without_names(wire, say):
     assert wire.capture.midstream == 0
 
 
-def test_an_application_on_a_connection_makes_it_its_own(wire, say):
+def test_an_application_peer_makes_a_connection_the_applications(wire, say):
     wire.hello()
     wire.client(say("LookupTopic", topic="persistent://public/default/__change_events"))
     assert wire.connection().system
@@ -105,7 +105,7 @@ def test_a_broker_that_restarts(corpus):
     assert {end[1] for end in ends} == {"fin_client", "fin_broker"}
 
 
-def test_logins_refused(corpus):
+def test_refused_logins(corpus):
     links, _, _ = heard(corpus.data("python/20-token-authentication"))
     (host,) = of(links, "host")
     assert host.ends["auth"].count == 16
@@ -129,7 +129,7 @@ def test_a_killed_client(corpus):
         ("is cut", "cut"),
     ],
 )
-def test_worse_recordings_say_so(corpus, variants, variant, word):
+def test_incomplete_captures_have_doubts(corpus, variants, variant, word):
     links, _, _ = heard(variants(corpus.data("java/permits"))[variant])
     busiest = max(of(links, "connection"), key=lambda one: one.client_frames + one.broker_frames)
     assert word in busiest.doubts

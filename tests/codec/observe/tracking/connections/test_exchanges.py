@@ -26,7 +26,7 @@ def test_request_and_answer(wire, say):
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("SEND", 1), ("SEEK", 1), ("SUBSCRIBE", 5), ("CONNECT", 5)])
-def test_what_may_load_a_topic_has_more_time(name, seconds):
+def test_requests_that_load_a_topic_have_a_higher_limit(name, seconds):
     assert slow_bound(BY_NAME[name].number) == seconds * SECOND
 
 
@@ -57,7 +57,7 @@ def test_receipts_count_for_send(wire, say):
     assert wire.exchange("SEND").unanswered.count == 0
 
 
-def test_a_waiting_producer_is_answered_at_once(wire, say):
+def test_the_first_response_answers_a_waiting_producer(wire, say):
     wire.hello()
     wire.client(say("Producer", producer_access_mode=2))
     wire.broker(say("ProducerSuccess", producer_ready=False))
@@ -81,7 +81,7 @@ def test_unanswered_when_the_connection_ends(wire, say):
     assert wire.exchange("LOOKUP").waited_ns // SECOND == 12
 
 
-def test_answered_twice_and_unasked(wire, say):
+def test_duplicate_and_unrequested_responses(wire, say):
     wire.hello()
     wire.client(say("LookupTopic"))
     wire.broker(say("LookupTopicResponse"))
@@ -91,7 +91,7 @@ def test_answered_twice_and_unasked(wire, say):
     assert wire.exchange("SUCCESS").unasked.frames == [6]
 
 
-def test_an_id_used_again_is_a_new_request(wire, say):
+def test_a_reused_id_is_a_new_request(wire, say):
     wire.hello()
     for _ in range(2):
         wire.client(say("LookupTopic"))
@@ -100,13 +100,13 @@ def test_an_id_used_again_is_a_new_request(wire, say):
     assert (lookup.asked, lookup.answered, lookup.answered_twice.count) == (2, 2, 0)
 
 
-def test_an_error_to_nobody_is_no_answer(wire, say):
+def test_an_error_without_a_request_is_not_counted(wire, say):
     wire.hello()
     wire.broker(say("Error", request_id=2**64 - 1))
     assert [one.type for group, one in wire.connections.records() if group == "exchange"] == ["CONNECT"]
 
 
-def test_packets_in_another_order_than_on_the_wire(wire, say):
+def test_reordered_packets(wire, say):
     wire.hello()
     wire.broker(say("Success"))
     wire.client(say("Subscribe"))
@@ -130,7 +130,7 @@ def test_acks_with_and_without_request_ids(wire, say):
     assert (ack.asked, ack.unanswered.frames) == (1, [6])
 
 
-def test_what_opens_is_answered_first(wire, say):
+def test_opening_requests_are_answered_first(wire, say):
     wire.hello()
     wire.client(say("Subscribe"))
     wire.client(say("CloseConsumer", request_id=2))
@@ -140,7 +140,7 @@ def test_what_opens_is_answered_first(wire, say):
     assert wire.connection().out_of_order.frames == [3, 4, 5, 6]
 
 
-def test_other_answers_may_overtake(wire, say):
+def test_other_responses_may_be_reordered(wire, say):
     wire.hello()
     wire.client(say("Subscribe"))
     wire.broker(say("Success"))
@@ -153,7 +153,7 @@ def test_other_answers_may_overtake(wire, say):
     assert wire.connection().out_of_order.count == 0
 
 
-def test_a_broker_that_closes_waits_for_nobody(wire, say):
+def test_a_close_by_the_broker_needs_no_response(wire, say):
     wire.hello()
     wire.client(say("Subscribe"))
     wire.broker(say("Success"))

@@ -53,6 +53,6 @@ def test_sizes(wire):
     assert wire.connection().oversize.frames == [4, 5]
 
 
-def test_sizes_are_not_known_without_connected(wire):
+def test_the_limit_is_unknown_without_connected(wire):
     wire.client(push_send(1, 0, 1, 0, METADATA.SerializeToString(), bytes(6_000_000)))
     assert wire.connection().oversize.count == 0

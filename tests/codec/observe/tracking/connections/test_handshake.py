@@ -9,7 +9,7 @@ from pcli.codec.proto import pb
 PING, PONG = pb.CommandPing(), pb.CommandPong()
 
 
-def test_what_the_handshake_tells(wire):
+def test_values_from_the_handshake(wire):
     wire.hello(auth_method_name="token", max_message_size=1000)
     record = wire.connection()
     assert (record.client_version, record.protocol_version) == ("a client", 21)
@@ -18,14 +18,14 @@ def test_what_the_handshake_tells(wire):
     assert record.deprecated == {}
 
 
-def test_the_old_field_for_logins(wire):
+def test_the_deprecated_authentication_field(wire):
     wire.hello(auth_method=1)
     assert wire.connection().deprecated["CONNECT.auth_method"].frames == [1]
 
 
 @pytest.mark.parametrize("client", [True, False])
 @pytest.mark.parametrize("reset", [True, False])
-def test_who_ended_it_and_how(wire, client, reset):
+def test_side_and_cause_of_the_end(wire, client, reset):
     wire.hello()
     wire.end(client=client, reset=reset)
     word = f"{'reset' if reset else 'fin'}_{'client' if client else 'broker'}"
@@ -33,7 +33,7 @@ def test_who_ended_it_and_how(wire, client, reset):
     assert wire.ends == [(0, word, 3_000_000, 2)]
 
 
-def test_a_ping_without_answer_is_why_it_ended(wire):
+def test_an_unanswered_ping_is_the_cause_of_the_end(wire):
     wire.hello()
     wire.broker(PING)
     wire.wait(30)
@@ -50,7 +50,7 @@ def test_the_other_side_ended_it(wire):
     assert wire.connection().end == "fin_client"
 
 
-def test_an_end_right_behind_a_ping_has_another_cause(wire):
+def test_an_end_directly_after_a_ping_has_another_cause(wire):
     wire.hello()
     wire.client(PING)
     wire.wait(0.5)
@@ -59,7 +59,7 @@ def test_an_end_right_behind_a_ping_has_another_cause(wire):
 
 
 @pytest.mark.parametrize("answer", [PONG, pb.CommandFlow(consumer_id=1, messagePermits=1), PING])
-def test_whatever_is_said_answers_a_ping(wire, answer):
+def test_any_frame_answers_a_ping(wire, answer):
     wire.hello()
     wire.broker(PING)
     wire.client(answer)
@@ -68,7 +68,7 @@ def test_whatever_is_said_answers_a_ping(wire, answer):
     assert wire.connection().end == "fin_broker"
 
 
-def test_a_later_ping_counts_from_itself(wire):
+def test_a_ping_after_an_answered_one_counts_separately(wire):
     wire.hello()
     wire.broker(PING)
     wire.client(pb.CommandFlow(consumer_id=1, messagePermits=1))

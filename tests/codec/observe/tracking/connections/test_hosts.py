@@ -44,14 +44,14 @@ def test_refused_and_silent(wire):
     assert wire.ends == []
 
 
-def test_in_circles(wire, say):
+def test_a_redirect_loop(wire, say):
     two_brokers(wire)
     for on in (0, 1, 0):
         redirect(wire, say, on)
     assert loops(wire) == {"10.0.0.2": 1, "10.0.0.3": 0}
 
 
-def test_two_consumers_are_redirected_one_after_the_other(wire, say):
+def test_redirects_of_two_consumers(wire, say):
     two_brokers(wire)
     redirect(wire, say, 0)
     wire.client(say("LookupTopic"), on=1)
@@ -60,7 +60,7 @@ def test_two_consumers_are_redirected_one_after_the_other(wire, say):
     assert loops(wire) == {"10.0.0.2": 0, "10.0.0.3": 0}
 
 
-def test_a_circle_that_takes_its_time(wire, say):
+def test_a_slow_redirect_loop(wire, say):
     two_brokers(wire)
     for on in (0, 1, 0):
         redirect(wire, say, on)
@@ -68,7 +68,7 @@ def test_a_circle_that_takes_its_time(wire, say):
     assert sum(loops(wire).values()) == 0
 
 
-def test_refused_for_want_of_rights(wire, say):
+def test_denied_requests(wire, say):
     wire.hello(answer=False)
     wire.broker(say("Error", request_id=2**64 - 1, error=3, message="Failed to authenticate"))
     wire.hello(on=1)
@@ -84,7 +84,7 @@ def test_refused_for_want_of_rights(wire, say):
     )
 
 
-def test_of_too_many_the_oldest_goes(wire, monkeypatch):
+def test_the_oldest_host_is_evicted(wire, monkeypatch):
     monkeypatch.setattr(hosts, "MAX_HOSTS", 2)
     for number in range(3):
         wire.open(number, client=(f"10.0.1.{number}", 40_000))

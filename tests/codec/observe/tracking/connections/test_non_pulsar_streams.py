@@ -23,7 +23,7 @@ FRAME = 4  # the length in a Note includes the length prefix
         (0x16000000, "", ""),
     ],
 )
-def test_lengths_that_are_something_else(length, word, said):
+def test_lengths_that_are_other_protocols(length, word, said):
     found = describe_length(length)
     assert found[0] == word
     assert said in found[1]
@@ -37,7 +37,7 @@ def test_on_the_port_of_pulsar(wire, kind):
     assert wire.capture.other_streams == {kind: 1}
 
 
-def test_on_a_port_of_its_own(wire):
+def test_on_the_protocols_own_port(wire):
     wire.open(0, server=("10.0.0.2", 6651), kind="tls")
     wire.open(1, server=("10.0.0.2", 8080), kind="http")
     wire.note("tls", 0)
@@ -47,7 +47,7 @@ def test_on_a_port_of_its_own(wire):
     assert wire.capture.other_streams == {"tls": 1, "http": 1}
 
 
-def test_another_connection_shows_that_pulsar_is_spoken_there(wire):
+def test_another_connection_identifies_a_pulsar_server(wire):
     server = ("10.0.0.2", 16650)
     wire.open(0, server=server, kind="tls")
     wire.note("tls", 0)
@@ -66,13 +66,13 @@ def test_a_plain_client_on_a_tls_port(wire):
     assert "352,518,912" in wire.connection().first_bytes_text
 
 
-def test_text_far_behind_the_beginning_is_no_first_bytes(wire):
+def test_text_far_from_the_start_is_not_reported(wire):
     wire.hello()
     wire.note("length", 0, from_client=False, offset=7000, length=int.from_bytes(b"hell", "big") + FRAME)
     assert wire.connection().first_bytes == ""
 
 
-def test_a_proxy_header_in_front(wire):
+def test_a_proxy_header_at_the_start(wire):
     wire.note("proxy-protocol", 0, of="proxy")
     assert wire.connection().first_bytes == "proxy-protocol"
 
@@ -85,7 +85,7 @@ CLIENT, BROKER = ("10.0.0.1", 40_000), ("10.0.0.2", 6650)
     ("data", "word"),
     [(HELLO, "tls"), (b"GET /metrics HTTP/1.1\r\n\r\n", "http"), (b"hello, is anybody there?\r\n", "other")],
 )
-def test_as_it_stands_in_a_file(recorded, data, word):
+def test_first_bytes_in_a_file(recorded, data, word):
     recorded.open(0, CLIENT, BROKER)
     recorded.say(0, data, client=True)
     recorded.end(0, client=False)
@@ -104,7 +104,7 @@ def test_a_tls_alert_answers_connect(recorded):
 
 
 @pytest.mark.parametrize("understood", [True, False])
-def test_a_proxy_header_and_pulsar_behind_it(recorded, understood):
+def test_a_proxy_header_before_pulsar(recorded, understood):
     recorded.open(0, CLIENT, BROKER)
     header = b"PROXY TCP4 10.9.9.9 10.0.0.2 1234 6650\r\n"
     recorded.say(0, header + push_frame(pb.CommandConnect(client_version="a client")), client=True)

@@ -55,25 +55,25 @@ def test_through_a_tcp_proxy(proxied, say):
     assert proxied.connection(1).leg_of == 0
 
 
-def test_the_url_tells_where_addresses_do_not(wire, say):
+def test_the_url_identifies_the_proxy_without_addresses(wire, say):
     wire.open(0, CLIENT, ("192.168.7.7", 6650))
     wire.open(1, ("10.0.0.5", 50_000), BROKER)
     through(wire, {"proxy_to_broker_url": URL}, {}, say("Producer"))
     assert wire.connection(1).leg_of == 0
 
 
-def test_other_frames_are_another_conversation(proxied, say):
+def test_different_first_frames_are_not_paired(proxied, say):
     through(proxied, {"proxy_to_broker_url": URL}, {}, say("Producer"), say("Producer", topic="other"))
     assert proxied.connection(1).leg_of == -1
     assert all(proxied.counted)
 
 
-def test_other_bytes_in_connect_without_an_url(proxied, say):
+def test_different_connects_without_url_are_not_paired(proxied, say):
     through(proxied, {}, {"client_version": "another"}, say("Producer"))
     assert proxied.connection(1).leg_of == -1
 
 
-def test_the_second_leg_begins_within_the_handshake_of_the_first(proxied, say):
+def test_the_proxy_connects_during_the_clients_handshake(proxied, say):
     proxied.hello(on=0, proxy_to_broker_url=URL)
     proxied.hello(on=1)
     proxied.client(say("Producer"), on=0)
@@ -96,7 +96,7 @@ def test_rust_clients_have_no_proxies(corpus):
     assert all(seen)
 
 
-def test_both_legs_in_a_file(recorded, say):
+def test_both_connections_in_a_file(recorded, say):
     recorded.open(0, CLIENT, PROXY)
     recorded.say(0, pb.CommandConnect(client_version="a client", proxy_to_broker_url=URL), client=True)
     recorded.open(1, ("10.0.0.5", 50_000), BROKER)

@@ -28,7 +28,7 @@ def test_nothing_changed(wire):
     assert (record.watch_gaps.count, record.watch_missed) == (0, {})
 
 
-def test_topics_came_while_nobody_watched(wire, say):
+def test_topics_created_without_a_watcher(wire, say):
     wire.hello()
     wire.client(say("Subscribe", topic="a1"))
     wire.client(watch())
@@ -41,7 +41,7 @@ def test_topics_came_while_nobody_watched(wire, say):
     assert record.watch_missed == {}
 
 
-def test_another_client_does_not_help(wire, say):
+def test_a_subscription_of_another_client_does_not_count(wire, say):
     wire.hello()
     wire.client(watch())
     wire.broker(listed("a2"))
@@ -60,7 +60,7 @@ def test_updates_and_deletions(wire):
     assert list(wire.connection().watch_missed) == ["a4"]
 
 
-def test_a_watcher_that_is_closed(wire):
+def test_a_closed_watcher(wire):
     wire.hello()
     wire.client(watch())
     wire.broker(listed("a2"))
@@ -69,7 +69,7 @@ def test_a_watcher_that_is_closed(wire):
     assert (record.watchers, record.watch_missed) == ({}, {})
 
 
-def test_a_real_one_that_follows(corpus):
+def test_a_real_client_that_subscribes(corpus):
     from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
     from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 

@@ -5,7 +5,7 @@ from pcli.codec.proto import pb
 TOPIC = "persistent://public/default/t"
 
 
-def test_a_name_that_was_asked_for(producing):
+def test_a_requested_name(producing):
     producing.asks("web", producer_access_mode=pb.Exclusive)
     ready = producing.is_taken("web")
     record = producing.record("web")
@@ -14,7 +14,7 @@ def test_a_name_that_was_asked_for(producing):
     assert record.topic_record.producers == {"web": record}
 
 
-def test_a_name_that_the_broker_gave(producing):
+def test_a_name_assigned_by_the_broker(producing):
     producing.asks("")
     producing.is_taken("standalone-0-7")
     [record] = producing.records()
@@ -41,7 +41,7 @@ def test_refused_without_a_name(producing):
     assert (record.sessions, record.session.end, record.ends) == (0, "refused", {})
 
 
-def test_a_second_one_of_the_name_is_refused_and_the_first_goes_on(producing):
+def test_a_second_producer_with_the_name_is_refused(producing):
     producing.opens("twin")
     producing.asks("twin", stream=1)
     producing.is_refused("ProducerBusy", stream=1)
@@ -52,14 +52,14 @@ def test_a_second_one_of_the_name_is_refused_and_the_first_goes_on(producing):
     assert record.refused["ProducerBusy"].count == 1
 
 
-def test_an_error_for_something_else_refuses_nobody(producing):
+def test_an_error_of_another_request_refuses_no_producer(producing):
     producing.opens()
     producing.client(pb.CommandLookupTopic(topic=TOPIC, request_id=9))
     producing.is_refused("ServiceNotReady", request_id=9)
     assert producing.record().refused == {}
 
 
-def test_waiting_for_its_turn(producing):
+def test_waiting_for_exclusive_access(producing):
     producing.asks("heir", producer_access_mode=pb.WaitForExclusive)
     first = producing.is_taken("heir", ready=False)
     record = producing.record("heir")
@@ -93,7 +93,7 @@ def test_closed_by_the_broker_and_opened_again_on_the_same_connection(producing)
     assert (record.unreceipted.count, record.open_sends, record.session.end) == (1, 0, "")
 
 
-def test_the_same_id_again_without_a_close(producing):
+def test_a_reused_id_without_a_close(producing):
     producing.opens("a")
     producing.opens("b")
     assert list(producing.record("a").ends) == ["replaced"]

@@ -21,7 +21,7 @@ def bounded(producing):
     return bound
 
 
-def test_what_is_left_is_lost_with_the_session_after_the_next(producing):
+def test_open_sends_are_lost_if_the_next_session_does_not_resend(producing):
     producing.opens()
     producing.sends(0)
     producing.ends(0)
@@ -33,7 +33,7 @@ def test_what_is_left_is_lost_with_the_session_after_the_next(producing):
     assert producing.record().lost.frames == [3]
 
 
-def test_a_refused_attempt_between_loses_nothing(producing):
+def test_a_refused_attempt_loses_no_open_sends(producing):
     producing.opens()
     first = producing.sends(0)
     published = producing.now - 1
@@ -49,7 +49,7 @@ def test_a_refused_attempt_between_loses_nothing(producing):
     assert producing.record().lost.count == 0
 
 
-def test_a_session_from_before_the_capture_comes_back_under_its_name(producing):
+def test_a_session_from_before_the_capture_is_recognized_by_name(producing):
     first = producing.sends(7)
     published = producing.now - 1
     producing.ends(0)
@@ -61,7 +61,7 @@ def test_a_session_from_before_the_capture_comes_back_under_its_name(producing):
     assert records["persistent://public/default/t"].resent.frames[0] == first
 
 
-def test_two_of_one_name_from_before_the_capture_are_not_told_apart(producing):
+def test_two_earlier_sessions_of_one_name_are_not_distinguished(producing):
     producing.sends(7)
     published = producing.now - 1
     producing.sends(7, stream=1)
@@ -87,7 +87,7 @@ def test_too_many_producers(bounded):
     assert sorted(one.name for one in world.records()) == ["p2", "p3", "p4"]
 
 
-def test_an_evicted_one_that_goes_on_is_known_anew(bounded):
+def test_an_evicted_producer_that_continues_gets_a_new_record(bounded):
     world = bounded(max_producers=1)
     world.opens("a", stream=0)
     world.opens("b", stream=1)

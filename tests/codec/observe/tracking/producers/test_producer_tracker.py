@@ -16,7 +16,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_topics_count_as_the_broker_did(corpus, name):
+def test_topic_counters_equal_the_brokers(corpus, name):
     truth = corpus.truth(name)
     until = truth["capture"]["stats_at"] * 1e9
     observer, tracker = Observer(), Tracker()
@@ -30,7 +30,7 @@ def test_topics_count_as_the_broker_did(corpus, name):
             assert (record.messages_in, record.bytes_in) == (stats["msgInCounter"], stats["bytesInCounter"])
 
 
-def test_every_message_of_the_application_is_a_life(corpus):
+def test_every_message_of_the_application_has_a_lifecycle(corpus):
     name = "python/28-busy-system"
     observer, lives = Observer(), []
     tracker = Tracker(on_lifecycle=lives.append)
@@ -45,7 +45,7 @@ def test_every_message_of_the_application_is_a_life(corpus):
         assert (event["topic"], f"{ledger}:{entry}") in found
 
 
-def test_a_topic_that_is_unloaded_and_a_producer_that_comes_back(stage):
+def test_an_unloaded_topic_and_a_reconnected_producer(stage):
     scene = stage()
     client = scene.actor()
     client.producer()
@@ -59,7 +59,7 @@ def test_a_topic_that_is_unloaded_and_a_producer_that_comes_back(stage):
     assert sorted(life.sequence_id for life in scene.lives) == [0, 1]
 
 
-def test_receipts_that_are_lost_on_their_way(stage):
+def test_lost_receipts(stage):
     scene = stage()
     scene.fault("drop times=2 on pulsar.type == 'SEND_RECEIPT'")
     client = scene.actor()
@@ -75,7 +75,7 @@ def test_receipts_that_are_lost_on_their_way(stage):
     ]  # fmt: skip
 
 
-def test_records_may_be_asked_for_at_any_time(producing):
+def test_records_can_be_requested_at_any_time(producing):
     producing.opens()
     producing.sends(0)
     assert [producing.record().open_sends for _ in range(2)] == [1, 1]

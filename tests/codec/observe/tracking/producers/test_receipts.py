@@ -20,7 +20,7 @@ def test_in_order(producing):
     assert (topic.messages_in, topic.entries_in, topic.last_id) == (4, 4, (7, 3))
 
 
-def test_one_that_a_later_one_has_overtaken(producing):
+def test_a_receipt_after_a_later_one(producing):
     producing.opens()
     first = producing.sends(7)
     producing.sends(8)
@@ -30,7 +30,7 @@ def test_one_that_a_later_one_has_overtaken(producing):
     assert record.out_of_order.frames == [first, late, early]
 
 
-def test_one_that_never_comes_is_no_disorder(producing):
+def test_a_missing_receipt_is_not_out_of_order(producing):
     producing.opens()
     producing.sends(7)
     producing.sends(8)
@@ -40,7 +40,7 @@ def test_one_that_never_comes_is_no_disorder(producing):
     assert record.skipped.count == 0
 
 
-def test_one_that_has_not_come_when_the_session_ends(producing):
+def test_a_missing_receipt_at_the_end_of_the_session(producing):
     producing.opens()
     skipped = producing.sends(7)
     producing.sends(8)
@@ -65,7 +65,7 @@ def test_duplicates_and_errors_may_overtake(producing, overtakes):
     assert producing.record().out_of_order.count == 0
 
 
-def test_twice(producing):
+def test_a_duplicate_receipt(producing):
     producing.opens()
     producing.sends(0)
     producing.receipt(0)
@@ -77,7 +77,7 @@ def test_twice(producing):
     assert (record.unexpected.frames, record.unexpected.sample, record.receipts) == ([second], "0", 2)
 
 
-def test_before_its_send_in_a_capture_that_mixes_directions_up(producing):
+def test_a_receipt_captured_before_its_send(producing):
     producing.opens()
     early = producing.receipt(0)
     producing.sends(0)
@@ -87,7 +87,7 @@ def test_before_its_send_in_a_capture_that_mixes_directions_up(producing):
     assert producing.lives[0].receipt_frame == early
 
 
-def test_long_before_a_send_of_the_same_id(producing):
+def test_an_early_receipt_for_an_old_send(producing):
     producing.opens()
     producing.receipt(0)
     producing.wait(1)
@@ -96,7 +96,7 @@ def test_long_before_a_send_of_the_same_id(producing):
     assert (record.unexpected.count, record.open_sends) == (1, 1)
 
 
-def test_a_duplicate(producing):
+def test_the_receipt_of_a_duplicate(producing):
     producing.opens()
     producing.sends(0, messages=3, highest=2)
     producing.duplicate(0)
@@ -109,7 +109,7 @@ def test_a_duplicate(producing):
     assert producing.states() == [(0, "duplicate")]
 
 
-def test_a_resend_that_deduplication_has_dropped(producing):
+def test_a_resend_dropped_by_deduplication(producing):
     producing.opens()
     published = producing.now
     producing.sends(0, published=published)
@@ -125,7 +125,7 @@ def test_a_resend_that_deduplication_has_dropped(producing):
     assert (life.state, life.receipt_frame, life.other_ids) == ("stored", stored, ())
 
 
-def test_a_resend_that_is_stored_again(producing):
+def test_a_resend_stored_a_second_time(producing):
     producing.opens()
     published = producing.now
     producing.sends(0, published=published)
@@ -152,7 +152,7 @@ def test_an_error(producing):
     assert (producing.states(), producing.lives[0].error) == ([(0, "refused")], "TopicTerminatedError")
 
 
-def test_an_error_for_a_batch_names_its_highest_id(producing):
+def test_an_error_for_a_batch_contains_its_highest_id(producing):
     producing.opens()
     producing.sends(0, messages=5, highest=4)
     producing.error(4, "PersistenceError")
@@ -169,7 +169,7 @@ def test_whether_the_broker_counts_a_refused_message(producing, error, counted):
     assert producing.record().topic_record.messages_in == counted
 
 
-def test_many_refused_ones_are_not_kept_for_ever(producing):
+def test_kept_refused_messages_are_limited(producing):
     producing.opens()
     for number in range(1_003):
         producing.sends(number)
@@ -192,7 +192,7 @@ def test_a_non_persistent_topic(producing):
     assert (topic.messages_in, topic.deduplicates, topic.last_id) == (2, False, (-1, -1))
 
 
-def test_how_long_nothing_came(producing):
+def test_the_wait_without_receipts(producing):
     producing.opens()
     first = producing.sends(0)
     producing.wait(3)
@@ -205,7 +205,7 @@ def test_how_long_nothing_came(producing):
     assert 3.0 <= wait.longest_ns / 1e9 < 3.1
 
 
-def test_nothing_comes_since_the_last_receipt(producing):
+def test_the_wait_since_the_last_receipt(producing):
     producing.opens()
     for number in range(3):
         producing.sends(number)
@@ -229,7 +229,7 @@ def test_a_connection_that_ends_ends_the_wait(producing):
     assert record.no_receipt.longest_ns / 1e9 >= 5
 
 
-def test_a_receipt_that_the_capture_has_cut_says_nothing(producing):
+def test_a_truncated_receipt_is_ignored(producing):
     producing.opens()
     producing.sends(0)
     producing.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=0))

@@ -53,7 +53,7 @@ def test_a_marker_and_a_transaction(producing):
     assert (life.txn, life.marker) == ((1, 9), True)
 
 
-def test_chunks_are_one_life(producing):
+def test_chunks_have_one_lifecycle(producing):
     producing.opens()
     frames = [producing.sends(3, uuid="u", chunk_id=chunk, num_chunks_from_msg=3) for chunk in range(3)]
     producing.sends(4)
@@ -68,7 +68,7 @@ def test_chunks_are_one_life(producing):
     assert (record.gaps.count, record.backwards.count, record.chunks_resent.count) == (0, 0, 0)
 
 
-def test_chunks_of_two_messages_between_each_other(producing):
+def test_interleaved_chunks_of_two_messages(producing):
     producing.opens()
     for chunk in range(2):
         for sequence_id, uuid in enumerate("ab"):
@@ -80,7 +80,7 @@ def test_chunks_of_two_messages_between_each_other(producing):
     assert producing.record().out_of_order.count == 0
 
 
-def test_chunks_sent_again_after_a_reconnect(producing):
+def test_chunks_resent_after_a_reconnect(producing):
     producing.opens()
     for chunk in range(2):
         producing.sends(3, uuid="u", chunk_id=chunk, num_chunks_from_msg=3)
@@ -99,7 +99,7 @@ def test_chunks_sent_again_after_a_reconnect(producing):
     assert (life.state, life.other_ids) == ("stored", ((7, 1),))
 
 
-def test_a_chunk_whose_metadata_is_cut_is_no_resend(producing):
+def test_a_chunk_with_truncated_metadata_is_no_resend(producing):
     # Two truncated chunks of the same size look the same.
     producing.opens()
     published = producing.now
@@ -110,7 +110,7 @@ def test_a_chunk_whose_metadata_is_cut_is_no_resend(producing):
     assert producing.record().duplicates_stored.count == 0
 
 
-def test_the_same_bytes_on_the_next_connection(producing):
+def test_a_resend_on_the_next_connection(producing):
     producing.opens()
     published = producing.now
     first = producing.sends(0, published=published)
@@ -129,7 +129,7 @@ def test_the_same_bytes_on_the_next_connection(producing):
     assert (life.sent_frame, life.stream, life.resent[0][:2], life.state) == (first, 1, (1, again), "stored")
 
 
-def test_another_message_under_the_same_id_is_no_resend(producing):
+def test_another_message_with_the_same_id_is_no_resend(producing):
     producing.opens()
     producing.sends(0, payload=b"one")
     producing.ends(0)
@@ -139,7 +139,7 @@ def test_another_message_under_the_same_id_is_no_resend(producing):
     assert (record.resent.count, record.backwards.count) == (0, 0)
 
 
-def test_the_same_again_after_its_receipt_on_the_same_session(producing):
+def test_the_same_bytes_after_the_receipt_are_a_new_message(producing):
     producing.opens()
     published = producing.now
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_the_same_again_after_its_receipt_on_the_same_session(producing):
     assert record.backwards.sample == "0 after 0"
 
 
-def test_sent_again_after_an_error(producing):
+def test_a_resend_after_an_error(producing):
     producing.opens()
     published = producing.now
     producing.sends(0, published=published)
@@ -174,7 +174,7 @@ def test_clocks(producing):
     assert (record.skewed.count, record.skewed.sample) == (2, "-2000 ms")
 
 
-def test_the_producer_was_not_seen(producing):
+def test_a_producer_without_producer_command(producing):
     producing.sends(0, producer_name="web")
     producing.finish()
     [record] = producing.records()

@@ -35,7 +35,7 @@ def test_a_gap_between_batches():
     assert gaps((0, 4, 5), (7, 9, 3)) == [(2, 4, 7)]
 
 
-def test_it_is_told_once_and_after_a_while():
+def test_a_gap_is_reported_once_after_the_limit():
     numbering = SequenceIds()
     for sequence_id in (0, *range(5, 5 + MAX_DEBT_SENDS)):
         numbering.take(sequence_id, -1, 1, 0, 1)
@@ -45,7 +45,7 @@ def test_it_is_told_once_and_after_a_while():
     assert numbering.gaps(over=True) == []
 
 
-def test_back():
+def test_an_id_that_goes_back():
     numbering = SequenceIds()
     assert numbering.take(7, 9, 3, 0, 1)
     assert not numbering.take(9, -1, 1, 0, 2)
@@ -62,14 +62,14 @@ def test_back():
         ([(4, -1, 1)], [(2, 5, 9)]),
     ],
 )
-def test_ids_that_come_late_are_left_out_no_more(late, left):
+def test_late_ids_reduce_the_gap(late, left):
     numbering = SequenceIds()
     for frame, (sequence_id, highest, messages) in enumerate([(5, -1, 1), (9, -1, 1), *late, (10, -1, 1)], 1):
         numbering.take(sequence_id, highest, messages, 0, frame)
     assert [gap[1:] for gap in numbering.gaps(over=True)] == left
 
 
-def test_behind_a_resend():
+def test_ids_after_a_resend():
     numbering = SequenceIds()
     numbering.skip(10, -1, 5)
     numbering.skip(12, 14, 3)

@@ -29,7 +29,7 @@ def figures_of(corpus: Any, name: str, **options: bool) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", ["python/12-key-shared", "java/key-shared-auto-split", "go/key-based-batcher"])
-def test_keys_and_their_owners_are_those_that_the_applications_saw(corpus: Any, name: str) -> None:
+def test_keys_and_owners_match_the_applications(corpus: Any, name: str) -> None:
     (row,) = figures_of(corpus, name)
     assert row["keySharedMode"] == "AUTO_SPLIT"
     received = [event for event in corpus.truth(name)["events"] if event["type"] == "received"]
@@ -47,7 +47,7 @@ def test_keys_and_their_owners_are_those_that_the_applications_saw(corpus: Any, 
 
 
 @pytest.mark.parametrize("name", ["python/12b-key-shared-sticky", "java/key-shared-sticky"])
-def test_slots_of_sticky_consumers_lie_in_the_ranges_that_they_asked_for(corpus: Any, name: str) -> None:
+def test_slots_of_sticky_consumers_are_in_their_ranges(corpus: Any, name: str) -> None:
     (row,) = figures_of(corpus, name)
     assert row["keySharedMode"] == "STICKY"
     for one in row["consumers"]:
@@ -55,7 +55,7 @@ def test_slots_of_sticky_consumers_lie_in_the_ranges_that_they_asked_for(corpus:
         assert all(any(low <= slot <= high for low, high in one["keyHashRanges"]) for slot in one["slots_seen"])
 
 
-def test_a_refused_range_owns_nothing(corpus: Any) -> None:
+def test_a_refused_consumer_owns_no_slots(corpus: Any) -> None:
     (row,) = figures_of(corpus, "java/key-shared-sticky")
     errors = [event for event in corpus.truth("java/key-shared-sticky")["events"] if event["type"] == "error"]
     assert errors
@@ -73,7 +73,7 @@ def test_keys_that_move_wait_for_their_holder(corpus: Any) -> None:
     assert holder in moved["owners"]
 
 
-def test_out_of_order_is_told_where_it_is_allowed(corpus: Any) -> None:
+def test_allowed_out_of_order_delivery_is_counted(corpus: Any) -> None:
     (row,) = figures_of(corpus, "java/key-shared-out-of-order")
     assert row["allowOutOfOrderDelivery"]
     assert row["order_broken"] == sum(key["open_at_two"] + key["backwards"] for key in row["keys"]) > 0
@@ -84,7 +84,7 @@ def test_out_of_order_is_told_where_it_is_allowed(corpus: Any) -> None:
     [{"ordering_key": b"\xff\x00"}, {"partition_key": "/wA=", "partition_key_b64_encoded": True}],
     ids=["ordering key", "partition key"],
 )
-def test_the_slot_of_a_binary_key_is_that_of_its_bytes(talk: Any, key: dict[str, Any]) -> None:
+def test_the_slot_of_a_binary_key_is_computed_from_its_bytes(talk: Any, key: dict[str, Any]) -> None:
     tracker = Tracker()
     tracker.see(talk.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=3, consumer_id=1, request_id=1)))
     tracker.see(talk.broker(pb.CommandSuccess(request_id=1)))
@@ -97,7 +97,7 @@ def test_the_slot_of_a_binary_key_is_that_of_its_bytes(talk: Any, key: dict[str,
     assert [(one["key"], one["slot"]) for one in row["keys"]] == [("/wA=", sticky_hash(b"\xff\x00"))]
 
 
-def test_with_an_unsubscribe_the_keys_are_gone_and_that_is_said(talk: Any) -> None:
+def test_keys_are_none_after_an_unsubscribe(talk: Any) -> None:
     tracker = Tracker()
 
     def client(body: Any) -> None:

@@ -35,7 +35,7 @@ def ledgers(corpus: Any, name: str, until_ns: int) -> dict[str, Row]:
     "name",
     ["java/permits", "java/batch-index-ack", "java/unacked-limit", "python/24-stuck-unacked", "python/24b-stuck-alone"],
 )
-def test_the_brokers_permits_are_the_balance_less_what_is_parked(corpus: Any, name: str) -> None:
+def test_the_brokers_permits_equal_balance_minus_parked(corpus: Any, name: str) -> None:
     truth = corpus.truth(name)
     mine = ledgers(corpus, name, int(truth["capture"]["stats_at"] * 1e9))
     checked = 0
@@ -49,7 +49,7 @@ def test_the_brokers_permits_are_the_balance_less_what_is_parked(corpus: Any, na
     assert checked
 
 
-def test_batches_are_sent_whole_and_the_application_stops(corpus: Any) -> None:
+def test_a_batch_makes_the_balance_negative(corpus: Any) -> None:
     truth = corpus.truth("java/permits")
     at = int(truth["capture"]["stats_at"] * 1e9)
     (row,) = ledgers(corpus, "java/permits", at).values()
@@ -60,7 +60,7 @@ def test_batches_are_sent_whole_and_the_application_stops(corpus: Any) -> None:
     assert later["exhausted_seconds"] == pytest.approx(row["exhausted_seconds"] + 1e-9, abs=1e-10)
 
 
-def test_without_its_subscribe_only_what_was_seen_is_told(corpus: Any) -> None:
+def test_without_subscribe_only_counts_are_known(corpus: Any) -> None:
     truth = corpus.truth("java/late-capture")
     rows = ledgers(corpus, "java/late-capture", int(truth["capture"]["stats_at"] * 1e9))
     (late,) = [row for row in rows.values() if "unknown" in row]

@@ -112,7 +112,7 @@ def by_name(subscription: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(subscription["consumers"], key=lambda one: str(one["consumerName"]))
 
 
-def test_every_figure_is_the_brokers_own_or_unknown_for_a_reason(corpus: Any) -> None:
+def test_every_value_equals_the_brokers_or_has_a_reason(corpus: Any) -> None:
     whole = Comparison()
     for name in names(corpus):
         truth = corpus.truth(name)
@@ -131,7 +131,7 @@ def test_every_figure_is_the_brokers_own_or_unknown_for_a_reason(corpus: Any) ->
     assert whole.count["unknown"] <= UNKNOWN
 
 
-def test_so_are_the_figures_of_other_moments(corpus: Any) -> None:
+def test_values_at_other_times_equal_the_brokers_or_have_a_reason(corpus: Any) -> None:
     whole = Comparison()
     for name in names(corpus):
         for snapshot in corpus.truth(name).get("snapshots", ()):
@@ -148,7 +148,7 @@ def test_so_are_the_figures_of_other_moments(corpus: Any) -> None:
     assert whole.count["equal"] >= 280
 
 
-def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
+def test_an_unload_counts_once_for_all_closes(stage: Any) -> None:
     """Each subscription has several consumers, which the broker closes at the same moment in any order."""
     play = stage()
     client = play.actor()
@@ -172,7 +172,7 @@ def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
     assert found["subscriptions"]["Failover"]["type"] == "Failover"
 
 
-def test_a_subscription_is_not_known_that_may_have_a_consumer_whom_nobody_saw_subscribe(producing: Any) -> None:
+def test_an_unidentified_consumer_makes_a_subscription_unknown(producing: Any) -> None:
     """Connections that began before the capture: their ledgers identify the topic but not the subscription."""
     producing.opens()
     for name, kind in (("shared", pb.CommandSubscribe.Shared), ("alone", pb.CommandSubscribe.Exclusive)):

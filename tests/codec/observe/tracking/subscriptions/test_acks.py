@@ -60,7 +60,7 @@ def working(producing: Any) -> Working:
     return Working(producing)
 
 
-def test_a_transaction_takes_messages_at_its_ack_and_gives_none_back(working: Working) -> None:
+def test_an_ack_in_a_transaction_reduces_the_count_at_once(working: Working) -> None:
     """Consumer.individualAckWithTransaction; redelivered messages count again."""
     working.is_sent(0, 5)
     working.acks((0, 0b11100), txn=1)
@@ -83,7 +83,7 @@ def test_a_transaction_that_commits_acknowledges(working: Working) -> None:
     assert working.record.unacked == 0
 
 
-def test_an_ack_that_names_a_batch_twice_makes_the_count_unknown(working: Working) -> None:
+def test_an_ack_with_a_batch_twice_makes_the_count_unknown(working: Working) -> None:
     """Broker 4.2.4 counts the messages once or for each id, depending on when its cursor has processed the first."""
     working.is_sent(0, 5)
     working.acks((0, 0b11110))
@@ -94,7 +94,7 @@ def test_an_ack_that_names_a_batch_twice_makes_the_count_unknown(working: Workin
     assert working.record.unacked == 3
 
 
-def test_a_cumulative_ack_of_what_is_before_the_first_entry(producing: Any) -> None:
+def test_a_cumulative_ack_before_the_first_entry(producing: Any) -> None:
     """The C++ client acknowledges up to the entry before an incomplete batch: 7:-1."""
     working = Working(producing, kind=0)
     for entry in range(2):

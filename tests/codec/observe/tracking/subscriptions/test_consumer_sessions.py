@@ -11,7 +11,7 @@ from pcli.codec.proto import pb
 TOPIC = "persistent://public/default/t"
 
 
-def test_the_oldest_message_that_is_held_is_named(stage: Any) -> None:
+def test_the_oldest_held_message_is_recorded(stage: Any) -> None:
     play = stage()
     client = play.actor()
     client.producer()
@@ -26,7 +26,7 @@ def test_the_oldest_message_that_is_held_is_named(stage: Any) -> None:
     assert kept.frames == sorted(kept.frames)
 
 
-def test_permits_are_not_known_when_messages_come_before_the_first_flow(producing: Any) -> None:
+def test_permits_are_unknown_if_messages_precede_the_first_flow(producing: Any) -> None:
     """A part of a capture without its FLOWs."""
     body = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=9, consumer_name="c")
     producing.client(body)
@@ -39,7 +39,7 @@ def test_permits_are_not_known_when_messages_come_before_the_first_flow(producin
     assert not consumer.permits.known
 
 
-def test_a_seek_that_its_connection_does_not_outlive_is_forgotten(stage: Any) -> None:
+def test_a_seek_without_a_response_is_dropped_with_its_connection(stage: Any) -> None:
     play = stage()
     client, other = play.actor(), play.actor()
     client.subscribe(kind="Shared")
@@ -53,7 +53,7 @@ def test_a_seek_that_its_connection_does_not_outlive_is_forgotten(stage: Any) ->
 
 
 @pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
-def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_all: bool, short: int) -> None:
+def test_requested_redeliveries_may_still_be_in_the_clients_queue(stage: Any, asks_all: bool, short: int) -> None:
     """C++: redeliver_unacknowledged_messages of a Shared consumer keeps its queue, whose permits are returned later."""
     play = stage()
     client = play.actor()
@@ -71,7 +71,7 @@ def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_
     assert record.permits.short.count == short
 
 
-def test_a_consumer_that_stands_by_can_ask_for_nothing_again(stage: Any) -> None:
+def test_a_standby_consumer_cannot_request_redelivery(stage: Any) -> None:
     """PersistentDispatcherSingleActiveConsumer: only the active consumer resets the cursor."""
     play = stage()
     actors = [play.actor(), play.actor()]

@@ -29,7 +29,7 @@ def subscription() -> Any:
     return lambda play: play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
 
 
-def test_each_message_counts_whose_ack_was_lost(stage: Any, subscription: Any) -> None:
+def test_each_message_with_a_lost_ack_counts(stage: Any, subscription: Any) -> None:
     play = stage()
     play.fault("drop on pulsar.type == 'ACK'")
     client = take_and_ack(play, 3)
@@ -43,7 +43,7 @@ def test_each_message_counts_whose_ack_was_lost(stage: Any, subscription: Any) -
     assert len(set(back.frames)) == 4
 
 
-def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: Any, subscription: Any) -> None:
+def test_redeliveries_after_a_seek_have_the_seek_as_cause(stage: Any, subscription: Any) -> None:
     play = stage()
     client = take_and_ack(play, 5)
     assert len(play.lives) == 5
@@ -57,7 +57,7 @@ def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: An
     assert not record.consumers["c1"].acked_but_back.count
 
 
-def test_what_comes_for_the_first_time_behind_a_seek_is_no_repetition(stage: Any, subscription: Any) -> None:
+def test_a_first_delivery_after_a_seek_is_no_redelivery(stage: Any, subscription: Any) -> None:
     play = stage()
     client = take_and_ack(play, 2)
     client.subscribe(consumer_id=2, subscription="t", kind="Shared")

@@ -304,7 +304,7 @@ def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told
 @pytest.mark.parametrize("kind", KINDS)
 @MANY
 @given(steps=STEPS, rolling=st.booleans())
-def test_the_trackers_books_are_the_brokers(
+def test_the_trackers_state_equals_the_brokers(
     stage: Any, kind: str, steps: list[tuple[str, int, int]], rolling: bool
 ) -> None:
     compare_books(stage(**KINDS[kind][1], **(ROLLING if rolling else {})), kind, steps)
@@ -358,9 +358,7 @@ REFUSED = "corrupt times=2 on pulsar.type == 'SEND'"
         ),
     ],
 )
-def test_plays_in_which_they_once_differed(
-    stage: Any, kind: str, fault: str, steps: list[tuple[str, int, int]]
-) -> None:
+def test_regressions(stage: Any, kind: str, fault: str, steps: list[tuple[str, int, int]]) -> None:
     play = stage(tap="broker", **KINDS[kind][1])
     if fault:
         play.fault(fault)
@@ -378,7 +376,7 @@ def test_plays_in_which_they_once_differed(
         ),
     ],
 )
-def test_who_cannot_be_given_what_waits_is_not_blocked(
+def test_a_consumer_that_cannot_receive_the_entry_is_not_blocked(
     stage: Any, kind: str, steps: list[tuple[str, int, int]]
 ) -> None:
     """Slots of other consumers, and chunks whose first chunk another consumer has, are no unacked limit."""
@@ -393,7 +391,7 @@ def test_who_cannot_be_given_what_waits_is_not_blocked(
             assert not member.record.blocked.count
 
 
-def test_a_consumer_that_others_left_behind_is_free_again_with_half_of_its_limit(stage: Any) -> None:
+def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(stage: Any) -> None:
     """Another consumer receives all entries, therefore no MESSAGE shows it."""
     play = stage(maxUnackedMessagesPerConsumer=6)
     source, sink = play.actor(), play.actor()

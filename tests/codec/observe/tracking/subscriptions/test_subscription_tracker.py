@@ -76,7 +76,7 @@ def place(event: dict[str, Any]) -> Place | None:
     return None if len(words) < 2 or event["topic"].startswith("non-persistent") else (int(words[0]), int(words[1]))
 
 
-def test_every_event_of_an_application_is_in_a_life(corpus: Any) -> None:
+def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
     counted: dict[str, int] = defaultdict(int)
     for name in corpus.names():
         if name in INCOMPLETE or "scalable" in name:
@@ -103,7 +103,7 @@ def test_every_event_of_an_application_is_in_a_life(corpus: Any) -> None:
     assert counted["nacked"] > 100
 
 
-def test_messages_of_non_persistent_topics_are_told_apart_by_producer_and_sequence_id(corpus: Any) -> None:
+def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(corpus: Any) -> None:
     for name in ("java/non-persistent", "python/19-non-persistent"):
         told = Told(corpus.data(name))
         events = corpus.truth(name)["events"]
@@ -114,7 +114,7 @@ def test_messages_of_non_persistent_topics_are_told_apart_by_producer_and_sequen
         assert sum(len(found) for life in mine for found in life.deliveries.values()) >= received
 
 
-def test_a_chunked_message_is_one_life(corpus: Any) -> None:
+def test_a_chunked_message_has_one_lifecycle(corpus: Any) -> None:
     told = Told(corpus.data("python/07-chunked"))
     chunked = [life for life in told.lives if life.num_chunks]
     assert len({life.uuid for life in chunked}) == len(chunked) > 0

@@ -9,7 +9,7 @@ from pcli.codec.capture import streams
 from pcli.codec.proto import pb
 
 
-def test_a_hole_that_the_other_side_acknowledged(w, kinds):
+def test_an_acknowledged_gap(w, kinds):
     tape = w.Tape()
     at, back = w.talk(tape)
     lost, found = w.send(1), w.send(2)
@@ -24,7 +24,7 @@ def test_a_hole_that_the_other_side_acknowledged(w, kinds):
     assert (notes[0].offset, notes[0].length) == (at, len(lost))
 
 
-def test_an_answer_never_comes_before_its_request(w):
+def test_no_response_precedes_its_request(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     lost, request = w.send(1), w.send(2)
@@ -34,7 +34,7 @@ def test_an_answer_never_comes_before_its_request(w):
     assert w.data(frames)[2:] == [request, w.receipt(2)]
 
 
-def test_behind_a_hole_both_directions_come_in_the_order_of_their_packets(w):
+def test_after_a_gap_both_directions_are_in_packet_order(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     lost, first, answer = len(w.receipt(0)), w.receipt(1), w.receipt(2)
@@ -45,7 +45,7 @@ def test_behind_a_hole_both_directions_come_in_the_order_of_their_packets(w):
     assert w.data(frames)[2:] == [first, w.send(2), answer, w.send(3)]
 
 
-def test_what_fills_a_hole_comes_before_the_answer_to_what_is_behind(w):
+def test_a_late_segment_precedes_the_response_to_later_segments(w):
     """The first of two requests is the last packet of the capture; its response must not precede it."""
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -57,7 +57,7 @@ def test_what_fills_a_hole_comes_before_the_answer_to_what_is_behind(w):
     assert notes == []
 
 
-def test_holes_in_both_directions_are_given_up_in_the_order_of_their_packets(w, kinds):
+def test_gaps_in_both_directions_become_final_in_packet_order(w, kinds):
     tape = w.Tape()
     at, back = w.talk(tape)
     for number in range(1, 7):
@@ -74,7 +74,7 @@ def test_holes_in_both_directions_are_given_up_in_the_order_of_their_packets(w, 
     assert kinds(notes).count("gap") == 4
 
 
-def test_a_hole_whose_time_is_up_waits_for_one_before_it(w):
+def test_an_expired_gap_waits_for_an_earlier_gap(w):
     """The server's gap is first and is confirmed last."""
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -89,8 +89,8 @@ def test_a_hole_whose_time_is_up_waits_for_one_before_it(w):
 
 
 @given(lost=st.lists(st.booleans(), min_size=4, max_size=150), ask=st.integers(1, 5), pause=st.sampled_from((0, 9, 40)))
-def test_whatever_is_lost_the_rest_comes_in_the_order_of_its_packets(w, lost, ask, pause):
-    """Return groups of requests, each followed by responses; each packet acknowledges all earlier ones."""
+def test_remaining_segments_are_in_packet_order(w, lost, ask, pause):
+    """Groups of requests are followed by responses; each packet acknowledges all earlier ones."""
     tape = w.Tape()
     ends = list(w.talk(tape))
     story = []
@@ -107,7 +107,7 @@ def test_whatever_is_lost_the_rest_comes_in_the_order_of_its_packets(w, lost, as
     assert w.data(frames)[2:] == story
 
 
-def test_when_too_much_waits_holes_are_given_up_at_once(w, monkeypatch):
+def test_a_full_queue_makes_gaps_final(w, monkeypatch):
     """Every second packet of both directions is lost: too many gaps to wait for each one separately."""
     monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
@@ -128,7 +128,7 @@ def test_when_too_much_waits_holes_are_given_up_at_once(w, monkeypatch):
     assert max(note.packet - behind[note.from_client, note.offset + note.length] for note in gaps) < 80
 
 
-def test_behind_a_hole_that_nobody_acknowledged_not_everything_is_kept(w, monkeypatch):
+def test_the_queue_after_an_unacknowledged_gap_is_limited(w, monkeypatch):
     monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, _ = w.talk(tape)
@@ -141,7 +141,7 @@ def test_behind_a_hole_that_nobody_acknowledged_not_everything_is_kept(w, monkey
     assert notes[0].packet < 30
 
 
-def test_a_proven_hole_waits_no_longer_when_too_much_waits_in_the_other_direction(w, monkeypatch):
+def test_a_full_queue_ends_the_wait_of_the_other_direction(w, monkeypatch):
     monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -156,7 +156,7 @@ def test_a_proven_hole_waits_no_longer_when_too_much_waits_in_the_other_directio
     assert notes[0].packet < 30
 
 
-def test_of_a_hole_only_what_was_acknowledged_is_given_up(w, kinds):
+def test_only_the_acknowledged_part_of_a_gap_becomes_final(w, kinds):
     tape = w.Tape()
     at, back = w.talk(tape)
     one, two, three = w.send(1), w.send(2), w.send(3)
@@ -167,7 +167,7 @@ def test_of_a_hole_only_what_was_acknowledged_is_given_up(w, kinds):
     assert (notes[0].offset, notes[0].length) == (at, len(one))
 
 
-def test_an_older_acknowledgement_takes_the_proof_back(w):
+def test_an_older_acknowledgement_cancels_the_confirmation(w):
     """The gap then waits for the retransmission and does not delay the other direction."""
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -179,7 +179,7 @@ def test_an_older_acknowledgement_takes_the_proof_back(w):
     assert notes == []
 
 
-def test_the_answer_waits_for_the_last_request_even_behind_the_fin(w):
+def test_a_response_waits_for_the_last_request_after_the_fin(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     last = w.send(1)
@@ -190,7 +190,7 @@ def test_the_answer_waits_for_the_last_request_even_behind_the_fin(w):
     assert notes == []
 
 
-def test_what_waits_for_the_other_direction_is_not_lost_when_the_connection_is_another(w):
+def test_queued_segments_survive_the_next_connection(w):
     tape = w.Tape(client_isn=3_000_000_000)
     at, back = w.talk(tape)
     tape.send(back + len(w.receipt(0)), w.receipt(1), server=True, ack=at)
@@ -199,7 +199,7 @@ def test_what_waits_for_the_other_direction_is_not_lost_when_the_connection_is_a
     assert w.data(frames)[2:] == [w.receipt(1), w.send(2), w.send(3), w.send(4)]
 
 
-def test_no_receipt_comes_before_its_send_in_a_capture_with_lost_packets(w, captures):
+def test_no_receipt_precedes_its_send_despite_lost_packets(w, captures):
     with (captures / "python" / "37-packets-lost.pcap").open("rb") as file:
         frames, _ = w.read(file)
     receipts, overtaken = set(), []
@@ -214,7 +214,7 @@ def test_no_receipt_comes_before_its_send_in_a_capture_with_lost_packets(w, capt
     assert overtaken == []
 
 
-def test_an_acknowledged_packet_may_still_come_a_little_later(w):
+def test_a_reordered_acknowledged_packet_is_used(w):
     """Captures from several queues or interfaces may contain an ACK before the packet that it acknowledges."""
     tape = w.Tape()
     at, back = w.talk(tape)
@@ -226,7 +226,7 @@ def test_an_acknowledged_packet_may_still_come_a_little_later(w):
     assert notes == []
 
 
-def test_a_hole_that_nobody_acknowledged_waits_for_the_retransmission(w):
+def test_an_unacknowledged_gap_waits_for_the_retransmission(w):
     tape = w.Tape()
     at, back = w.talk(tape)
     one, two = w.send(1), w.send(2)
@@ -236,7 +236,7 @@ def test_a_hole_that_nobody_acknowledged_waits_for_the_retransmission(w):
     assert notes == []
 
 
-def test_a_hole_at_the_end_is_told(w, kinds):
+def test_a_gap_at_the_end_is_reported(w, kinds):
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(at + 100, flags=w.ACK | w.FIN).send(back, server=True, flags=w.ACK | w.FIN, ack=at + 101)
