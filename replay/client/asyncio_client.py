@@ -215,7 +215,7 @@ class Client:
         task.add_done_callback(self._tasks.discard)
 
     def _arm(self) -> None:
-        """Set the timer of the loop to the engine's first deadline. An earlier timer is kept: it arms again."""
+        """Set the timer of the loop to the engine's first deadline. An earlier timer is kept and sets the next."""
         deadline = self.engine.deadline
         if deadline is None:
             return

@@ -1,4 +1,4 @@
-"""Settings of the client: the names and defaults of the Java client (ClientConfigurationData and its neighbours)."""
+"""Settings of the client: the names and defaults of the Java client (ClientConfigurationData and related classes)."""
 
 # ruff: noqa: N815 -- the fields are named as in the Java client
 

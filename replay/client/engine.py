@@ -182,7 +182,7 @@ class Engine:
         self.lookup.schema(topic, version, done)
 
     def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:
-        """Send an HTTP GET. ``done`` is called with status and body, or 0 and the reason if none came."""
+        """Send an HTTP GET. ``done`` is called with status and body, or 0 and the reason if there is no response."""
         number = next(self._fetch_numbers)
         self._fetches[number] = done
         self.actions.append(Fetch(number, url, headers))

@@ -54,7 +54,7 @@ def test_a_conversation(talk):
     client.send("ACK", consumer_id=0, ack_type="Individual", message_id=[m1])
 
 
-def test_another_answer_is_told_at_once(talk):
+def test_a_different_response_fails_at_once(talk):
     client = greet(talk.connect())
     client.send("SEEK", consumer_id=5, request_id=3, message_publish_time=1)
     with pytest.raises(AssertionError, match=r"received << ERROR .*'request_id': 3"):
@@ -62,13 +62,13 @@ def test_another_answer_is_told_at_once(talk):
     client.expect("ERROR", request_id=3, error="MetadataError", message=ANY)
 
 
-def test_what_does_not_come_is_told(talk):
+def test_a_missing_response_fails(talk):
     client = greet(talk.connect())
     with pytest.raises(AssertionError, match=r"expected << MESSAGE .*did not arrive in time"):
         client.expect("MESSAGE", consumer_id=0, message_id=ANY)
 
 
-def test_what_nobody_expected_is_told(broker):
+def test_an_unexpected_response_fails(broker):
     talk = Conversation(broker.service_url)
     client = greet(talk.connect())
     subscribe(client)
@@ -76,7 +76,7 @@ def test_what_nobody_expected_is_told(broker):
         pass
 
 
-def test_all_listen_while_one_waits(talk):
+def test_all_clients_read_while_one_waits(talk):
     """The broker asks who holds a subscription whether he is there before it refuses another."""
     first, second = greet(talk.connect()), greet(talk.connect())
     subscribe(first)
@@ -85,7 +85,7 @@ def test_all_listen_while_one_waits(talk):
     second.expect("ERROR", request_id=1, error="ConsumerBusy", message=ANY)
 
 
-def test_the_broker_has_seen_who_left(broker, talk):
+def test_close_waits_for_the_broker(broker, talk):
     client = greet(talk.connect())
     subscribe(client)
     client.expect("SUCCESS", request_id=1)
@@ -101,7 +101,7 @@ def test_the_end_of_a_connection(broker, talk):
         client.expect("SUCCESS", request_id=1)
 
 
-def test_calls_of_an_administrator(talk):
+def test_rest_calls(talk):
     assert talk.admin("PUT", "persistent/public/default/parts/partitions", body=3) == 204
     client = greet(talk.connect())
     client.send("PARTITIONED_METADATA", topic="persistent://public/default/parts", request_id=1)

@@ -17,14 +17,14 @@ def message(behind):
     return Frame.of(push_frame(command, behind))
 
 
-def test_fields_are_all_or_it_is_another():
+def test_all_fields_must_match():
     assert same({"a": 1, "b": ANY}, {"a": 1, "b": "x"})
     assert not same({"a": 1}, {"a": 1, "b": "x"})
     assert not same({"a": 1, "b": ANY}, {"a": 1})
     assert not same([1, 2], [1])
 
 
-def test_an_id_is_learned_once():
+def test_an_id_is_assigned_once():
     first, _ = ids(2)
     assert same({"message_id": first}, {"message_id": HEARD})
     assert same(first, HEARD)
@@ -32,35 +32,35 @@ def test_an_id_is_learned_once():
     assert to_protobuf([first.at(batch_index=3)]) == [{"ledgerId": 7, "entryId": 1, "batch_index": 3}]
 
 
-def test_two_ids_are_two_messages():
+def test_two_ids_are_different_messages():
     first, second = ids(2)
     assert same(first, HEARD)
     assert not same(second, HEARD)
 
 
-def test_the_rest_of_an_id_counts():
+def test_other_fields_of_an_id_are_compared():
     (one,) = ids(1)
     assert not same(one, {**HEARD, "partition": 2})
     assert same(one.at(partition=2), {**HEARD, "partition": 2})
 
 
-def test_an_id_that_nobody_heard_cannot_be_said():
+def test_an_unassigned_id_cannot_be_sent():
     (one,) = ids(1)
     with pytest.raises(AssertionError, match="not been received"):
         to_protobuf({"message_id": one})
 
 
-def test_earliest_by_its_numbers():
+def test_earliest_has_signed_numbers():
     data = pb.MessageIdData(**to_protobuf(place(-1, -1)))
     assert plain(data) == {"ledgerId": -1, "entryId": -1}
 
 
-def test_enumerations_have_names():
+def test_enum_values_are_names():
     body = pb.CommandSubscribe(topic="t", subscription="s", subType="Shared", consumer_id=0, request_id=1)
     assert plain(body)["subType"] == "Shared"
 
 
-def test_an_entry_is_what_was_sent():
+def test_an_entry_must_equal_the_sent_one():
     sent = entry(b"hello", producer_name="p", sequence_id=0, publish_time=1)
     check_entry(message(sent), sent)
     others = [

@@ -277,7 +277,7 @@ class ClientConnection:
 
     def _tick(self) -> None:
         if self.session.tick(self.engine.now) is TickAction.CLOSE:
-            self.close(ClientFailure("Disconnected", f"nothing was heard of {self._name}"))
+            self.close(ClientFailure("Disconnected", f"no data was received from {self._name}"))
             return
         self.engine.unflushed[self] = None
         self._arm()

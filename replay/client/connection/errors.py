@@ -73,5 +73,5 @@ def failure_in_response(body: Any) -> ClientFailure | None:
         if field in body.DESCRIPTOR.fields_by_name and body.HasField(field):
             return ClientFailure(pb.ServerError.Name(getattr(body, field)), getattr(body, text))
     if isinstance(body, _FAILING) and body.response == body.Failed:
-        return ClientFailure("UnknownError", "the broker says no more than that it failed")
+        return ClientFailure("UnknownError", "the broker reported a failure without a reason")
     return None

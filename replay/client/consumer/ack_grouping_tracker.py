@@ -183,7 +183,7 @@ class AckGroupingTracker:
         return self._last is None and not self._entries and not self._parts
 
     def duplicate(self, id_: ClientMessageId) -> bool:
-        """Return whether this message is acknowledged, as far as this tracker knows."""
+        """Return whether this message is acknowledged, according to this tracker."""
         if self._last is not None and _reach(id_) <= _reach(self._last):
             return True
         place = id_.ledger, id_.entry

@@ -1,9 +1,9 @@
 """Chunked messages that are incomplete: how a consumer keeps, acknowledges and drops them.
 
 Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
-1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 starts again: earlier chunks are dropped.
-   If they have other positions in the topic (a producer resent them), they are acknowledged, because nothing will read
-   them.
+1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 restarts the message: earlier chunks are
+   dropped. If they have other positions in the topic (a producer resent them), they are acknowledged, because nothing
+   will read them.
 2. A chunk that was received before is skipped; if it is a copy at another position, it is acknowledged. Any other chunk
    out of order drops its message. The chunk is tracked for redelivery, or acknowledged if the message is older than
    ``expireTimeOfIncompleteChunkedMessageMillis``.

@@ -3,9 +3,9 @@
 Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
 1. The messages of an entry share one `IncomingEntry`; a message consists of an index and three offsets. Payload, id and
    metadata are created on access, so that unread messages cost little.
-2. A batch is split at once and by hand: only ``payload_size`` and ``compacted_out`` of each SingleMessageMetadata are
-   read, at the positions where all known encoders write them (fields in the order of their numbers). Other encodings
-   are parsed by protobuf.
+2. A batch is split at once and without protobuf: only ``payload_size`` and ``compacted_out`` of each
+   SingleMessageMetadata are read, at the positions where all known encoders write them (fields in the order of their
+   numbers). Other encodings are parsed by protobuf.
 3. If a batch is malformed, the messages before the error are delivered (ValidationError BatchDeSerializeError).
 """
 

@@ -1,8 +1,8 @@
 """A consumer of all topics of a namespace that match a pattern; it follows the creation and deletion of topics.
 
 Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopicSubscribeAsync; 4.2.4)
-1. The broker is asked for the matching topics. If it does not filter, the list is filtered here, by the topic name
-   without its domain. Only existing topics are consumed: none is created.
+1. The matching topics are requested from the broker. If it does not filter, the list is filtered here, by the topic
+   name without its domain. Only existing topics are consumed: none is created.
 2. For persistent topics a watcher is registered after the first topics are consumed. Topics are added and removed as it
    reports them.
 3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the

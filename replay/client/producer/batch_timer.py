@@ -2,7 +2,8 @@
 
 Rules of this file (ProducerImpl.batchFlushTask, maybeScheduleBatchFlushTask, scheduleBatchFlushTask; 4.2.4)
 1. A message that does not fill a batch sets the timer to one publish delay, unless the timer is set or the producer is
-   not ready. After the timer has sent a batch, it is set again even if no message waits; it then runs once in vain.
+   not ready. After the timer has sent a batch, it is set again even if no message waits; it then runs once without
+   effect.
 2. If the timer runs less than a publish delay after the last batch was sent for any reason, it is set to the rest of
    the delay: a batch that was sent because it was full gives the next one the whole delay.
 3. The first timer is set without a delay when the producer is ready. It only starts the time of rule 2.

@@ -163,7 +163,7 @@ class ProducerRegistration(ConnectionHandler):
             # The producer was closed meanwhile; only the end of the connection reliably removes it from the broker.
             connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
         elif self.connection is not connection:
-            return  # the broker has closed it meanwhile, and a new try is on its way
+            return  # the broker has closed it meanwhile, and a new attempt is in progress
         elif isinstance(response, ClientFailure):
             self._refused(connection, response)
         else:

@@ -93,7 +93,7 @@ class SendQueue:
 
     def _on_response(self, connection: ClientConnection, op: OpSendMsg, response: Event | ClientFailure) -> None:
         if self._connection is not connection or connection.close_reason is not None:
-            return  # all will be sent again over the next link
+            return  # all entries are resent on the next connection
         assert op.schema is not None
         self._registering = False
         waiting = op in self.pending.ops

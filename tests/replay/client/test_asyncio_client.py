@@ -40,7 +40,7 @@ def _connect(url: str, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
-def test_a_message_is_waited_for(broker: MiniBroker, size: int) -> None:
+def test_receive_waits_for_a_message(broker: MiniBroker, size: int) -> None:
     """The consumer waits; then >> SEND  << MESSAGE; a reader finds it afterwards."""
     topic = f"{TOPIC}-waits-{size}"
 
@@ -58,7 +58,7 @@ def test_a_message_is_waited_for(broker: MiniBroker, size: int) -> None:
     assert run(main()) == [b"hello", b"hello"]
 
 
-def test_who_waits_for_a_message_hears_that_there_will_be_none(broker: MiniBroker) -> None:
+def test_a_waiting_receive_fails_with_the_consumer(broker: MiniBroker) -> None:
     topic = f"{TOPIC}-ends"
 
     async def main() -> None:
@@ -104,7 +104,7 @@ def test_timers_run_by_the_clock(broker: MiniBroker) -> None:
     assert run(main()) == "rang"
 
 
-def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
+def test_a_lost_connection_is_reported(broker: MiniBroker) -> None:
     async def main() -> None:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
             connection = await client.call(lambda done: client.engine.connection_for(TOPIC, done))
@@ -116,7 +116,7 @@ def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
         run(main())
 
 
-def test_a_fault_of_our_own_ends_the_waiting(broker: MiniBroker) -> None:
+def test_an_exception_in_the_engine_ends_all_waits(broker: MiniBroker) -> None:
     async def main() -> None:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
             await client.call(lambda done: client.engine.call_at(client.engine.now, lambda: 1 // 0))
@@ -125,7 +125,7 @@ def test_a_fault_of_our_own_ends_the_waiting(broker: MiniBroker) -> None:
         run(main())
 
 
-def test_another_host_of_the_url_helps(broker: MiniBroker) -> None:
+def test_another_host_of_the_url_is_tried(broker: MiniBroker) -> None:
     _connect(f"pulsar://127.0.0.1:{_free_port()},{broker.service_url.removeprefix('pulsar://')}")
 
 
@@ -139,25 +139,25 @@ def _free_port() -> int:
 
 
 @pytest.mark.parametrize("scheme", ["pulsar", "http"])
-def test_nobody_there(scheme: str) -> None:
+def test_an_unreachable_broker_is_an_error(scheme: str) -> None:
     with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+: connection refused$"):
         _connect(f"{scheme}://127.0.0.1:{_free_port()}")
 
 
 @pytest.mark.parametrize("scheme", ["pulsar", "pulsar+ssl", "http"])
-def test_no_such_host(scheme: str) -> None:
+def test_an_unknown_host_is_an_error(scheme: str) -> None:
     with pytest.raises(RemoteError, match=r"there is no host of this name$"):
         _connect(f"{scheme}://nobody.invalid:6650")
 
 
-def test_somebody_who_takes_connections_and_says_nothing() -> None:
+def test_a_silent_listener_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(RemoteError, match=f"nothing was heard of 127.0.0.1:{port}"):
+        with pytest.raises(RemoteError, match=f"no data was received from 127.0.0.1:{port}"):
             _connect(f"pulsar://127.0.0.1:{port}", keepAliveIntervalSeconds=0.05)
 
 
-def test_a_web_port(broker: MiniBroker) -> None:
+def test_a_web_port_is_an_error(broker: MiniBroker) -> None:
     with pytest.raises(RemoteError, match=r"HTTP is spoken there; a web port takes http://$"):
         _connect(broker.http_url.replace("http", "pulsar"))
 
@@ -200,27 +200,27 @@ def test_tls(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     _through_tls(broker, certificate, "pulsar+ssl", Security(trust=str(certificate[0])))
 
 
-def test_a_certificate_that_nobody_trusts(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
+def test_an_untrusted_certificate_is_an_error(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match="its certificate is not trusted: self-signed certificate"):
         _through_tls(broker, certificate, "pulsar+ssl", Security())
 
 
-def test_a_tls_port_spoken_to_in_clear(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
+def test_cleartext_to_a_tls_port_is_an_error(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match=r"in the handshake; a port for TLS takes pulsar\+ssl://$"):
         _through_tls(broker, certificate, "pulsar", Security())
 
 
-def test_a_clear_port_spoken_to_in_tls(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
+def test_tls_to_a_cleartext_port_is_an_error(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match=r"no TLS is spoken there; a port without it takes pulsar://$"):
         _connect(broker.service_url.replace("pulsar", "pulsar+ssl"), security=Security(trust=str(certificate[0])))
 
 
-def test_certificates_that_are_no_use(tmp_path: Path) -> None:
+def test_unusable_certificates_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="no such file"):
         _connect("pulsar+ssl://127.0.0.1:1", security=Security(trust=str(tmp_path / "none.pem")))
 
 
-def test_who_still_waits_when_the_client_is_closed_is_told() -> None:
+def test_closing_the_client_fails_waiting_calls() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             url = ServiceUrl.parse(f"http://127.0.0.1:{server.getsockname()[1]}")

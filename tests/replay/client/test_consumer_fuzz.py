@@ -148,7 +148,7 @@ class Application:
 
 @MANY
 @given(CONSUMERS, st.lists(st.one_of(messages(), messages(), OTHERS, DEEDS), max_size=25))
-def test_whatever_a_broker_says(make_network, given_settings, steps):
+def test_any_frames_of_a_broker(make_network, given_settings, steps):
     network, made = make_network(), []
     engine = network.engine()
     engine.subscribe(ConsumerSettings(("orders",), subscriptionName="work", **given_settings), made.append)

@@ -71,7 +71,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("way", WAYS)
-def test_a_producers_life(network: Any, way: str, seed: int) -> None:
+def test_the_lifetime_of_a_producer(network: Any, way: str, seed: int) -> None:
     settings: dict[str, dict[str, Any]] = {
         "default": {},
         "single": {"batchingEnabled": False},

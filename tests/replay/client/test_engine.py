@@ -12,7 +12,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 TOPIC = "persistent://public/default/t"
 
 
-def test_a_link_is_found_by_a_lookup_and_shared(network: Any) -> None:
+def test_a_connection_is_found_by_a_lookup_and_shared(network: Any) -> None:
     engine = network.engine()
     connections: list[Any] = []
     engine.connection_for(TOPIC, connections.append)
@@ -32,7 +32,7 @@ def test_partitions(network: Any) -> None:
     assert network.wait_for(found) == 0
 
 
-def test_timers_run_at_their_own_times_and_before_what_came_later(fake_broker: Any) -> None:
+def test_timers_run_at_their_own_times_before_later_input(fake_broker: Any) -> None:
     end = fake_broker()
     engine, start = end.engine, end.now
     rang: list[int] = []
@@ -58,7 +58,7 @@ def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(fake_broker: Any) -
     assert rang == [1]
 
 
-def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(fake_broker: Any) -> None:
+def test_the_output_of_a_turn_is_one_write_before_the_close(fake_broker: Any) -> None:
     end = fake_broker()
     end.engine.pool.connection_to(("a", 1), lambda connection: None)
     end.take_output()
@@ -73,7 +73,7 @@ def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(f
     assert end.engine.take() == []
 
 
-def test_a_connection_that_comes_after_its_end_is_left_alone(fake_broker: Any) -> None:
+def test_a_connection_opened_after_its_close_is_ignored(fake_broker: Any) -> None:
     engine = fake_broker().engine
     engine.pool.connection_to(("a", 1), lambda connection: None)
     [connect] = engine.take()

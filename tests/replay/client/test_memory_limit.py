@@ -5,7 +5,7 @@ from __future__ import annotations
 from pcli.replay.client.memory_limit import MemoryLimit
 
 
-def test_one_reservation_may_pass_the_limit_and_no_second() -> None:
+def test_only_one_reservation_may_exceed_the_limit() -> None:
     memory = MemoryLimit(100)
     assert memory.reserve(60)
     assert memory.reserve(60)
@@ -20,7 +20,7 @@ def test_no_limit() -> None:
     assert all(memory.reserve(1 << 40) for _ in range(3))
 
 
-def test_who_was_refused_is_told_once() -> None:
+def test_refused_callers_are_notified_once() -> None:
     memory, results = MemoryLimit(10), []
     memory.reserve(20)
     tell = lambda: results.append(1)  # noqa: E731

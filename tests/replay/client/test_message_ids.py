@@ -25,24 +25,24 @@ def test_ledger_entry_partition_and_index_order_them():
     assert len(set(ids)) == len(ids)
 
 
-def test_topic_and_size_say_nothing():
+def test_topic_and_batch_size_are_not_compared():
     one, other = ClientMessageId(1, 2, 0, 3, 10, None, "a"), ClientMessageId(1, 2, 0, 3, topic="b")
     assert one == other
     assert hash(one) == hash(other)
 
 
-def test_a_batch_is_done_with_its_last_message():
+def test_a_batch_is_complete_with_its_last_message():
     assert [one.acknowledge() for one in batch(3)] == [False, False, True]
 
 
-def test_a_cumulative_ack_takes_all_before_it():
+def test_a_cumulative_ack_includes_all_before_it():
     ids = batch(100)
     assert not ids[98].acknowledge(cumulative=True)
     assert ids[0].acks.bits == 1 << 99
     assert ids[99].acknowledge(cumulative=True)
 
 
-def test_a_batch_that_nobody_knows_is_never_done():
+def test_a_batch_of_unknown_size_is_never_complete():
     assert not ClientMessageId(7, 1, -1, 0, 5).acknowledge()
     assert ClientMessageId(7, 1, -1, 0).acknowledge()
 
@@ -54,10 +54,10 @@ def test_the_entry_of_a_message():
 
 
 @pytest.mark.parametrize("text", ["1:2", "1:2:0", "1:2:-1:3"])
-def test_as_text(text):
+def test_the_text_form(text):
     assert str(ClientMessageId.parse(text)) == text
 
 
-def test_as_it_travels():
+def test_the_protobuf_form():
     data = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1, partition=3)
     assert ClientMessageId.of(data) == ClientMessageId(-1, -1, 3)

@@ -7,7 +7,7 @@ from typing import Any
 from pcli.replay.client.periodic_tasks import PeriodicTasks
 
 
-def test_each_run_says_when_the_next_one_is(network: Any) -> None:
+def test_each_run_returns_the_next_delay(network: Any) -> None:
     engine = network.engine()
     start, times = engine.now, []
     tasks = PeriodicTasks(engine)

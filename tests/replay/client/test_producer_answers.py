@@ -80,7 +80,7 @@ def sent(hand: Hand, count: int) -> list[Any]:
     return results
 
 
-def test_receipts_late_and_ahead(hand: Callable[..., Hand]) -> None:
+def test_late_and_unknown_receipts(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 3)
     one.receipt(0)
@@ -93,7 +93,7 @@ def test_receipts_late_and_ahead(hand: Callable[..., Hand]) -> None:
     assert one.producer.state is State.CONNECTING
 
 
-def test_a_damaged_checksum_on_the_way_is_sent_again(hand: Callable[..., Hand]) -> None:
+def test_a_checksum_error_on_the_network_is_resent(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 3)
     again = one.refuse(0, "ChecksumError")
@@ -104,7 +104,7 @@ def test_a_damaged_checksum_on_the_way_is_sent_again(hand: Callable[..., Hand]) 
     assert errors(results) == ["ChecksumError"]
 
 
-def test_what_is_not_allowed_fails_alone(hand: Callable[..., Hand]) -> None:
+def test_not_allowed_fails_one_entry(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 2)
     one.refuse(1, "NotAllowedError")  # of nothing that is its turn
@@ -114,7 +114,7 @@ def test_what_is_not_allowed_fails_alone(hand: Callable[..., Hand]) -> None:
     assert errors(results) == ["NotAllowedError", "1:1"]
 
 
-def test_an_error_without_a_name_registers_the_producer_anew_over_the_same_link(hand: Callable[..., Hand]) -> None:
+def test_an_unknown_error_registers_the_producer_again(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 2)
     one.refuse(0, "PersistenceError")
@@ -129,7 +129,7 @@ def test_an_error_without_a_name_registers_the_producer_anew_over_the_same_link(
     assert results == []
 
 
-def test_what_was_sent_behind_a_failed_entry_fits_nothing(hand: Callable[..., Hand]) -> None:
+def test_receipts_after_a_failed_entry_match_nothing(hand: Callable[..., Hand]) -> None:
     one = hand()
     sent(one, 2)
     one.refuse(0, "PersistenceError")
@@ -147,7 +147,7 @@ def test_a_producer_that_is_closed_before_it_is_ready_ends_the_connection(fake_b
     assert one.fake_broker.shut == [one.fake_broker.connections[0]]
 
 
-def test_a_registration_that_is_not_answered_is_taken_back(fake_broker: Any) -> None:
+def test_a_timed_out_registration_is_closed(fake_broker: Any) -> None:
     one = Hand(fake_broker)
     assert "CommandCloseProducer" in [body.DESCRIPTOR.name for _, body in one.fake_broker.run(30_000)]
 
@@ -179,7 +179,7 @@ def test_a_producer_that_was_ready_is_refused(
     assert one.producer.state is state
 
 
-def test_a_refusal_that_passes_is_tried_again_until_the_operation_time_out(fake_broker: Any) -> None:
+def test_a_retriable_refusal_is_retried_until_the_operation_time_out(fake_broker: Any) -> None:
     one = Hand(fake_broker)
     results = pb.CommandError(request_id=one.requested.request_id, error="ServiceNotReady", message="not yet")
     assert one.fake_broker.broker_sends(results) == []
@@ -198,7 +198,7 @@ def test_a_refusal_that_passes_is_tried_again_until_the_operation_time_out(fake_
     assert one.producer.state is State.FAILED
 
 
-def test_a_topic_that_ends(hand: Callable[..., Hand]) -> None:
+def test_a_terminated_topic_ends_the_producer(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 2)
     one.refuse(0, "TopicTerminatedError")
@@ -206,7 +206,7 @@ def test_a_topic_that_ends(hand: Callable[..., Hand]) -> None:
     assert one.producer.state is State.TERMINATED
 
 
-def test_a_close_that_the_broker_refuses_is_one_all_the_same(hand: Callable[..., Hand]) -> None:
+def test_a_refused_close_closes_the_producer(hand: Callable[..., Hand]) -> None:
     one = hand()
     done: list[Any] = []
     results: list[Any] = []
@@ -219,7 +219,7 @@ def test_a_close_that_the_broker_refuses_is_one_all_the_same(hand: Callable[...,
     assert one.fake_broker.engine.handlers == {}
 
 
-def test_the_broker_closes_it_before_it_is_ready(fake_broker: Any) -> None:
+def test_a_close_by_the_broker_before_the_producer_is_ready(fake_broker: Any) -> None:
     one = Hand(fake_broker)
     one.fake_broker.broker_sends(pb.CommandCloseProducer(producer_id=0, request_id=2**64 - 1))
     one.accept()
@@ -228,7 +228,7 @@ def test_the_broker_closes_it_before_it_is_ready(fake_broker: Any) -> None:
 
 
 @pytest.mark.parametrize(("ready", "state"), [(False, State.FAILED), (True, State.CLOSED)])
-def test_a_topic_that_no_broker_has(fake_broker: Any, ready: bool, state: State) -> None:
+def test_a_failed_lookup_fails_the_producer(fake_broker: Any, ready: bool, state: State) -> None:
     one = Hand(fake_broker)
     if ready:
         one.accept()

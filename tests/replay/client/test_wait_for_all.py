@@ -4,13 +4,13 @@ from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.wait_for_all import collect, gather
 
 
-def test_nothing_is_done_at_once():
+def test_no_operations_complete_at_once():
     got = []
     gather([], lambda item, done: None, got.append)
     assert got == [None]
 
 
-def test_the_last_answer_counts_and_the_first_refusal():
+def test_done_is_called_after_the_last_result_with_the_first_failure():
     waiting, got = [], []
     gather("abc", lambda item, done: waiting.append(done), got.append)
     waiting[2](ClientFailure("TimeOut", "c"))
@@ -20,7 +20,7 @@ def test_the_last_answer_counts_and_the_first_refusal():
     assert got == [ClientFailure("TimeOut", "c")]
 
 
-def test_answers_are_made_one_whole_or_the_first_refusal():
+def test_results_are_combined_or_the_first_failure_is_passed():
     waiting, got = [], []
     for _ in range(2):
         collect("ab", lambda item, done: waiting.append(done), sum, got.append)

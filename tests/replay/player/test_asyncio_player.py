@@ -18,13 +18,13 @@ def against(play_live):
 @pytest.mark.parametrize(
     "name", ["flex/01-produce-consume.pcap", "go/nack.pcap", "python/02-batched-keys-properties.pcap"]
 )
-def test_answers_are_those_of_the_capture(name, small_captures, broker, against):
+def test_responses_equal_the_captured_ones(name, small_captures, broker, against):
     report = against(small_captures / name, broker.service_url, broker.http_url)
     assert report.good, report.differences
     assert report.equal["MESSAGE"] > 5
 
 
-def test_an_unload_is_made(small_captures, broker, against):
+def test_an_unload_is_repeated(small_captures, broker, against):
     report = against(small_captures / "flex" / "04-reconnect.pcapng", broker.service_url, broker.http_url)
     assert report.good, report.differences
     assert report.equal["CLOSE_CONSUMER"] == report.equal["CLOSE_PRODUCER"] == 1
@@ -51,30 +51,30 @@ def test_faults_are_found(on, intervention, wrong, small_captures, broker, again
     assert found == wrong
 
 
-def test_nobody_there(small_captures, against):
+def test_an_unreachable_broker_is_an_error(small_captures, against):
     with pytest.raises(RemoteError, match=r"pulsar://127\.0\.0\.1:1: "):
         against(small_captures / "go" / "nack.pcap", "pulsar://127.0.0.1:1")
 
 
-def test_what_listens_is_no_broker(small_captures, broker, against):
+def test_a_listener_that_is_no_broker_is_an_error(small_captures, broker, against):
     """As a port with TLS that is spoken to in clear: one line, no waiting for every answer."""
     url = broker.http_url.replace("http", "pulsar")
     with pytest.raises(RemoteError, match="no response to CONNECT"):
         against(small_captures / "go" / "nack.pcap", url)
 
 
-def test_the_login_is_refused(small_captures, broker, against):
+def test_a_refused_login_is_an_error(small_captures, broker, against):
     broker.faults.add(on="pulsar.type == 'CONNECT'", do="error", error="AuthenticationError: who are you")
     with pytest.raises(RemoteError, match="the login was refused: who are you"):
         against(small_captures / "go" / "nack.pcap", broker.service_url)
 
 
-def test_http_is_no_way(small_captures, against):
+def test_http_urls_are_refused(small_captures, against):
     with pytest.raises(LocalError, match="binary protocol"):
         against(small_captures / "go" / "nack.pcap", "http://127.0.0.1:1")
 
 
-def test_a_refused_call_is_its_status(broker):
+def test_a_refused_call_returns_its_status(broker):
     from pcli.replay.player.script.rest_calls import Call
 
     assert call_rest(broker.http_url, Call("PUT", "persistent/public/default/nobody/unload")) == 404

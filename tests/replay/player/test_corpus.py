@@ -66,7 +66,7 @@ def unexplained(report):
     return {(one["command"], one["field"]) for one in report.differences if not one["rule"]}
 
 
-def test_the_corpus(corpus, played):
+def test_differences_in_the_corpus_are_explained(corpus, played):
     for name, report in played.items():
         assert unexplained(report) == set(), name
         assert sum(report.equal.values()) > 0, name
@@ -89,7 +89,7 @@ def table_of(reports):
     )
 
 
-def test_the_table_in_the_docs_is_fresh(played):
+def test_the_table_in_the_docs_is_current(played):
     """PCLI_WRITE_DOCS=1 writes it."""
     page, start, end = DOCS.read_text(), "<!-- rules: made by test_corpus.py -->\n\n", "\n<!-- end of rules -->"
     head, _, rest = page.partition(start)
@@ -113,7 +113,7 @@ def test_the_corpus_against_a_real_broker(corpus, play_live):
 
 
 @pytest.mark.parametrize(("name", "reason"), NOTHING.items())
-def test_what_cannot_be_played_is_told(name, reason, corpus, script):
+def test_connections_that_cannot_be_replayed_are_listed(name, reason, corpus, script):
     found = script(corpus[name])
     assert found.steps == []
     assert any(key.startswith(reason) for key in found.left_out)

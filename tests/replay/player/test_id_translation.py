@@ -35,7 +35,7 @@ def ids():
     return found
 
 
-def test_an_ack_names_the_live_entry_and_keeps_partition_batch_and_bits(ids):
+def test_an_ack_has_the_live_entry_and_the_captured_partition_batch_and_bits(ids):
     ack = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual)
     position = MessageId(7, 3, 2, 5).proto()
     position.ack_set.append(6)
@@ -44,7 +44,7 @@ def test_an_ack_names_the_live_entry_and_keeps_partition_batch_and_bits(ids):
     assert (live.ledgerId, live.entryId, live.partition, live.batch_index, list(live.ack_set)) == (1, 0, 2, 5, [6])
 
 
-def test_ids_that_nobody_knows_are_left_out(ids):
+def test_unknown_ids_are_removed(ids):
     ask = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1)
     ask.message_ids.extend([MessageId(7, 4).proto(), MessageId(7, 3).proto()])
     (live,) = last_sent(ids, ask).redeliverUnacknowledgedMessages.message_ids
@@ -55,13 +55,13 @@ def test_ids_that_nobody_knows_are_left_out(ids):
 
 
 @pytest.mark.parametrize("position", [(-1, -1), (2**63 - 1, 2**63 - 1)])
-def test_earliest_and_latest_stay(ids, position):
+def test_earliest_and_latest_are_unchanged(ids, position):
     seek = pb.CommandSeek(consumer_id=1, request_id=1)
     seek.message_id.CopyFrom(MessageId(*position).proto())
     assert ids.rewritten(frame(seek)) == frame(seek).data
 
 
-def test_a_frame_in_which_nothing_changes_is_the_captured_one(ids):
+def test_an_unchanged_frame_has_the_captured_bytes(ids):
     """Even one that protobuf would write otherwise: its fields stand in another order."""
     data = bytes.fromhex("0000000a 00000006 5a04 1001 0800 080b".replace(" ", ""))
     odd = Frame(data[:4] + (len(data) - 8).to_bytes(4, "big") + data[8:], 11)
@@ -75,7 +75,7 @@ def test_topics_are_mapped_and_mapped_back():
     assert list(ids.captured_topics([live, "other"])) == ["persistent://a/old/t", "other"]
 
 
-def test_a_given_producer_name_is_said_again():
+def test_a_generated_producer_name_is_mapped():
     ids = Ids()
     captured = pb.CommandProducerSuccess(request_id=1, producer_name="standalone-0-9")
     ids.map_ids(captured, pb.CommandProducerSuccess(request_id=1, producer_name="standalone-3-0"))
@@ -83,7 +83,7 @@ def test_a_given_producer_name_is_said_again():
     assert last_sent(ids, again).producer.producer_name == "standalone-3-0"
 
 
-def test_a_name_that_the_client_gave_is_no_name_to_learn():
+def test_a_name_that_the_client_chose_is_not_mapped():
     ids = Ids()
     ids.rewritten(frame(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="mine")))
     ids.map_ids(
@@ -93,7 +93,7 @@ def test_a_name_that_the_client_gave_is_no_name_to_learn():
     assert ids.names == {"mine": "mine"}
 
 
-def test_a_name_stands_for_one():
+def test_a_live_name_maps_to_one_captured_name():
     ids = Ids()
     for captured in ("standalone-0-1", "standalone-0-2"):
         ids.map_ids(
@@ -103,7 +103,7 @@ def test_a_name_stands_for_one():
     assert ids.names == {"standalone-0-1": "standalone-9-9"}
 
 
-def test_no_schema_is_no_version_to_learn():
+def test_an_empty_schema_version_is_not_mapped():
     ids = Ids()
     ids.map_ids(
         pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b""),
@@ -112,7 +112,7 @@ def test_no_schema_is_no_version_to_learn():
     assert ids.versions == {}
 
 
-def test_entries_of_a_ledger_have_an_order():
+def test_entries_of_a_ledger_keep_their_order():
     ids = Ids(positions={(7, 0): (1, 5), (7, 1): (1, 4)}, live_positions={(1, 5): (7, 0), (1, 4): (7, 1)})
     assert not ids.same_place((7, 1), (1, 4))
 
@@ -125,7 +125,7 @@ def test_transactions():
     assert (end.txnid_most_bits, end.txnid_least_bits) == (2, 9)
 
 
-def test_delivery_times_are_shifted_and_known_again():
+def test_shifted_delivery_times_are_recognized_in_messages():
     ids = Ids(shift_ms=60_000)
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, deliver_at_time=1000)
     send = frame(pb.CommandSend(producer_id=1, sequence_id=0), push_entry(metadata, b"later"))
@@ -137,13 +137,13 @@ def test_delivery_times_are_shifted_and_known_again():
     assert ids.content(live) == send.data[send.parts.checked_start :]
 
 
-def test_the_first_lesson_counts(ids):
+def test_the_first_mapping_counts(ids):
     assert ids.same_place((7, 3), (1, 0))
     assert not ids.same_place((7, 3), (1, 1))
     assert not ids.same_place((7, 9), (1, 0))
 
 
-def test_what_nobody_sent_is_learned_when_the_entry_fits(ids):
+def test_unsent_entries_are_mapped_by_their_entry_id(ids):
     assert ids.same_place((9, 4), (2, 4))
     assert not ids.same_place((9, 5), (2, 4))
     assert not ids.same_place((9, 5), (2, 6))

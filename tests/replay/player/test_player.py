@@ -49,7 +49,7 @@ def stage(small_captures, script):
     return make
 
 
-def test_nothing_goes_before_connected(stage):
+def test_nothing_is_sent_before_connected(stage):
     it = stage()
     opened, connect = it.act()
     assert opened == OpenConnection(0)
@@ -71,7 +71,7 @@ def test_a_wait_ends(stage):
     assert [line.name for line in it.player.matcher.missing()[:1]] == ["CONNECTED"]
 
 
-def test_what_comes_late_counts(stage):
+def test_late_responses_count(stage):
     it = stage(pace=Pace(patience_ms=0))
     it.act()
     it.now = it.player.deadline
@@ -98,7 +98,7 @@ def test_a_ping_is_answered_at_once(stage):
     assert it.frames(pong)[0].command.HasField("pong")
 
 
-def test_a_token_of_ones_own(stage):
+def test_the_users_token_replaces_the_captured_one(stage):
     it = stage(auth=("token", b"mine"))
     _, connect = it.act()
     last_sent = it.frames(connect)[0].command.connect
@@ -106,13 +106,13 @@ def test_a_token_of_ones_own(stage):
     assert last_sent.client_version.startswith("Pulsar-CPP")
 
 
-def test_calls_stand_before_their_line(stage):
+def test_calls_precede_their_step(stage):
     call = Call("POST", "persistent/public/x/t/partitions", 4)
     it = stage(before={0: [call]})
     assert it.act()[0] == call
 
 
-def test_calls_are_made_when_the_broker_says_nothing_by_itself(stage):
+def test_calls_are_made_if_the_broker_does_not_send_the_frame_by_itself(stage):
     call = Call("PUT", "persistent/public/x/t/unload")
     it = stage(instead={1: [call]}, pace=Pace(latency_ms=100))
     it.act()
@@ -122,13 +122,13 @@ def test_calls_are_made_when_the_broker_says_nothing_by_itself(stage):
     assert it.last_sent() == ["PARTITIONED_METADATA"]
 
 
-def test_a_call_with_a_message_id_waits_for_nobody(stage):
+def test_a_call_with_a_message_id_has_the_live_id(stage):
     it = stage(before={0: [Call("POST", "p", position=(7, 1))]})
     it.player.ids.positions[7, 1] = 2, 0
     assert it.act()[0].body == {"ledgerId": 2, "entryId": 0, "partitionIndex": -1, "batchIndex": -1}
 
 
-def test_a_lost_connection_is_not_spoken_to(stage):
+def test_nothing_is_sent_on_a_lost_connection(stage):
     it = stage(pace=Pace(patience_ms=0))
     it.act()
     it.player.lost(0)
@@ -138,7 +138,7 @@ def test_a_lost_connection_is_not_spoken_to(stage):
     assert len(it.player.not_sent) > 50
 
 
-def test_answers_of_a_lost_connection_are_not_waited_for(stage):
+def test_responses_of_a_lost_connection_are_not_awaited(stage):
     """However long one would wait for each."""
     it = stage(pace=Pace(patience_ms=3000))
     it.act()
@@ -148,13 +148,13 @@ def test_answers_of_a_lost_connection_are_not_waited_for(stage):
     assert "CONNECTED" in [line.name for line in it.player.matcher.missing()]
 
 
-def test_bytes_that_are_no_frames_end_a_connection(stage):
+def test_invalid_frames_end_a_connection(stage):
     it = stage()
     it.act()
     assert it.player.receive(0, b"\xff" * 16) == [CloseConnection(0)]
 
 
-def test_who_has_an_entry_asks_for_it(captures, play):
+def test_the_live_holder_requests_the_redelivery(captures, play):
     """Nacks of a Shared subscription: the live broker gave some entries to another consumer than the captured one."""
     report = play(captures / "python" / "10-shared-redelivery.pcap")
     assert report.good

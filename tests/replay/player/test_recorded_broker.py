@@ -84,7 +84,7 @@ EQUAL = [
 
 
 @pytest.mark.parametrize("name", EQUAL)
-def test_recorded_clients_hear_and_say_what_was_recorded(name, small_captures, script):
+def test_recorded_clients_and_broker_match(name, small_captures, script):
     side, player = converse(script(small_captures / name))
     assert [one for one in compare(player.matcher, player.ids) if one.differences] == []
     report = side.report()
@@ -105,12 +105,12 @@ def came_behind(player, names, causes):
     return count
 
 
-def test_an_unload_comes_at_its_place(small_captures, script):
+def test_an_unload_has_its_captured_position(small_captures, script):
     _, player = converse(script(small_captures / "flex" / "04-reconnect.pcapng"))
     assert came_behind(player, ("CLOSE_PRODUCER", "CLOSE_CONSUMER"), ("SEND", "PRODUCER", "SUBSCRIBE")) == 2
 
 
-def test_watchers_are_told_at_their_place(small_captures, script):
+def test_watch_updates_have_their_captured_position(small_captures, script):
     _, player = converse(script(small_captures / "java" / "pattern-watcher.pcap"))
     assert came_behind(player, ("WATCH_TOPIC_UPDATE",), ("PRODUCER", "SUBSCRIBE", "CLOSE_PRODUCER")) == 4
 
@@ -120,7 +120,7 @@ def test_messages_of_a_transaction_wait_for_its_end(small_captures, script):
     assert came_behind(player, ("MESSAGE",), ("END_TXN",)) == 6
 
 
-def test_messages_wait_for_who_has_them(captures, script):
+def test_messages_wait_for_consumers_to_leave(captures, script):
     _, player = converse(script(captures / "python" / "11-failover.pcap"))
     assert came_behind(player, ("MESSAGE",), ("CLOSE_CONSUMER", "END")) > 20
 
@@ -189,7 +189,7 @@ def with_token(frame):
         ("CONNECT", with_token, ""),
     ],
 )
-def test_reasons(name, intervention, rule, small_captures, script):
+def test_client_command_rules(name, intervention, rule, small_captures, script):
     left = [name]
 
     def spoil(frame):
@@ -204,7 +204,7 @@ def test_reasons(name, intervention, rule, small_captures, script):
     assert report.good is bool(rule)
 
 
-def test_names_that_nobody_gave(small_captures, script):
+def test_generated_names_are_explained(small_captures, script):
     def renamed(name):
         def spoil(frame):
             if frame.command.HasField("subscribe"):
@@ -251,7 +251,7 @@ def entry(number):
     return push_entry(pb.MessageMetadata(producer_name="till-1", sequence_id=number, publish_time=1), b"x")
 
 
-def test_live_ids_and_our_address(client):
+def test_responses_contain_live_ids_and_the_recorded_brokers_address(client):
     ((_, found),) = client.say(pb.CommandLookupTopic(topic=TOPIC, request_id=77))
     assert (found.request_id, found.brokerServiceUrl) == (77, "pulsar://here:1")
     ((_, made),) = client.say(pb.CommandProducer(topic=TOPIC, producer_id=4, request_id=78, producer_name="till-1"))
@@ -261,7 +261,7 @@ def test_live_ids_and_our_address(client):
     assert (got.message_id.ledgerId, got.message_id.entryId) == (3, 0)
 
 
-def test_messages_as_large_as_the_recorded_broker_takes(small_captures, script):
+def test_the_maximum_message_size_is_the_captured_one(small_captures, script):
     recording = script(small_captures / "python" / "01-exclusive-unbatched.pcapng")
     recording.steps[1].frame.command.connected.max_message_size = 1 << 23
     it = Client(recording)
@@ -271,7 +271,7 @@ def test_messages_as_large_as_the_recorded_broker_takes(small_captures, script):
     assert [name for name, _ in it.say(pb.CommandSend(producer_id=0, sequence_id=0), large)] == ["SEND_RECEIPT"]
 
 
-def test_an_address_with_tls_is_not_ours():
+def test_tls_addresses_are_removed():
     found = pb.CommandLookupTopicResponse(request_id=1, brokerServiceUrl="pulsar://a:1", brokerServiceUrlTls="x")
     (frame,) = FrameReader().feed(push_frame(found))
     (told,) = FrameReader().feed(with_live_ids(frame, {"request_id": 2}, URL))
@@ -279,7 +279,7 @@ def test_an_address_with_tls_is_not_ours():
     assert told.command.lookupTopicResponse == expected
 
 
-def test_permits_are_what_is_left_of_a_batch(small_captures, script):
+def test_a_partial_batch_uses_permits_for_its_remaining_messages(small_captures, script):
     lines = script(small_captures / "python" / "22-batch-index-acks.pcap").steps
     frames = [line.frame for line in lines if line.name == "MESSAGE"]
     for frame in frames:
@@ -288,7 +288,7 @@ def test_permits_are_what_is_left_of_a_batch(small_captures, script):
     assert len({permits_of(frame) for frame in frames}) > 1
 
 
-def test_names_tell_who_is_who(small_captures, script):
+def test_clients_are_matched_by_name(small_captures, script):
     """The second and third consumer of the capture in the other order: the third was refused."""
     it = Client(script(small_captures / "java" / "key-shared-sticky.pcap"))
     it.say(pb.CommandConnect(client_version="test"))
@@ -300,7 +300,7 @@ def test_names_tell_who_is_who(small_captures, script):
         assert [name for name, _ in it.say(subscribe)] == [response]
 
 
-def test_a_reader_by_another_name(captures, script):
+def test_a_generated_reader_name_is_ignored(captures, script):
     it = Client(script(captures / "rust" / "reader.pcap"))
     it.say(pb.CommandConnect(client_version="test"))
     subscribe = pb.CommandSubscribe()
@@ -315,7 +315,7 @@ def test_the_end_of_a_connection(client):
     assert client.side.report().equal["END"] == 1
 
 
-def test_who_never_came_has_no_end(small_captures, script):
+def test_a_connection_without_live_counterpart_has_no_end(small_captures, script):
     side = RecordedBroker(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), URL)
     assert side.report().rules == {"asked again": 1}
     assert len(side.report().not_said) == 89
@@ -337,7 +337,7 @@ def test_messages_wait_for_their_send_and_for_permits(client):
     assert [name for name, _ in client.say(pb.CommandFlow(consumer_id=9, messagePermits=2))] == ["MESSAGE"]
 
 
-def test_what_is_not_recorded(client):
+def test_unrecorded_commands_are_refused(client):
     ((name, error),) = client.say(pb.CommandProducer(topic="persistent://a/b/c", producer_id=1, request_id=31))
     assert (name, error.request_id, error.error) == ("ERROR", 31, pb.NotAllowedError)
     ((name, error),) = client.say(pb.CommandSend(producer_id=1, sequence_id=3), entry(3))
@@ -350,7 +350,7 @@ def test_what_is_not_recorded(client):
     assert client.side.report().unexplained["PRODUCER"] == 2
 
 
-def test_questions_are_answered_again(client):
+def test_queries_may_be_repeated(client):
     for number in range(5):
         ((name, found),) = client.say(pb.CommandLookupTopic(topic=TOPIC, request_id=number))
         assert (name, found.request_id) == ("LOOKUP_RESPONSE", number)
@@ -358,7 +358,7 @@ def test_questions_are_answered_again(client):
     assert (name, found.response, found.error) == ("LOOKUP_RESPONSE", found.Failed, pb.NotAllowedError)
 
 
-def test_pings_and_noise(client):
+def test_pings_are_answered_and_invalid_bytes_close_the_connection(client):
     assert [name for name, _ in client.say(pb.CommandPing())] == ["PONG"]
     assert client.side.receive(5, b"GET / HTTP/1.1\r\n\r\n") == [CloseConnection(5)]
 
@@ -418,7 +418,7 @@ def test_the_python_client(served, small_captures, script):
     assert code == 0, out
 
 
-def test_the_python_client_wants_something_else(served, small_captures):
+def test_unrecorded_requests_of_the_python_client_are_noted(served, small_captures):
     path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
     done, code, out, talk = served(path, "persistent://public/default/other")
     assert done.returncode == 1
@@ -435,7 +435,7 @@ def test_the_python_client_wants_something_else(served, small_captures):
         (["--side", "broker", "--only-stream", "99"], "the capture contains nothing that can be replayed"),
     ],
 )
-def test_what_cannot_be(words, text, small_captures):
+def test_invalid_options_are_refused(words, text, small_captures):
     path = str(small_captures / "python" / "01-exclusive-unbatched.pcapng")
     command = [sys.executable, "-c", "from pcli.cli import app; app.main()", "replay", path, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -443,7 +443,7 @@ def test_what_cannot_be(words, text, small_captures):
     assert text in done.stderr
 
 
-def test_a_port_that_is_taken(small_captures, script):
+def test_a_port_in_use_is_an_error(small_captures, script):
     recording = script(small_captures / "python" / "01-exclusive-unbatched.pcapng")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -451,7 +451,7 @@ def test_a_port_that_is_taken(small_captures, script):
             play_broker(recording, port, ready=print, note=print)
 
 
-def test_ctrl_c_is_no_end_of_a_client(small_captures):
+def test_ctrl_c_does_not_count_as_a_client_disconnect(small_captures):
     path = str(small_captures / "python" / "01-exclusive-unbatched.pcapng")
     command = [sys.executable, "-c", "from pcli.cli import app; app.main()", "replay", path]
     words = ["--side", "broker", "--port", "0"]

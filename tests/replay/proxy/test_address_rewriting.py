@@ -24,7 +24,7 @@ def lookup(response=Lookup.Connect, plain="pulsar://b1:6650", tls="", **fields):
     return Lookup(brokerServiceUrl=plain, brokerServiceUrlTls=tls, response=response, request_id=7, **fields)
 
 
-def test_the_commands_are_those_that_have_a_url():
+def test_all_commands_with_a_url_are_rewritten():
     """Of the protocol's description: every command of a broker with a field of that name."""
     command = pb.BaseCommand.DESCRIPTOR
     named = {
@@ -36,7 +36,7 @@ def test_the_commands_are_those_that_have_a_url():
     assert named == FROM_BROKER
 
 
-def test_a_lookup_leads_to_the_listener(house):
+def test_a_lookup_contains_the_listeners_address(house):
     found = answered(house, lookup(authoritative=True, tls="pulsar+ssl://b1:6651"))
     assert found == push_frame(
         Lookup(brokerServiceUrl="pulsar://proxy:7000", response=Lookup.Connect, request_id=7, authoritative=True)
@@ -52,14 +52,14 @@ def lookup_expected(url, **fields):
     return Lookup(brokerServiceUrl=url, response=Lookup.Connect, request_id=7, **fields)
 
 
-def test_a_redirect_leads_to_a_door(house):
+def test_a_redirect_contains_the_other_brokers_proxy_address(house):
     """The client asks again there, without a word of proxies."""
     body = Frame.of(answered(house, lookup(Lookup.Redirect, "pulsar://b2:6650"))).command.lookupTopicResponse
     assert (body.brokerServiceUrl, body.response) == ("pulsar://proxy:7001", Lookup.Redirect)
     assert not body.proxy_through_service_url
 
 
-def test_tls_has_a_field_of_its_own(make_house):
+def test_tls_urls_are_in_their_own_field(make_house):
     body = Frame.of(answered(make_house(tls=True), lookup())).command.lookupTopicResponse
     assert (body.brokerServiceUrl, body.brokerServiceUrlTls) == ("", "pulsar+ssl://proxy:7000")
 
@@ -75,7 +75,7 @@ def test_tls_has_a_field_of_its_own(make_house):
     ],
     ids=["failed", "behind a Pulsar proxy", "nonsense", "close", "migrated"],
 )
-def test_what_names_nobody_is_untouched(house, body):
+def test_frames_without_an_address_are_unchanged(house, body):
     assert answered(house, body) == "untouched"
     assert house.opened == []
 
@@ -98,14 +98,14 @@ def test_a_topic_that_migrated(house):
     assert house.opened == ["pulsar://c2:6650,c3:6650"]
 
 
-def test_fields_of_the_future_survive(house):
+def test_unknown_fields_are_kept(house):
     command = pb.BaseCommand(type=BY_NAME["LOOKUP_RESPONSE"].number, lookupTopicResponse=lookup())
     future = b"\xf2\x3f\x03new"
     frame = join_frame(command.SerializeToString() + future)
     assert future in rewritten_response(frame, house.addresses, house.current)
 
 
-def test_a_damaged_frame_is_untouched(house):
+def test_a_damaged_frame_is_unchanged(house):
     frame = bytearray(push_frame(lookup()))
     frame[12] = 0xFF
     assert rewritten_response(bytes(frame), house.addresses, house.current) == frame
@@ -118,14 +118,14 @@ def connect(**fields):
     return push_frame(pb.CommandConnect(client_version="c", auth_data=b"secret", original_principal="me", **fields))
 
 
-def test_a_door_that_is_named_is_never_seen_by_its_broker(house):
+def test_a_proxy_address_is_removed_before_the_broker(house):
     broker = house.addresses.find("pulsar://b2:6650", "", house.current)
     house.addresses.url(broker)
     found = rewritten_connect(connect(proxy_to_broker_url="proxy:7001"), house.addresses, house.current)
     assert found == (connect(), broker)
 
 
-def test_a_standalone_hears_the_name_that_it_gave_itself(make_house):
+def test_a_standalone_receives_its_advertised_address(make_house):
     house = make_house(to="127.0.0.1:6650")
     answered(house, lookup(plain="pulsar://localhost:6650", proxy_through_service_url=True))
     found = rewritten_connect(connect(proxy_to_broker_url="proxy:7000"), house.addresses, house.current)
@@ -136,7 +136,7 @@ def test_a_standalone_hears_the_name_that_it_gave_itself(make_house):
     "frame", [connect(), connect(proxy_to_broker_url="b9:6650"), push_frame(pb.CommandPing())],
     ids=["no name", "a name of others", "no CONNECT"],
 )  # fmt: skip
-def test_any_other_beginning_is_untouched(house, frame):
+def test_other_first_frames_are_unchanged(house, frame):
     assert rewritten_connect(frame, house.addresses, house.current) == (frame, house.current)
 
 
@@ -150,7 +150,7 @@ ANSWER = {
 }
 
 
-def test_the_answer_of_the_web_service(house):
+def test_an_http_lookup_response_is_rewritten(house):
     found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
     assert found == {
         "brokerUrl": "pulsar://proxy:7001",
@@ -161,12 +161,12 @@ def test_the_answer_of_the_web_service(house):
     }
 
 
-def test_the_same_for_clients_with_tls(make_house):
+def test_an_http_lookup_response_for_tls_clients_is_rewritten(make_house):
     house = make_house(tls=True)
     found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
     assert (found["brokerUrl"], found["brokerUrlTls"]) == ("", "pulsar+ssl://proxy:7001")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}'])
-def test_what_is_no_lookup_is_untouched(house, body):
+def test_other_http_responses_are_unchanged(house, body):
     assert rewritten_lookup(body, house.addresses, house.current) == body

@@ -12,7 +12,7 @@ from pcli.replay.service_url import Security
 CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
 
 
-def test_a_recording_has_what_the_client_saw(start, peers, broker, tmp_path, read):
+def test_a_capture_contains_the_bytes_of_the_client(start, peers, broker, tmp_path, read):
     path = tmp_path / "talk.pcapng"
     proxy = start(capture=path)
     client = peers(proxy.service_url)
@@ -26,7 +26,7 @@ def test_a_recording_has_what_the_client_saw(start, peers, broker, tmp_path, rea
     assert response.lookupTopicResponse.brokerServiceUrl == proxy.service_url
 
 
-def test_a_disk_that_gets_full_stops_nobody(start, peers, full_later):
+def test_a_full_disk_does_not_stop_the_proxy(start, peers, full_later):
     from pcli.codec.capture.tap_recording import Recording
 
     recording = Recording(full_later(2000))
@@ -38,7 +38,7 @@ def test_a_disk_that_gets_full_stops_nobody(start, peers, full_later):
 
 
 @pytest.mark.parametrize("by_client", [True, False])
-def test_a_tap_hears_who_ended(hall, start, peers, notebook, by_client):
+def test_a_tap_receives_the_side_that_closed(hall, start, peers, notebook, by_client):
     proxy = start(to=hall.url, taps=[notebook])
     client = peers(proxy.service_url)
     client.say(CONNECT)
@@ -52,7 +52,7 @@ def test_a_tap_hears_who_ended(hall, start, peers, notebook, by_client):
     assert notebook.lines == [("opened", 0), (0, True, CONNECT), ("closed", 0, by_client, False, "")]
 
 
-def test_a_tap_hears_that_it_was_a_fault(hall, start, peers, notebook):
+def test_a_tap_receives_a_fault_as_the_reason(hall, start, peers, notebook):
     proxy = start(to=hall.url, taps=[notebook], faults=[Fault("pulsar.type == 'CONNECT'", "close")])
     client = peers(proxy.service_url)
     client.say(CONNECT)
@@ -84,13 +84,13 @@ def test_a_tap_hears_that_it_was_a_fault(hall, start, peers, notebook):
         ({"to": "pulsar+ssl://b:1", "security": Security(trust="/nowhere/ca.pem")}, "/nowhere/ca.pem: no such file"),
     ],
 )
-def test_what_makes_no_sense_is_said_at_the_start(details, said):
+def test_invalid_arguments_are_reported_at_the_start(details, said):
     with pytest.raises(LocalError) as told:
         Proxy(**{"to": "b:6650"} | details).start()
     assert said in told.value.text
 
 
-def test_a_port_that_is_taken(broker, tmp_path):
+def test_a_port_in_use_is_an_error(broker, tmp_path):
     """What another proxy is recording stays as it is."""
     path = tmp_path / "talk.pcapng"
     path.write_bytes(b"of the other one")
@@ -100,7 +100,7 @@ def test_a_port_that_is_taken(broker, tmp_path):
     assert path.read_bytes() == b"of the other one"
 
 
-def test_what_nobody_thought_of_does_not_hang(monkeypatch):
+def test_an_unexpected_exception_does_not_block_start(monkeypatch):
     def broken(*_):
         raise RuntimeError("a bug")
 
@@ -109,7 +109,7 @@ def test_what_nobody_thought_of_does_not_hang(monkeypatch):
         Proxy("b:6650").start()
 
 
-def test_of_notes_the_last_ones_are_kept():
+def test_the_latest_notes_are_kept():
     proxy = Proxy("b:6650")
     for number in range(2500):
         proxy._note(str(number))

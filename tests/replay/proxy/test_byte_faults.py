@@ -27,7 +27,7 @@ def test_latency():
     assert shaped("latency=50ms", (0, b"one"), (10, b"two")) == [(50, b"one"), (60, b"two")]
 
 
-def test_jitter_stays_within_its_bounds_and_overtakes_nothing():
+def test_jitter_is_bounded_and_keeps_the_order():
     found = shaped("latency=50ms jitter=20ms", *((at, b"%d" % at) for at in range(0, 1000, 5)))
     late = [due - int(data) for due, data in found]
     assert [data for _, data in found] == [b"%d" % at for at in range(0, 1000, 5)]
@@ -37,7 +37,7 @@ def test_jitter_stays_within_its_bounds_and_overtakes_nothing():
     assert len(set(late)) > 20
 
 
-def test_jitter_alone_makes_nothing_early():
+def test_jitter_alone_only_delays():
     found = shaped("jitter=20ms", *((at, b"x") for at in range(0, 1000, 50)))
     assert all(0 <= due - at <= 20 for (due, _), at in zip(found, range(0, 1000, 50), strict=True))
 
@@ -53,7 +53,7 @@ def test_slices():
     assert shaped("slice=4", (0, b"abcdefgh")) == [(0, b"abcd"), (1, b"efgh")]
 
 
-def test_reset_after_so_many_bytes():
+def test_reset_after_a_number_of_bytes():
     assert shaped("reset=5", (0, b"abc"), (1, b"de"), (2, b"f")) == [(0, b"abc"), (1, b"de"), (2, b""), (2, "cut")]
     assert shaped("reset=5", (0, b"abcdefgh")) == [(0, b"abcde"), (0, "cut")]
 
@@ -62,18 +62,18 @@ def test_a_reset_in_the_middle_of_slices():
     assert shaped("slice=2 gap=1ms reset=3", (0, b"abcdef")) == [(0, b"ab"), (1, b"c"), (1, "cut")]
 
 
-def test_one_behind_the_other():
+def test_faults_are_applied_in_order():
     assert shaped("slice=1 gap=10ms + latency=5ms", (0, b"ab")) == [(5, b"a"), (15, b"b")]
 
 
-def test_a_cut_keeps_its_place():
+def test_a_cut_keeps_its_position():
     shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
     shaper.feed(Step(NOW, to_broker=False, data=bytearray(b"x")))
     [step] = shaper.feed(Step(NOW, to_broker=False, data=bytearray(), cut=True))
     assert (step.due_ns - NOW, step.cut) == (50 * MS, True)
 
 
-def test_a_probability_is_of_connections():
+def test_a_probability_applies_to_connections():
     fault, chance = ByteFault("latency=1ms probability=0.3"), Random(5)
     befallen = sum(fault.draws(chance) for _ in range(1000))
     assert (fault.seen, fault.fired) == (1000, befallen)
@@ -81,7 +81,7 @@ def test_a_probability_is_of_connections():
     assert repr(fault) == f"ByteFault(latency=1ms probability=0.3; 1000 connections seen, fired {befallen})"
 
 
-def test_the_words():
+def test_all_words_are_parsed():
     fault = ByteFault("from=broker latency=1.5s jitter=250us bandwidth=2m slice=64K reset=100 gap=0ms")
     assert (fault.latency, fault.jitter, fault.gap) == (1500 * MS, MS // 4, 0)
     assert (fault.bandwidth, fault.slice, fault.reset, fault.side) == (2 << 20, 64 << 10, 100, "broker")
@@ -104,7 +104,7 @@ def test_the_words():
         ("latncy=1ms", "near: latency"),
     ],
 )
-def test_words_that_make_no_sense(words, said):
+def test_invalid_words_are_refused(words, said):
     with pytest.raises(LocalError, match="bytes ") as told:
         ByteFault(words)
     assert said in told.value.text

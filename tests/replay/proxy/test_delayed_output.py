@@ -69,7 +69,7 @@ def late(ms, data=b"", *, cut=False):
     return Step(ms * MS, to_broker=False, data=bytearray(data), cut=cut)
 
 
-def test_what_is_not_late_goes_at_once(way, clock):
+def test_undelayed_bytes_are_delivered_at_once(way, clock):
     way.send(b"one")
     way.execute(late(0, b"two"))
     way.end()
@@ -77,7 +77,7 @@ def test_what_is_not_late_goes_at_once(way, clock):
     assert clock.timers == []
 
 
-def test_what_is_late_holds_up_all_behind_it_and_the_end(way, clock):
+def test_delayed_bytes_delay_all_later_bytes_and_the_end(way, clock):
     way.execute(late(80, b"late"))
     way.send(b"soon")
     way.end()
@@ -87,7 +87,7 @@ def test_what_is_late_holds_up_all_behind_it_and_the_end(way, clock):
     assert way.out == [b"late", b"soon", "end"]
 
 
-def test_a_cut_keeps_its_place_and_nothing_comes_behind_it(way, clock):
+def test_nothing_is_delivered_after_a_cut(way, clock):
     way.execute(late(10, b"before"))
     way.execute(late(20, cut=True))
     way.execute(late(30, b"behind"))
@@ -95,14 +95,14 @@ def test_a_cut_keeps_its_place_and_nothing_comes_behind_it(way, clock):
     assert way.out == [b"before", "cut"]
 
 
-def test_what_is_forgotten_never_comes(way, clock):
+def test_cleared_bytes_are_not_delivered(way, clock):
     way.execute(late(10, b"late"))
     way.clear()
     clock.move(100)
     assert way.out == []
 
 
-def test_above_the_limit_the_sender_is_held_until_half_has_gone(way, clock):
+def test_above_the_limit_reading_pauses_until_half_is_delivered(way, clock):
     for number in range(10):
         way.execute(late(number + 1, bytes(1 << 20)))
     assert way.held == 1
@@ -112,14 +112,14 @@ def test_above_the_limit_the_sender_is_held_until_half_has_gone(way, clock):
     assert (way.held, len(way.out)) == (0, 7)
 
 
-def test_small_slices_weigh_more_than_their_bytes(way, clock):
+def test_the_limit_includes_the_overhead_of_small_slices(way, clock):
     """Eight megabytes of slices of a byte each would be a gigabyte of objects."""
     way.shaper = TrafficShaper([ByteFault("slice=1 gap=1s")], Random(1))
     way.send(bytes(50_000))
     assert way.held == 1
 
 
-def test_a_line_shapes_what_passes(way, clock):
+def test_byte_faults_apply_to_sent_bytes(way, clock):
     way.shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
     way.send(b"one")
     clock.move(10)

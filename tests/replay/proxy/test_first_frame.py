@@ -20,7 +20,7 @@ def test_byte_by_byte(house):
     assert first_frame.wrong_protocol == ""
 
 
-def test_what_comes_behind_it_follows(house):
+def test_bytes_after_the_first_frame_are_kept(house):
     first_frame = FirstFrame(house.addresses, house.current)
     first_frame.data += CONNECT + MORE
     assert first_frame.broker() == house.current
@@ -34,7 +34,7 @@ def test_what_comes_behind_it_follows(house):
         (b"GET /lookup/v2/topic/persistent/public/default/t HTTP/1.1\r\n", "uses HTTP: give --http-listen"),
     ],
 )
-def test_strangers(house, data, said):
+def test_other_protocols_are_reported(house, data, said):
     first_frame = FirstFrame(house.addresses, house.current)
     first_frame.data += data
     assert first_frame.complete
@@ -42,14 +42,14 @@ def test_strangers(house, data, said):
 
 
 @pytest.mark.parametrize("data", [b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", b"what is this?", b"\0" * 20])
-def test_what_is_no_frame_is_the_brokers_to_deal_with(house, data):
+def test_invalid_frames_are_forwarded(house, data):
     first_frame = FirstFrame(house.addresses, house.current)
     first_frame.data += data
     assert first_frame.complete
     assert (first_frame.wrong_protocol, first_frame.broker(), first_frame.data) == ("", house.current, data)
 
 
-def test_a_frame_larger_than_any_connect_is_not_waited_for(house):
+def test_an_oversized_first_frame_is_forwarded_incomplete(house):
     first_frame = FirstFrame(house.addresses, house.current)
     first_frame.data += push_frame(pb.CommandConnect(client_version="c", auth_data=bytes(3 << 20)))[: 1 << 20]
     assert first_frame.complete

@@ -48,26 +48,26 @@ def in_pieces(data):
     [[CHANGED], [PING], [PING, CHANGED, PING], [CHANGED, LARGE, CHANGED], [LARGE, PING, LARGE, CHANGED, CHANGED]],
     ids=["one", "none", "between", "around", "many"],
 )
-def test_only_what_is_meant_is_changed(frames, cut):
+def test_only_requested_types_are_changed(frames, cut):
     way = passage()
     out = b"".join(map(way.feed, cut(b"".join(frames)))) + way.end()
     assert out == b"".join(NEW if frame is CHANGED else frame for frame in frames)
 
 
-def test_nobody_waits_for_a_frame_that_nobody_wants():
+def test_other_frames_are_not_held():
     way = passage()
     assert way.feed(LARGE[:11]) == LARGE[:11]
     assert way.feed(LARGE[11:500]) == LARGE[11:500]
 
 
-def test_bytes_that_pass_are_not_copied():
+def test_passing_bytes_are_not_copied():
     way, data = passage(), PING + LARGE[:70_000]
     assert way.feed(data) is data
     rest = LARGE[70_000:]
     assert way.feed(rest) is rest
 
 
-def test_what_is_held_comes_at_the_end():
+def test_held_bytes_are_returned_at_the_end():
     way = passage()
     assert way.feed(PING + CHANGED[:-1]) == PING
     assert way.end() == CHANGED[:-1]
@@ -79,13 +79,13 @@ def test_what_is_held_comes_at_the_end():
     ids=["tls", "http", "zeros", "lengths"],
 )
 @pytest.mark.parametrize("cut", [complete, bytewise])
-def test_what_is_no_frame_passes_with_all_behind_it(junk, cut):
+def test_invalid_bytes_and_all_later_bytes_pass(junk, cut):
     way = passage()
     data = PING + junk + CHANGED
     assert b"".join(map(way.feed, cut(data))) + way.end() == data
 
 
-def test_a_frame_too_large_for_a_name_passes():
+def test_an_oversized_frame_passes():
     large = push_frame(pb.CommandPong(), bytes(70_000))
     way = passage()
     assert way.feed(large[:20]) == large[:20]

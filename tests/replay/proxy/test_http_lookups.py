@@ -20,7 +20,7 @@ def get(url):
         return response.read()
 
 
-def test_a_lookup_over_http_names_the_proxy(start, broker, tmp_path):
+def test_an_http_lookup_contains_the_proxy_address(start, broker, tmp_path):
     path = tmp_path / "talk.pcapng"
     proxy = start(http_listen=0, http_to=broker.http_url, capture=path)
     assert json.loads(get(proxy.http_url + LOOKUP))["brokerUrl"] == proxy.service_url
@@ -29,7 +29,7 @@ def test_a_lookup_over_http_names_the_proxy(start, broker, tmp_path):
     assert b"GET " + LOOKUP.encode() in path.read_bytes()
 
 
-def test_requests_pass_with_what_they_carry(start, broker):
+def test_requests_pass_with_headers_and_body(start, broker):
     proxy = start(http_listen=0, http_to=broker.http_url)
     request = urllib.request.Request(
         f"{proxy.http_url}/admin/v2/persistent/public/default/jobs/partitions",
@@ -44,7 +44,7 @@ def test_requests_pass_with_what_they_carry(start, broker):
         get(proxy.http_url + "/admin/v2/nothing")
 
 
-def test_no_web_service_is_an_answer_and_a_note(start):
+def test_an_unreachable_web_service_is_a_502_and_a_note(start):
     gone = socket.create_server(("127.0.0.1", 0))
     port = gone.getsockname()[1]
     gone.close()
@@ -55,7 +55,7 @@ def test_no_web_service_is_an_answer_and_a_note(start):
 
 
 @pytest.mark.parametrize("request_", [b"\r\n\r\n", b"GET /\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"])
-def test_what_is_no_request_is_closed(start, broker, peers, request_):
+def test_an_invalid_request_closes_the_connection(start, broker, peers, request_):
     client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
     client.say(request_)
     assert client.end() == b""
@@ -99,7 +99,7 @@ def test_a_redirected_lookup_is_followed(start):
     second.stop()
 
 
-def test_nobody_waits_for_a_web_service_that_says_nothing(start, peers):
+def test_a_silent_web_service_times_out(start, peers):
     silent = Web(b"")
     proxy = start(http_listen=0, http_to=silent.url)
     client = peers(proxy.http_url)
@@ -110,7 +110,7 @@ def test_nobody_waits_for_a_web_service_that_says_nothing(start, peers):
     silent.stop()
 
 
-def test_nor_for_one_that_does_not_let_us_in(start, peers, monkeypatch):
+def test_a_connection_attempt_to_the_web_service_times_out(start, peers, monkeypatch):
     """Its queue of those that come is full: a connection takes for ever."""
     current, ask = threading.Event(), Lookups._request_from_service
 
@@ -138,7 +138,7 @@ def test_nor_for_one_that_does_not_let_us_in(start, peers, monkeypatch):
 CHUNKED = b"PUT /admin/v2/persistent/public/default/jobs/partitions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_a_body_in_chunks_passes(start, broker, peers, tmp_path):
+def test_a_chunked_body_passes(start, broker, peers, tmp_path):
     path = tmp_path / "talk.pcapng"
     proxy = start(http_listen=0, http_to=broker.http_url, capture=path)
     client = peers(proxy.http_url)
@@ -151,14 +151,14 @@ def test_a_body_in_chunks_passes(start, broker, peers, tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"x\r\n", b"-1\r\n", b"FFFFFFFF\r\n"])
-def test_chunks_that_are_none_are_closed(start, broker, peers, body):
+def test_invalid_chunks_close_the_connection(start, broker, peers, body):
     client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
     client.say(CHUNKED + body)
     assert client.end() == b""
     assert list(broker.topics) == []
 
 
-def test_an_answer_without_a_body_tells_no_length(start, peers):
+def test_a_response_without_a_body_has_no_length(start, peers):
     web = Web(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")
     client = peers(start(http_listen=0, http_to=web.url).http_url)
     client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -17,7 +17,7 @@ from pcli.replay.service_url import Security
 CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
 
 
-def test_no_broker_there_is_said_once_and_the_proxy_goes_on(start, peers, broker):
+def test_an_unreachable_broker_is_noted_once(start, peers, broker):
     gone = socket.create_server(("127.0.0.1", 0))
     port = gone.getsockname()[1]
     gone.close()
@@ -35,7 +35,7 @@ def test_no_broker_there_is_said_once_and_the_proxy_goes_on(start, peers, broker
     back.stop()
 
 
-def test_the_first_host_that_answers_is_taken(start, peers, hall):
+def test_the_first_reachable_host_is_used(start, peers, hall):
     gone = socket.create_server(("127.0.0.1", 0))
     port = gone.getsockname()[1]
     gone.close()
@@ -49,7 +49,7 @@ def test_the_first_host_that_answers_is_taken(start, peers, hall):
     ("to", "said"),
     [("a..b", "pulsar://a..b:6650: invalid host name"), ("pulsar+ssl://SILENT", "SILENT: it took too long")],
 )
-def test_why_there_is_no_broker(start, peers, hall, monkeypatch, to, said):
+def test_the_reason_for_an_unreachable_broker(start, peers, hall, monkeypatch, to, said):
     """A name that is none; one that never answers, to TLS here."""
     silent = hall.url.partition("://")[2]
     monkeypatch.setattr(listener, "_CONNECT", 0.05)
@@ -63,7 +63,7 @@ def test_why_there_is_no_broker(start, peers, hall, monkeypatch, to, said):
     assert note.endswith(said.replace("SILENT", silent))
 
 
-def test_a_broker_without_tls_that_is_spoken_to_in_tls(start, peers, hall):
+def test_a_tls_connection_to_a_cleartext_port_is_noted(start, peers, hall):
     """It ends the connection, as the binary port of Pulsar 4.2.4 does."""
     proxy = start(to=hall.url.replace("pulsar:", "pulsar+ssl:"))
     client = peers(proxy.service_url)
@@ -77,7 +77,7 @@ def test_a_broker_without_tls_that_is_spoken_to_in_tls(start, peers, hall):
     assert note.endswith(": no TLS: it closed the connection")
 
 
-def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, notebook):
+def test_clients_that_disconnect_before_they_are_accepted(start, peers, broker, notebook):
     """A reset socket can't be asked whose it was."""
     proxy = start(taps=[notebook], http_listen=0, http_to=broker.http_url)
     for url in (proxy.service_url, proxy.http_url):
@@ -93,7 +93,7 @@ def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, note
     assert proxy.notes == []
 
 
-def test_brokers_without_end_get_no_doors_without_end(hall, start, peers, broker, monkeypatch):
+def test_the_number_of_ports_is_limited(hall, start, peers, broker, monkeypatch):
     monkeypatch.setattr(listener, "_MAX_LISTENERS", 1)
     proxy = start(to=hall.url)
     kind = pb.CommandLookupTopicResponse.Connect
@@ -128,7 +128,7 @@ def test_another_broker_through_the_one_listener(hall, start, peers, broker):
     assert connect.facts.frame.data == push_frame(pb.CommandConnect(client_version="c", protocol_version=20))
 
 
-def test_another_broker_through_its_door(hall, start, peers, broker):
+def test_another_broker_through_its_port(hall, start, peers, broker):
     """For clients that know nothing of proxies, and for redirects."""
     proxy = start(to=hall.url)
     told = redirecting(hall, proxy, peers, pb.CommandLookupTopicResponse.Redirect, broker.service_url)
@@ -140,7 +140,7 @@ def test_another_broker_through_its_door(hall, start, peers, broker):
     assert len(broker.frames("pulsar.type == 'CONNECT'")) == 1
 
 
-def test_a_name_that_nobody_gave_is_no_way_anywhere(hall, start, peers, broker):
+def test_an_unknown_broker_address_is_not_connected_to(hall, start, peers, broker):
     """No open relay: such a client is connected to the broker of the listener, which hears the name."""
     proxy = start(to=hall.url)
     connect = push_frame(pb.CommandConnect(client_version="c", proxy_to_broker_url=broker.service_url))
@@ -188,7 +188,7 @@ def test_tls_ends_on_the_brokers_side(start, peers, broker, certificate):
     assert (inner.notes, outer.notes) == ([], [])
 
 
-def test_nobody_hears_of_what_is_late_when_it_is_over(hall, start, peers, certificate, trusting, notebook):
+def test_delayed_bytes_are_dropped_at_the_end(hall, start, peers, certificate, trusting, notebook):
     """The end of TLS is the end of both ways, with bytes of the broker still on theirs."""
     cert, key = map(str, certificate)
     late = ByteFault("latency=10ms from=broker")
@@ -209,7 +209,7 @@ def test_nobody_hears_of_what_is_late_when_it_is_over(hall, start, peers, certif
     assert notebook.lines[-1][0] == "closed"
 
 
-def test_a_broker_that_is_not_trusted(start, peers, certificate):
+def test_an_untrusted_broker_certificate_is_noted(start, peers, certificate):
     cert, key = map(str, certificate)
     inner = start(listen_cert=cert, listen_key=key)
     outer = start(to=inner.service_url)
@@ -220,7 +220,7 @@ def test_a_broker_that_is_not_trusted(start, peers, certificate):
     assert outer.notes == [f"no broker at {inner.service_url}: no TLS: self-signed certificate"]
 
 
-def test_tls_to_a_port_without_is_one_note(start, peers, trusting):
+def test_tls_from_a_client_to_a_cleartext_port_is_one_note(start, peers, trusting):
     proxy = start()
     for _ in range(2):
         client = peers(proxy.service_url)
@@ -230,7 +230,7 @@ def test_tls_to_a_port_without_is_one_note(start, peers, trusting):
     assert note.endswith("uses TLS: give --listen-cert and --listen-key")
 
 
-def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
+def test_cleartext_from_a_client_to_a_tls_port_is_one_note(start, peers, certificate):
     cert, key = map(str, certificate)
     told = queue.Queue()
     proxy = start(listen_cert=cert, listen_key=key, on_note=told.put)
@@ -250,7 +250,7 @@ def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
         (b"", "closed the connection without a response; if it uses TLS, write --to pulsar+ssl://…"),
     ],
 )
-def test_a_broker_of_another_tongue_is_one_note(hall, start, peers, notebook, response, said):
+def test_a_broker_with_another_protocol_is_one_note(hall, start, peers, notebook, response, said):
     """As a TLS library answers to clear text, with an alert; as Jetty does; as the TLS port of Pulsar 4.2.4 does."""
     proxy = start(to=hall.url, taps=[notebook])
     for _ in range(2):

@@ -49,12 +49,12 @@ def play(client, count=20, **options):
     return take(consumer, count)
 
 
-def test_everything_comes_through_the_proxy(start, broker, connect):
+def test_all_clients_work_through_the_proxy(start, broker, connect):
     assert play(connect(start())) == payloads(20)
     assert len(broker.connections) == 1
 
 
-def test_and_over_http(start, broker):
+def test_clients_work_with_http_lookups(start, broker):
     proxy = start(http_listen=0, http_to=broker.http_url)
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(proxy.http_url, logger=quiet)
@@ -63,7 +63,7 @@ def test_and_over_http(start, broker):
     client.close()
 
 
-def test_and_with_tls_on_the_clients_side(start, certificate):
+def test_clients_work_with_tls(start, certificate):
     cert, key = map(str, certificate)
     proxy = start(listen_cert=cert, listen_key=key)
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -111,7 +111,7 @@ def test_a_duplicated_message_is_received_twice(start, connect):
     assert fault.fired == 1
 
 
-def test_a_corrupt_message_is_discarded_with_a_complaint(start, broker, connect):
+def test_a_corrupt_message_is_discarded_with_a_validation_error(start, broker, connect):
     """The client acknowledges it with a validation error (checksum), and takes the next one."""
     fault = Fault("pulsar.type == 'MESSAGE'", "corrupt", times=1)
     client = connect(start(faults=[fault]))
@@ -135,7 +135,7 @@ def test_a_corrupt_send_is_refused(start, broker, connect):
     assert fault.fired == 1
 
 
-def test_a_refused_producer_is_told_so(start, connect):
+def test_a_refused_producer_receives_the_error(start, connect):
     fault = Fault("pulsar.type == 'PRODUCER'", "error", error="TopicTerminatedError: over", times=1)
     client = connect(start(faults=[fault]))
     with pytest.raises(pulsar.TopicTerminated):
@@ -143,7 +143,7 @@ def test_a_refused_producer_is_told_so(start, connect):
     client.create_producer("orders").send(b"now")
 
 
-def test_after_a_cut_the_client_comes_back(start, broker, connect):
+def test_the_client_reconnects_after_a_cut(start, broker, connect):
     fault = Fault("pulsar.type == 'SEND'", "close", after=5, times=1)
     assert play(connect(start(faults=[fault]))) == payloads(20)
     assert fault.fired == 1
@@ -151,7 +151,7 @@ def test_after_a_cut_the_client_comes_back(start, broker, connect):
     assert len({frame.connection for frame in broker.frames("pulsar.type == 'SEND'")}) == 2
 
 
-def test_a_late_receipt_holds_up_all_behind_it(start, broker, connect):
+def test_a_late_receipt_delays_all_later_ones(start, broker, connect):
     fault = Fault("pulsar.type == 'SEND_RECEIPT'", "delay", ms=150, times=1)
     producer = connect(start(faults=[fault])).create_producer("orders")
     came = []
@@ -162,7 +162,7 @@ def test_a_late_receipt_holds_up_all_behind_it(start, broker, connect):
     assert fault.fired == 1
 
 
-def test_swallowed_acks_bring_the_messages_back(start, broker, connect):
+def test_dropped_acks_cause_redeliveries(start, broker, connect):
     fault = Fault("pulsar.type == 'ACK'", "drop")
     client = connect(start(faults=[fault]))
     producer = client.create_producer("orders")
@@ -180,13 +180,13 @@ def test_swallowed_acks_bring_the_messages_back(start, broker, connect):
     "words",
     ["latency=3ms jitter=3ms", "slice=7 gap=0ms", "bandwidth=100K", "latency=1ms from=broker probability=0.5"],
 )
-def test_a_bad_line_loses_nothing(start, connect, words):
+def test_byte_faults_lose_nothing(start, connect, words):
     fault = ByteFault(words)
     assert play(connect(start(byte_faults=[fault], seed=1))) == payloads(20)
     assert fault.seen == 1
 
 
-def test_resets_again_and_again_lose_nothing(start, broker, connect):
+def test_repeated_resets_lose_nothing(start, broker, connect):
     """Each connection dies after 3000 bytes to the broker; what was not acknowledged comes again."""
     fault = ByteFault("reset=3000 from=client")
     proxy = start(byte_faults=[fault])

@@ -19,7 +19,7 @@ CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version
 PING, PONG = push_frame(pb.CommandPing()), push_frame(pb.CommandPong())
 
 
-def test_bytes_pass_both_ways(pair):
+def test_bytes_pass_in_both_directions(pair):
     client, broker = pair()
     large = push_frame(pb.CommandPing(), bytes(range(256)) * 20_000)
     for one, other in ((client, broker), (broker, client)):
@@ -29,7 +29,7 @@ def test_bytes_pass_both_ways(pair):
         speaker.join()
 
 
-def test_nobody_is_connected_to_before_the_client_speaks(hall, start, peers):
+def test_the_broker_is_connected_after_the_first_frame(hall, start, peers):
     client = peers(start(to=hall.url).service_url)
     client.say(CONNECT[:-1])
     hall.listener.settimeout(0.05)
@@ -40,7 +40,7 @@ def test_nobody_is_connected_to_before_the_client_speaks(hall, start, peers):
     assert hall.accept().hear(len(CONNECT + PING)) == CONNECT + PING
 
 
-def test_half_of_a_connection_can_end(pair):
+def test_a_half_closed_connection_stays_open(pair):
     for closing in (0, 1):
         ends = pair()
         one, other = ends[closing], ends[1 - closing]
@@ -52,7 +52,7 @@ def test_half_of_a_connection_can_end(pair):
         assert one.end() == b""
 
 
-def test_a_reset_is_passed_on_as_one(pair):
+def test_a_reset_is_forwarded_as_a_reset(pair):
     for resetting in (0, 1):
         ends = pair()
         ends[resetting].socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -61,7 +61,7 @@ def test_a_reset_is_passed_on_as_one(pair):
             ends[1 - resetting].end()
 
 
-def test_a_client_that_ends_before_it_said_a_frame(hall, start, peers):
+def test_a_client_that_ends_before_its_first_frame(hall, start, peers):
     client = peers(start(to=hall.url).service_url)
     client.say(CONNECT[:-1])
     client.socket.shutdown(socket.SHUT_WR)
@@ -79,7 +79,7 @@ def pour(peer):
     return sent
 
 
-def test_who_is_not_read_from_cannot_go_on(pair):
+def test_a_side_that_is_not_read_is_paused(pair):
     """What a proxy keeps is bounded: the sender blocks."""
     for slow in (0, 1):
         ends = pair()
@@ -88,7 +88,7 @@ def test_who_is_not_read_from_cannot_go_on(pair):
         assert len(ends[slow].hear(sent)) == sent
 
 
-def test_a_line_that_is_late_keeps_no_more_either(pair):
+def test_delayed_output_is_limited_too(pair):
     client, _ = pair(byte_faults=[ByteFault("bandwidth=1K from=client")])
     assert 0 < pour(client) < 64 << 20
 
@@ -117,14 +117,14 @@ def test_a_cut_is_a_reset_for_both(pair):
             end.end()
 
 
-def test_the_end_is_behind_what_is_late(pair):
+def test_the_end_follows_delayed_bytes(pair):
     client, broker = pair(faults=[Fault("pulsar.type == 'PONG'", "delay", ms=20)])
     broker.say(PONG)
     broker.socket.shutdown(socket.SHUT_WR)
     assert client.end() == PONG
 
 
-def test_slices_are_of_the_side_that_was_named(pair, notebook):
+def test_slices_apply_to_the_named_side(pair, notebook):
     client, broker = pair(byte_faults=[ByteFault("slice=5 gap=1ms from=broker")], taps=[notebook])
     client.say(PING)
     assert broker.hear(len(PING)) == PING
@@ -136,7 +136,7 @@ def test_slices_are_of_the_side_that_was_named(pair, notebook):
     ]  # fmt: skip
 
 
-def test_the_first_frame_is_the_first_also_when_what_follows_is_late(hall, start, peers, monkeypatch):
+def test_the_first_frame_is_complete_despite_delays(hall, start, peers, monkeypatch):
     """A late frame comes while the broker's socket is there, and has heard nothing yet."""
     came = threading.Event()
     connect, late = Listener.connect, wait_for(came)
@@ -170,7 +170,7 @@ def wait_for(event):
     return wait
 
 
-def test_a_reset_after_so_many_bytes(pair):
+def test_a_reset_after_a_number_of_bytes(pair):
     client, broker = pair(byte_faults=[ByteFault(f"reset={len(PONG)} from=broker")])
     broker.say(PONG)
     assert client.hear(len(PONG)) == PONG

@@ -27,7 +27,7 @@ def test_a_file(small_captures):
     one.file.close()
 
 
-def test_parts_are_put_in_order_of_their_packets(captures, tmp_path):
+def test_files_are_ordered_by_their_first_packet(captures, tmp_path):
     parts = sorted((captures / "python" / "31-ring").iterdir())
     assert names(open_inputs([str(path) for path in reversed(parts)])) == [str(path) for path in parts]
     # Names that say nothing: the times decide.
@@ -44,7 +44,7 @@ def test_a_glob(small_captures):
 
 
 @pytest.mark.parametrize("path", ["/nonexistent.pcap", "/nonexistent/*.pcap", "/dev/null/x"])
-def test_what_is_not_there(path):
+def test_a_missing_file_is_an_error(path):
     with pytest.raises(CaptureError, match=r"no such file|no file matches|not a directory"):
         open_inputs([path])
 
@@ -54,7 +54,7 @@ def test_an_empty_folder(tmp_path):
         open_inputs([str(tmp_path)])
 
 
-def test_a_folder_gives_its_captures(small_captures, tmp_path):
+def test_a_folder_is_expanded_to_its_captures(small_captures, tmp_path):
     """Also packed ones, and a damaged one: only what is no capture at all is passed over."""
     data = (small_captures / "go" / "nack.pcap").read_bytes()
     packed = gzip.compress(data)
@@ -77,12 +77,12 @@ def test_a_folder_without_captures(tmp_path):
         open_inputs([str(tmp_path)])
 
 
-def test_nothing_given():
+def test_no_input_is_an_error():
     with pytest.raises(LocalError, match="give files with -r"):
         open_inputs([])
 
 
-def test_a_pipe_can_be_read_twice_when_asked_for(monkeypatch):
+def test_a_rewindable_pipe_can_be_read_twice(monkeypatch):
     class Stdin:
         buffer = io.BytesIO(b"bytes of a capture")
 
@@ -104,12 +104,12 @@ def test_a_pipe_can_be_read_twice_when_asked_for(monkeypatch):
         ({"tcpdump"}, (), "tcpdump"),
     ],
 )
-def test_the_best_program_at_hand(monkeypatch, installed, ring, program):
+def test_the_best_installed_program_is_used(monkeypatch, installed, ring, program):
     monkeypatch.setattr(capture_sources.shutil, "which", lambda name: name if name in installed else None)
     assert capture_command("lo", "port 6650", "-", ring)[0] == program
 
 
-def test_no_program_at_hand(monkeypatch):
+def test_no_installed_program_is_an_error(monkeypatch):
     monkeypatch.setattr(capture_sources.shutil, "which", lambda name: None)
     monkeypatch.setattr(capture_sources, "has_scapy", lambda: True)
     assert capture_command("lo", "", "-") is None
@@ -133,7 +133,7 @@ def test_no_program_at_hand(monkeypatch):
         (b"tcpdump: listening on lo, link-type EN10MB\n3 packets captured\n", ""),
     ],
 )
-def test_why_a_program_refused(output, reason):
+def test_the_reason_of_a_failed_program(output, reason):
     assert refusal(output) == reason
 
 
@@ -154,7 +154,7 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize("cut", [0, 1], ids=["whole", "damaged"])
-def test_more_parts_than_a_process_may_open(small_captures, tmp_path, cut):
+def test_more_files_than_a_process_may_open(small_captures, tmp_path, cut):
     """Damaged parts too: the reader gives them up before their end."""
     data = (small_captures / "go" / "nack.pcap").read_bytes()
     broken = data[:24] + b"\xff" * 40 + data[24:] * 20
@@ -168,7 +168,7 @@ def test_more_parts_than_a_process_may_open(small_captures, tmp_path, cut):
     assert int(first.split()[1]) > 0
 
 
-def test_a_lazy_file_is_like_any_other(tmp_path):
+def test_a_lazy_file_behaves_like_a_file(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"0123456789")
     (one,) = open_inputs([str(path)])
@@ -184,7 +184,7 @@ def test_a_lazy_file_is_like_any_other(tmp_path):
         file.read(1)
 
 
-def test_two_files_read_in_turns_keep_their_places(tmp_path):
+def test_two_alternately_read_files_keep_their_positions(tmp_path):
     for name in "ab":
         (tmp_path / name).write_bytes(name.encode() + b"123")
     inputs = open_inputs([str(tmp_path / name) for name in "ab"])
@@ -193,7 +193,7 @@ def test_two_files_read_in_turns_keep_their_places(tmp_path):
     names(inputs)
 
 
-def test_a_part_that_has_gone_meanwhile(tmp_path):
+def test_a_file_that_was_deleted_is_an_error(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"0123")
     (one,) = open_inputs([str(path)])

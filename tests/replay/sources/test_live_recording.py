@@ -76,7 +76,7 @@ def live_types(path):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_recording_is_a_whole_file_with_its_counts(tmp_path, only, talking, program):
+def test_a_recording_is_a_complete_file_with_counts(tmp_path, only, talking, program):
     only(program)
     path = tmp_path / "live.pcap"
     counts = []
@@ -90,14 +90,14 @@ def test_a_recording_is_a_whole_file_with_its_counts(tmp_path, only, talking, pr
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_interface_that_is_not_there(tmp_path, only, program):
+def test_an_unknown_interface_is_an_error(tmp_path, only, program):
     only(program)
     with if_allowed(), pytest.raises(CaptureError, match=r"nosuch0: .*[Nn]o such device"):
         record("nosuch0", str(tmp_path / "x.pcap"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_wrong_filter(tmp_path, only, program):
+def test_an_invalid_filter_is_an_error(tmp_path, only, program):
     only(program)
     with pytest.raises(CaptureError, match="filter") as told, if_allowed():
         record("lo", str(tmp_path / "x.pcap"), capture_filter="tcp prot 6650")
@@ -131,13 +131,13 @@ def test_a_full_disk_is_an_error_with_the_counts_so_far(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif("dumpcap" not in PROGRAMS, reason="dumpcap is not installed")
-def test_a_disk_that_is_really_full(talking, only):
+def test_a_full_file_system_is_an_error(talking, only):
     only("dumpcap")
     with if_allowed(), pytest.raises(CaptureError, match=r"no space left.*\d+ packets captured"):
         record("lo", "/dev/full", duration=3)
 
 
-def test_tcpdump_says_nothing_of_a_full_disk_but_the_file_does(tmp_path, monkeypatch, small_captures):
+def test_a_full_disk_is_detected_by_the_packets_in_the_file(tmp_path, monkeypatch, small_captures):
     path, whole = tmp_path / "x.pcap", small_captures / "go" / "nack.pcap"
     copy = f"import shutil; shutil.copy({str(whole)!r}, {str(path)!r})\n"
     program_that(tmp_path, monkeypatch, "tcpdump", copy + "sys.stderr.write('9999 packets captured\\n')")
@@ -147,7 +147,7 @@ def test_tcpdump_says_nothing_of_a_full_disk_but_the_file_does(tmp_path, monkeyp
     assert record("lo", str(path)).packets == 5
 
 
-def test_only_the_end_that_we_asked_for_is_a_good_one(tmp_path, monkeypatch):
+def test_only_a_requested_end_is_a_success(tmp_path, monkeypatch):
     program_that(tmp_path, monkeypatch, "dumpcap", "os.kill(os.getpid(), signal.SIGTERM)")
     with pytest.raises(CaptureError, match="lo: dumpcap failed"):
         record("lo", str(tmp_path / "x.pcap"))
@@ -156,7 +156,7 @@ def test_only_the_end_that_we_asked_for_is_a_good_one(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_the_program_is_started_leaves_none_behind(tmp_path, monkeypatch):
+def test_ctrl_c_during_the_start_leaves_no_program_running(tmp_path, monkeypatch):
     """It is there already, and we are not told yet."""
     start = subprocess.Popen._execute_child
     started = []
@@ -194,7 +194,7 @@ class TestScapy:
         assert live_types(path) == {2, 18}
 
     @pytest.mark.parametrize(("interface", "chosen"), [("nosuch0", "tcp"), ("lo", "tcp prot 6650")])
-    def test_a_refusal_leaves_no_file(self, tmp_path, only, interface, chosen):
+    def test_a_failed_start_leaves_no_file(self, tmp_path, only, interface, chosen):
         only(None)
         path = tmp_path / "x.pcap"
         with if_allowed(), pytest.raises(CaptureError, match=f"{interface}: .*(not found|filter)"):
@@ -206,7 +206,7 @@ class TestScapy:
         with if_allowed(), pytest.raises(CaptureError, match="/dev/full: no space left on device"):
             record("lo", "/dev/full", capture_filter="tcp")
 
-    def test_a_folder_that_is_not_there(self, tmp_path, only):
+    def test_a_missing_folder_is_an_error(self, tmp_path, only):
         only(None)
         with if_allowed(), pytest.raises(CaptureError, match="no such file or directory"):
             record("lo", str(tmp_path / "none" / "x.pcap"))
@@ -223,7 +223,7 @@ class TestScapy:
         assert types == {2, 18}
 
     @pytest.mark.parametrize(("interface", "chosen"), [("nosuch0", "tcp"), ("lo", "tcp prot 6650")])
-    def test_a_live_interface_that_refuses(self, only, interface, chosen):
+    def test_a_live_interface_that_fails(self, only, interface, chosen):
         only(None)
         with if_allowed(), pytest.raises(CaptureError, match=f"{interface}: "), open_interface(interface, chosen):
             pass
@@ -237,7 +237,7 @@ def test_a_live_interface(only, talking, program):
     assert first.type in (2, 18)
 
 
-def test_counts_are_read_from_what_the_programs_say():
+def test_counts_are_read_from_the_programs_output():
     counts = []
     output = _ProgramOutput(counts.append)
     for piece in (b"Capturing on 'Loopback: lo'\r\nPack", b"ets: 3 \rPackets: 12 \r", b"Packets captured: 14\n"):

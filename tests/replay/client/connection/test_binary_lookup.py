@@ -47,7 +47,7 @@ def test_the_owner(fake_broker: Any) -> None:
     assert (found[0].broker, found[0].through) == (("b", 2), None)
 
 
-def test_the_questions_are_those_of_the_java_client(captures: Path, fake_broker: Any) -> None:
+def test_requests_equal_the_java_clients(captures: Path, fake_broker: Any) -> None:
     with (captures / "java" / "seek.pcap").open("rb") as file:
         frames = [one.command for one in read_capture([("seek", file)]) if isinstance(one, CapturedFrame)]
     theirs = [next(one.partitionMetadata for one in frames if one.HasField("partitionMetadata"))]
@@ -63,7 +63,7 @@ def test_the_questions_are_those_of_the_java_client(captures: Path, fake_broker:
     assert ours == theirs
 
 
-def test_with_tls_the_other_address_counts(fake_broker: Any) -> None:
+def test_with_tls_the_tls_address_is_used(fake_broker: Any) -> None:
     ready_broker = fake_broker("pulsar+ssl://a:1")
     found = _find_connection(ready_broker)
     [(_, requested)] = ready_broker.complete_handshake()
@@ -71,14 +71,14 @@ def test_with_tls_the_other_address_counts(fake_broker: Any) -> None:
     assert found[0].broker == ("b", 21)
 
 
-def test_a_listener_is_asked_for_by_name(fake_broker: Any) -> None:
+def test_the_advertised_listener_is_requested(fake_broker: Any) -> None:
     ready_broker = fake_broker(listenerName="outside")
     _find_connection(ready_broker)
     [(_, requested)] = ready_broker.complete_handshake()
     assert requested.advertised_listener_name == "outside"
 
 
-def test_redirects_are_followed_with_their_authority(fake_broker: Any) -> None:
+def test_redirects_are_followed_with_their_authoritative_flag(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     found = _find_connection(ready_broker)
     [(_, first)] = ready_broker.complete_handshake()
@@ -92,7 +92,7 @@ def test_redirects_are_followed_with_their_authority(fake_broker: Any) -> None:
     assert found[0].broker == ("c", 3)
 
 
-def test_not_for_ever(fake_broker: Any) -> None:
+def test_the_number_of_redirects_is_limited(fake_broker: Any) -> None:
     ready_broker = fake_broker(maxLookupRedirects=2)
     found = _find_connection(ready_broker)
     [(_, requested)] = ready_broker.complete_handshake()
@@ -102,7 +102,7 @@ def test_not_for_ever(fake_broker: Any) -> None:
     assert found == [ClientFailure("Lookup", f"{TOPIC}: too many redirects: 2")]
 
 
-def test_a_proxy_is_gone_through_and_remembered_for_assigned_brokers(fake_broker: Any) -> None:
+def test_a_proxy_is_used_for_lookups_and_assigned_brokers(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     connections: list[Any] = []
     ready_broker.engine.connection_for(TOPIC, connections.append)
@@ -125,7 +125,7 @@ def test_an_assigned_broker_needs_no_lookup(fake_broker: Any) -> None:
     assert ready_broker.connections[0].address == ("c", 3)
 
 
-def test_another_cluster_is_asked_where_a_topic_has_migrated_to(fake_broker: Any) -> None:
+def test_a_migrated_topic_is_looked_up_in_its_cluster(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     ready_broker.engine.connection_for(TOPIC, lambda connection: None, cluster=ServiceUrl.parse("pulsar://green:5"))
     assert ready_broker.sent_summary() == ["0 Connect"]
@@ -133,7 +133,7 @@ def test_another_cluster_is_asked_where_a_topic_has_migrated_to(fake_broker: Any
     assert [body.topic for _, body in ready_broker.complete_handshake()] == [TOPIC]
 
 
-def test_questions_of_one_kind_for_one_topic_are_one(fake_broker: Any) -> None:
+def test_equal_concurrent_requests_are_sent_once(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     counts: list[Any] = []
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_questions_of_one_kind_for_one_topic_are_one(fake_broker: Any) -> None:
     assert counts == [4, 4, 4]
 
 
-def test_hosts_are_asked_in_turn(fake_broker: Any) -> None:
+def test_hosts_are_used_in_rotation(fake_broker: Any) -> None:
     ready_broker = fake_broker("pulsar://a:1,b:2,c:3")
     for topic in ("x", "y", "z"):
         ready_broker.engine.partitions(topic, lambda count: None)
@@ -171,7 +171,7 @@ def _ask(ready_broker: Any, **create: bool) -> list[Any]:
     return counts
 
 
-def test_what_may_help_is_tried_again_with_back_off(fake_broker: Any) -> None:
+def test_retriable_failures_are_retried_with_back_off(fake_broker: Any) -> None:
     ready_broker = fake_broker(lookupTimeoutMs=1_000)
     counts = _ask(ready_broker)
     [(_, requested)] = ready_broker.complete_handshake()
@@ -185,7 +185,7 @@ def test_what_may_help_is_tried_again_with_back_off(fake_broker: Any) -> None:
 
 
 @pytest.mark.parametrize("error", ["AuthorizationError", "AuthenticationError", "TopicNotFound"])
-def test_what_does_not_help_is_not_tried_again(fake_broker: Any, error: str) -> None:
+def test_final_failures_are_not_retried(fake_broker: Any, error: str) -> None:
     ready_broker = fake_broker()
     counts = _ask(ready_broker)
     [(_, requested)] = ready_broker.complete_handshake()
@@ -194,9 +194,7 @@ def test_what_does_not_help_is_not_tried_again(fake_broker: Any, error: str) -> 
 
 
 @pytest.mark.parametrize(("knows", "asks"), [(True, False), (False, True)])
-def test_a_topic_is_not_created_by_asking_where_the_broker_can_do_that(
-    fake_broker: Any, knows: bool, asks: bool
-) -> None:
+def test_the_partition_request_does_not_create_a_topic_if_supported(fake_broker: Any, knows: bool, asks: bool) -> None:
     ready_broker = fake_broker()
     _ask(ready_broker, create=False)
     [(_, requested)] = ready_broker.complete_handshake(supports_get_partitioned_metadata_without_auto_creation=knows)

@@ -47,9 +47,7 @@ def _dial(ready_broker: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("name", "security"), [("seek.pcap", Security()), ("auth-token.pcap", Security(token="secret"))]
 )
-def test_connect_says_what_the_java_client_says(
-    captures: Path, fake_broker: Any, name: str, security: Security
-) -> None:
+def test_connect_equals_the_java_clients(captures: Path, fake_broker: Any, name: str, security: Security) -> None:
     with (captures / "java" / name).open("rb") as file:
         frames = (one for one in read_capture([(name, file)]) if isinstance(one, CapturedFrame))
         theirs = next(frame.command.connect for frame in frames if frame.command.HasField("connect"))
@@ -65,7 +63,7 @@ def test_connect_says_what_the_java_client_says(
     assert ours == theirs
 
 
-def test_the_link_is_there_after_the_handshake(fake_broker: Any) -> None:
+def test_the_connection_is_ready_after_the_handshake(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     connections = _dial(ready_broker)
     assert ready_broker.sent_summary() == ["0 Connect"]
@@ -75,7 +73,7 @@ def test_the_link_is_there_after_the_handshake(fake_broker: Any) -> None:
     assert (connections[0].version, connections[0].max_message_size) == (19, 1000)
 
 
-def test_a_refused_handshake_is_told_with_the_brokers_words(fake_broker: Any) -> None:
+def test_a_refused_handshake_has_the_brokers_error(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     connections = _dial(ready_broker)
     ready_broker.take_output()
@@ -86,7 +84,7 @@ def test_a_refused_handshake_is_told_with_the_brokers_words(fake_broker: Any) ->
     assert ready_broker.shut == ready_broker.connections
 
 
-def test_a_broker_that_hangs_up_in_the_handshake_may_want_tls(fake_broker: Any) -> None:
+def test_a_close_during_the_handshake_suggests_tls(fake_broker: Any) -> None:
     ready_broker = fake_broker()
     connections = _dial(ready_broker)
     ready_broker.take_output()
@@ -95,15 +93,15 @@ def test_a_broker_that_hangs_up_in_the_handshake_may_want_tls(fake_broker: Any) 
     assert connections == [ClientFailure("Connect", text)]
 
 
-def test_a_silent_broker_is_left_after_the_keep_alive(fake_broker: Any) -> None:
+def test_a_silent_broker_is_disconnected_after_the_keep_alive(fake_broker: Any) -> None:
     ready_broker = fake_broker(keepAliveIntervalSeconds=30)
     connections = _dial(ready_broker)
     ready_broker.take_output()
     ready_broker.run(30_000)
-    assert connections == [ClientFailure("Disconnected", "nothing was heard of a:1")]
+    assert connections == [ClientFailure("Disconnected", "no data was received from a:1")]
 
 
-def test_credentials_are_read_anew_for_a_challenge(fake_broker: Any, tmp_path: Path) -> None:
+def test_credentials_are_read_again_for_a_challenge(fake_broker: Any, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old\n")
     ready_broker = fake_broker(security=Security(token=f"file:{token}"))
@@ -126,7 +124,7 @@ def test_credentials_are_read_anew_for_a_challenge(fake_broker: Any, tmp_path: P
 # -- who gets what -----------------------------------------------------------------------------------------------------
 
 
-def test_unasked_commands_go_by_their_numbers(ready_broker: Any) -> None:
+def test_unrequested_commands_are_dispatched_by_id(ready_broker: Any) -> None:
     first, second = Thing(ready_broker.engine), Thing(ready_broker.engine)
     for thing in (first, second):
         ready_broker.connections[0].attach(thing)
@@ -142,7 +140,7 @@ def test_unasked_commands_go_by_their_numbers(ready_broker: Any) -> None:
     assert len(second.sent_frames) == 1
 
 
-def test_a_migrated_topic_is_asked_for_in_its_new_cluster(fake_broker: Any) -> None:
+def test_a_migrated_topic_is_looked_up_in_its_new_cluster(fake_broker: Any) -> None:
     ready_broker = fake_broker("pulsar+ssl://a:1")
     thing = Thing(ready_broker.engine)
     thing.start()
@@ -161,7 +159,7 @@ def test_a_migrated_topic_is_asked_for_in_its_new_cluster(fake_broker: Any) -> N
 
 
 @pytest.mark.parametrize("url", ["", "kafka://green:1", "pulsar://green:99999"])
-def test_a_migration_to_nowhere_is_no_news(fake_broker: Any, url: str) -> None:
+def test_a_migration_without_a_valid_url_is_ignored(fake_broker: Any, url: str) -> None:
     ready_broker = fake_broker()
     thing = Thing(ready_broker.engine)
     thing.start()
@@ -186,7 +184,7 @@ def test_pings_are_answered_and_sent(ready_broker: Any) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_lost_link_is_told_to_requests_first_and_then_to_handlers(ready_broker: Any) -> None:
+def test_the_end_of_a_connection_fails_requests_before_handlers(ready_broker: Any) -> None:
     thing = Thing(ready_broker.engine)
     thing.connection = ready_broker.connections[0]
     ready_broker.connections[0].attach(thing)
@@ -202,7 +200,7 @@ def test_a_lost_link_is_told_to_requests_first_and_then_to_handlers(ready_broker
     assert late == [ClientFailure("Disconnected", "a:1: connection reset by peer")]
 
 
-def test_what_was_said_before_a_close_is_written_first(ready_broker: Any) -> None:
+def test_pending_output_is_written_before_a_close(ready_broker: Any) -> None:
     ready_broker.connections[0].send(pb.CommandFlow(consumer_id=1, messagePermits=1))
     ready_broker.connections[0].close(ClientFailure("Closed", "enough"))
     ready_broker.connections[0].send(pb.CommandFlow(consumer_id=1, messagePermits=2))
@@ -211,7 +209,7 @@ def test_what_was_said_before_a_close_is_written_first(ready_broker: Any) -> Non
     assert ready_broker.shut == ready_broker.connections
 
 
-def test_a_command_that_a_handler_can_make_nothing_of_ends_the_link(ready_broker: Any) -> None:
+def test_a_command_with_an_invalid_value_ends_the_connection(ready_broker: Any) -> None:
     class Choosy(Thing):
         def received(self, event: Any) -> None:
             raise RemoteError("a topic that is none")
@@ -222,7 +220,7 @@ def test_a_command_that_a_handler_can_make_nothing_of_ends_the_link(ready_broker
     assert ready_broker.shut == ready_broker.connections
 
 
-def test_a_broker_that_talks_nonsense_is_left(ready_broker: Any) -> None:
+def test_invalid_frames_end_the_connection(ready_broker: Any) -> None:
     ready_broker.engine.received(ready_broker.connections[0], b"HTTP/1.1 400 Bad Request\r\n", ready_broker.now)
     ready_broker.take_output()
     assert ready_broker.shut == ready_broker.connections

@@ -80,7 +80,7 @@ def test_a_broken_connection_is_replaced_after_the_back_off(network: Any, thing:
     assert thing.state is State.READY
 
 
-def test_waits_grow_until_the_broker_is_back_and_begin_anew_then(network: Any, thing: Thing) -> None:
+def test_delays_grow_until_the_broker_is_reachable_and_are_reset(network: Any, thing: Thing) -> None:
     network.reachable = False
     network.cut()
     network.run(1_600)
@@ -95,7 +95,7 @@ def test_waits_grow_until_the_broker_is_back_and_begin_anew_then(network: Any, t
     assert thing.story[-1] == (3700, "ready")
 
 
-def test_an_unload_sends_it_the_usual_way(network: Any, thing: Thing) -> None:
+def test_an_unload_causes_a_lookup_and_a_reconnect(network: Any, thing: Thing) -> None:
     [topic] = network.broker.topics.values()
     network.clear_frames()
     network.broker.unload(topic)
@@ -105,7 +105,7 @@ def test_an_unload_sends_it_the_usual_way(network: Any, thing: Thing) -> None:
     assert len(network.connects) == 1
 
 
-def test_a_close_with_an_assigned_broker_leads_there_at_once(network: Any, thing: Thing) -> None:
+def test_a_close_with_an_assigned_broker_reconnects_there_at_once(network: Any, thing: Thing) -> None:
     pipe = next(iter(network.pipes.values()))
     network.clear_frames()
     close = pb.CommandCloseConsumer(consumer_id=0, request_id=1, assignedBrokerServiceUrl="pulsar://127.0.0.2:6650")
@@ -116,7 +116,7 @@ def test_a_close_with_an_assigned_broker_leads_there_at_once(network: Any, thing
     assert [body.proxy_to_broker_url for body in network.sent("CONNECT")] == ["127.0.0.2:6650"]
 
 
-def test_one_that_gives_up_is_left_alone(network: Any) -> None:
+def test_a_failed_handler_does_not_reconnect(network: Any) -> None:
     network.reachable = False
     thing = Thing(network.engine(), hopeless=True)
     thing.start()
@@ -125,7 +125,7 @@ def test_one_that_gives_up_is_left_alone(network: Any) -> None:
     assert thing.state is State.FAILED
 
 
-def test_one_that_was_closed_while_it_looked_gets_nothing(network: Any) -> None:
+def test_a_handler_closed_during_its_lookup_gets_no_connection(network: Any) -> None:
     thing = Thing(network.engine())
     thing.start()
     thing.give_up(State.CLOSED)
@@ -134,7 +134,7 @@ def test_one_that_was_closed_while_it_looked_gets_nothing(network: Any) -> None:
     assert network.sent("SUBSCRIBE") == []
 
 
-def test_looking_twice_is_looking_once(network: Any) -> None:
+def test_only_one_search_runs_at_a_time(network: Any) -> None:
     thing = Thing(network.engine())
     thing.start()
     thing.start()
@@ -144,7 +144,7 @@ def test_looking_twice_is_looking_once(network: Any) -> None:
     assert len(network.sent("SUBSCRIBE")) == 1
 
 
-def test_closing_the_engine_closes_what_lives(network: Any, thing: Thing) -> None:
+def test_closing_the_engine_closes_all_handlers(network: Any, thing: Thing) -> None:
     done: list[None] = []
     thing.engine.close(lambda: done.append(None))
     network.deliver_all()
@@ -157,7 +157,7 @@ def test_closing_the_engine_closes_what_lives(network: Any, thing: Thing) -> Non
     assert refused == [ClientFailure("Closed", "the client is closed")] * 2
 
 
-def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(network: Any, thing: Thing) -> None:
+def test_a_handler_of_a_closed_engine_sets_no_timer(network: Any, thing: Thing) -> None:
     thing.engine.close(lambda: None)
     late = Thing(thing.engine)
     late.start()

@@ -7,7 +7,7 @@ from typing import Any
 from pcli.replay.client.connection.errors import ClientFailure
 
 
-def test_who_asks_while_it_is_opened_waits_for_the_same_one(fake_broker: Any) -> None:
+def test_concurrent_callers_share_one_new_connection(fake_broker: Any) -> None:
     end = fake_broker()
     connections: list[Any] = []
     for _ in range(2):
@@ -25,7 +25,7 @@ def test_several_connections_to_a_broker(fake_broker: Any) -> None:
     assert end.sent_summary() == ["0 Connect", "1 Connect"]
 
 
-def test_no_sharing(fake_broker: Any) -> None:
+def test_connections_are_not_shared_with_zero_per_broker(fake_broker: Any) -> None:
     end = fake_broker(connectionsPerBroker=0)
     for _ in range(2):
         end.engine.pool.connection_to(("a", 1), lambda connection: None)
@@ -42,7 +42,7 @@ def test_through_a_proxy_each_broker_has_its_own_connection(fake_broker: Any) ->
     assert [connection.address for connection in end.connections] == [("a", 1)] * 3
 
 
-def test_what_could_not_be_opened_is_forgotten(fake_broker: Any) -> None:
+def test_a_failed_connection_is_removed(fake_broker: Any) -> None:
     end = fake_broker()
     connections: list[Any] = []
     end.engine.pool.connection_to(("a", 1), connections.append)
@@ -56,7 +56,7 @@ def test_what_could_not_be_opened_is_forgotten(fake_broker: Any) -> None:
     assert connections[1:] == end.connections
 
 
-def test_tls_goes_with_the_service_url(fake_broker: Any) -> None:
+def test_tls_follows_the_service_url(fake_broker: Any) -> None:
     end = fake_broker("pulsar+ssl://a:1")
     end.engine.pool.connection_to(("b", 2), lambda connection: None)
     end.take_output()

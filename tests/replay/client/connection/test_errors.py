@@ -10,16 +10,16 @@ from pcli.replay.client.connection.errors import ClientFailure, failure_in_respo
 
 
 @pytest.mark.parametrize("error", ["ServiceNotReady", "MetadataError", "TooManyRequests", "TimeOut", "Disconnected"])
-def test_what_may_be_tried_again(error: str) -> None:
+def test_retriable_errors(error: str) -> None:
     assert ClientFailure(error, "").retriable
 
 
 @pytest.mark.parametrize("error", ["TopicNotFound", "ConsumerBusy", "NotAllowedError", "IncompatibleSchema"])
-def test_what_no_second_try_helps_with(error: str) -> None:
+def test_final_errors(error: str) -> None:
     assert not ClientFailure(error, "").retriable
 
 
-def test_answers_with_errors_of_their_own() -> None:
+def test_responses_with_error_fields() -> None:
     error = pb.CommandError(request_id=1, error=pb.TopicNotFound, message="gone")
     schema = pb.CommandGetSchemaResponse(request_id=1, error_code=pb.TopicNotFound, error_message="gone")
     lookup = pb.CommandLookupTopicResponse(
@@ -28,14 +28,14 @@ def test_answers_with_errors_of_their_own() -> None:
     assert {failure_in_response(body) for body in (error, schema, lookup)} == {ClientFailure("TopicNotFound", "gone")}
 
 
-def test_good_answers_are_no_refusal() -> None:
+def test_successful_responses_are_no_failures() -> None:
     assert failure_in_response(pb.CommandSuccess(request_id=1)) is None
     assert failure_in_response(pb.CommandGetSchemaResponse(request_id=1)) is None
     connect = pb.CommandLookupTopicResponse.Connect
     assert failure_in_response(pb.CommandLookupTopicResponse(request_id=1, response=connect)) is None
 
 
-def test_a_failed_lookup_that_says_no_more() -> None:
+def test_a_failed_lookup_without_an_error() -> None:
     for body in (
         pb.CommandLookupTopicResponse(request_id=1, response=pb.CommandLookupTopicResponse.Failed),
         pb.CommandPartitionedTopicMetadataResponse(
@@ -47,7 +47,7 @@ def test_a_failed_lookup_that_says_no_more() -> None:
         assert failure.error == "UnknownError"
 
 
-def test_as_errors() -> None:
+def test_failures_convert_to_exceptions() -> None:
     asked_wrongly = ClientFailure("NotAllowed", "no").to_error()
     assert isinstance(asked_wrongly, LocalError)
     by_the_broker = ClientFailure("TopicNotFound", "gone").to_error()

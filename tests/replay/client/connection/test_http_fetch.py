@@ -13,7 +13,7 @@ from pcli.minibroker import MiniBroker
 from pcli.replay.client.connection.http_fetch import fetch
 
 
-def test_answers_good_and_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_with_any_status_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which is not gone through
     with MiniBroker() as broker:
         status, body = fetch(f"{broker.http_url}/admin/v2/clusters", {}, 10, None)
@@ -22,14 +22,14 @@ def test_answers_good_and_bad(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (status, b"reason" in body) == (404, True)
 
 
-def test_no_answer() -> None:
+def test_a_missing_response_has_status_zero() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
     assert fetch(url, {}, 10, None) == (0, b"connection refused")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\x00\x00\x01", b"HTTP/1.1 oh\r\n\r\n"])
-def test_somebody_who_speaks_no_http(data: bytes) -> None:
+def test_an_invalid_http_response_has_status_zero(data: bytes) -> None:
     def serve(server: Any) -> None:
         connection, _ = server.accept()
         with connection:

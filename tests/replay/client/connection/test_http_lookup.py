@@ -43,7 +43,7 @@ def test_with_tls_and_a_listener(fake_broker: Any) -> None:
     assert found[0].broker == ("b", 3)
 
 
-def test_partitions_and_whether_asking_may_create(fake_broker: Any) -> None:
+def test_the_partition_request_has_the_creation_flag(fake_broker: Any) -> None:
     ready_broker = fake_broker("http://a:8080")
     counts, fetch = _asked(ready_broker, lambda done: ready_broker.engine.partitions(TOPIC, done, create=False))
     assert fetch.url.endswith("/admin/v2/persistent/public/default/a%20b/partitions?checkAllowAutoCreation=false")
@@ -75,7 +75,7 @@ def test_a_schema(fake_broker: Any) -> None:
     assert found == [ClientFailure("TopicNotFound", "it has no schema")]
 
 
-def test_a_token_goes_along(fake_broker: Any) -> None:
+def test_a_token_is_sent_as_bearer(fake_broker: Any) -> None:
     ready_broker = fake_broker("http://a:8080", security=Security(token="secret"))
     _, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
     assert fetch.headers["Authorization"] == "Bearer secret"
@@ -90,7 +90,7 @@ def test_a_token_goes_along(fake_broker: Any) -> None:
         (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],
 )
-def test_what_goes_wrong(fake_broker: Any, status: int, response: Any, failure: ClientFailure) -> None:
+def test_http_failures(fake_broker: Any, status: int, response: Any, failure: ClientFailure) -> None:
     ready_broker = fake_broker("http://a:8080")
     found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.lookup.broker_of(TOPIC, done))
     _tell(ready_broker, fetch, status, response)

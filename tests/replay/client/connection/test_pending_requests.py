@@ -10,7 +10,7 @@ from pcli.replay.client.connection.errors import ClientFailure
 TOPIC = "persistent://public/default/t"
 
 
-def test_an_answer_finds_its_request(ready_broker: Any) -> None:
+def test_a_response_completes_its_request(ready_broker: Any) -> None:
     responses: list[Any] = []
     first = ready_broker.connections[0].request(pb.CommandGetLastMessageId(consumer_id=1), responses.append)
     second = ready_broker.connections[0].request(pb.CommandGetLastMessageId(consumer_id=2), responses.append)
@@ -21,7 +21,7 @@ def test_an_answer_finds_its_request(ready_broker: Any) -> None:
     assert responses[1].body.last_message_id == last
 
 
-def test_a_request_times_out_and_its_late_answer_is_dropped(ready_broker: Any) -> None:
+def test_a_request_times_out_and_its_late_response_is_dropped(ready_broker: Any) -> None:
     responses: list[Any] = []
     requested = ready_broker.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), responses.append)
     ready_broker.run(5_000)
@@ -30,7 +30,7 @@ def test_a_request_times_out_and_its_late_answer_is_dropped(ready_broker: Any) -
     assert len(responses) == 1
 
 
-def test_a_producer_that_has_to_wait_waits_without_end(ready_broker: Any) -> None:
+def test_a_waiting_producer_has_no_time_out(ready_broker: Any) -> None:
     responses: list[Any] = []
     requested = ready_broker.connections[0].request(pb.CommandProducer(topic=TOPIC, producer_id=0), responses.append)
     not_yet = pb.CommandProducerSuccess(request_id=requested.request_id, producer_name="p", producer_ready=False)
@@ -43,7 +43,7 @@ def test_a_producer_that_has_to_wait_waits_without_end(ready_broker: Any) -> Non
     assert response.body.producer_name == "p"
 
 
-def test_a_broker_that_is_not_ready_for_lookups_is_left(ready_broker: Any) -> None:
+def test_service_not_ready_ends_the_connection(ready_broker: Any) -> None:
     responses: list[Any] = []
     requested = ready_broker.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), responses.append)
     failed = pb.CommandLookupTopicResponse.Failed
@@ -68,7 +68,7 @@ def test_too_many_refused_lookups_end_the_connection(ready_broker: Any) -> None:
     assert ready_broker.shut == ready_broker.connections
 
 
-def test_refusals_are_forgotten_after_a_minute(ready_broker: Any) -> None:
+def test_rejected_lookups_expire_after_a_minute(ready_broker: Any) -> None:
     for _ in range(3):
         for _ in range(40):
             ready_broker.connections[0].request(pb.CommandLookupTopic(topic=TOPIC), lambda response: None)

@@ -42,7 +42,7 @@ def _create(network: Any, engine: Any, *names: str) -> None:
         network.deliver_all()
 
 
-def test_it_hears_what_is_there_and_what_comes(network: Any) -> None:
+def test_it_receives_existing_and_new_topics(network: Any) -> None:
     engine = network.engine()
     _create(network, engine, "w-1", "other")
     watched = Watched(engine)
@@ -56,7 +56,7 @@ def test_it_hears_what_is_there_and_what_comes(network: Any) -> None:
     assert [list(update.new_topics) for update in watched.updates] == [["persistent://public/default/w-2"]]
 
 
-def test_it_says_what_it_knows_by_then_when_it_comes_back(network: Any) -> None:
+def test_a_new_registration_contains_the_current_hash(network: Any) -> None:
     watched = Watched(network.engine())
     network.deliver_all()
     watched.known = watched.lists[0].topics_hash or "00000000"
@@ -66,7 +66,7 @@ def test_it_says_what_it_knows_by_then_when_it_comes_back(network: Any) -> None:
     assert watched.results == [watched.watcher]
 
 
-def test_it_asks_for_differences_where_the_broker_can_say_them(network: Any) -> None:
+def test_reconcile_requests_changes_if_supported(network: Any) -> None:
     engine = network.engine()
     _create(network, engine, "w-1")
     watched = Watched(engine)
@@ -79,7 +79,7 @@ def test_it_asks_for_differences_where_the_broker_can_say_them(network: Any) -> 
     assert list(responses[0].topic) == ["persistent://public/default/w-1"]
 
 
-def test_closing_it_tells_the_broker(network: Any) -> None:
+def test_closing_it_unregisters_at_the_broker(network: Any) -> None:
     watched = Watched(network.engine())
     network.deliver_all()
     closed: list[Any] = []
@@ -90,7 +90,7 @@ def test_closing_it_tells_the_broker(network: Any) -> None:
     assert watched.watcher.state is State.CLOSED
 
 
-def test_a_broker_that_evaluates_no_patterns_ends_it(make_network: Any) -> None:
+def test_a_broker_without_watchers_ends_it(make_network: Any) -> None:
     network = make_network(enableBrokerTopicListWatcher=False)
     watched = Watched(network.engine())
     network.deliver_all()
@@ -112,14 +112,14 @@ def _registering(fake_broker: Any, **settings: Any) -> tuple[Any, Watched, Any]:
 
 
 @pytest.mark.parametrize(("error", "again"), [("MetadataError", True), ("NotAllowedError", False)])
-def test_a_refused_registration_is_tried_again_if_that_may_help(fake_broker: Any, error: str, again: bool) -> None:
+def test_a_retriable_registration_failure_is_retried(fake_broker: Any, error: str, again: bool) -> None:
     end, watched, requested = _registering(fake_broker)
     end.broker_sends(pb.CommandError(request_id=requested.request_id, error=pb.ServerError.Value(error), message="no"))
     assert [body.DESCRIPTOR.name for _, body in end.run(100)] == (["CommandLookupTopic"] if again else [])
     assert watched.results == ([] if again else [ClientFailure(error, "no")])
 
 
-def test_the_time_for_it_ends(fake_broker: Any) -> None:
+def test_registration_retries_end_after_the_time_out(fake_broker: Any) -> None:
     end, watched, _ = _registering(fake_broker, operationTimeoutMs=5_000)
     end.run(5_000)
     assert [one.error for one in watched.results] == ["TimeOut"]

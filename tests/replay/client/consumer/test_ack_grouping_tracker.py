@@ -48,7 +48,7 @@ def batch(entry, count):
     return [ClientMessageId(1, entry, -1, index, count, left) for index in range(count)]
 
 
-def test_a_tick_sends_what_waits_in_its_order(acks):
+def test_a_tick_sends_waiting_acks_in_order(acks):
     acks = acks()
     acks.sent(150)
     acks.add(ClientMessageId(1, 5), ClientMessageId(1, 2), *batch(1, 3)[:1], *batch(0, 2))
@@ -59,7 +59,7 @@ def test_a_tick_sends_what_waits_in_its_order(acks):
     assert acks.fake_broker.engine.deadline > acks.fake_broker.now + 1000  # no tick for nothing
 
 
-def test_the_rest_of_a_batch_is_the_entry(acks):
+def test_the_last_ack_of_a_batch_acknowledges_the_entry(acks):
     acks = acks()
     ids = batch(0, 3)
     acks.add(ids[0])
@@ -72,7 +72,7 @@ def test_the_rest_of_a_batch_is_the_entry(acks):
     assert acks.done_with == [ids[2]]
 
 
-def test_large_batches_in_words(acks):
+def test_large_ack_sets_have_several_words(acks):
     acks = acks()
     ids = batch(0, 1000)
     for one in ids[:-1]:
@@ -81,14 +81,14 @@ def test_large_batches_in_words(acks):
     assert words == [0] * 15 + [1 << 39]
 
 
-def test_a_redelivered_batch_shares_what_waits(acks):
+def test_a_redelivered_batch_shares_the_waiting_ack_set(acks):
     acks = acks()
     first, again = batch(0, 3), batch(0, 3)
     acks.add(first[0], again[1])
     assert acks.sent(100) == [("Individual", [(1, 0, [4])])]
 
 
-def test_without_indexes_only_whole_entries_go(acks):
+def test_without_batch_index_acks_only_complete_entries_are_sent(acks):
     acks = acks(batchIndexAckEnabled=False)
     ids = batch(0, 2)
     acks.add(ids[0])
@@ -99,13 +99,13 @@ def test_without_indexes_only_whole_entries_go(acks):
 
 
 @pytest.mark.parametrize(("indexes", "place"), [(True, (1, 5, [4])), (False, (1, 4, []))])
-def test_cumulatively_within_a_batch(acks, indexes, place):
+def test_a_cumulative_ack_within_a_batch(acks, indexes, place):
     acks = acks(batchIndexAckEnabled=indexes)
     acks.grouping.add_cumulative(batch(5, 3)[1])
     assert acks.sent(100) == [("Cumulative", [place])]
 
 
-def test_only_the_furthest_cumulative_ack_goes_and_it_goes_first(acks):
+def test_only_the_last_cumulative_ack_is_sent_and_it_is_first(acks):
     acks = acks()
     for entry in (3, 9, 4):
         acks.grouping.add_cumulative(ClientMessageId(1, entry))
@@ -116,7 +116,7 @@ def test_only_the_furthest_cumulative_ack_goes_and_it_goes_first(acks):
     assert acks.till == [ClientMessageId(1, 3), ClientMessageId(1, 9), ClientMessageId(1, 4), ClientMessageId(1, 9)]
 
 
-def test_a_group_that_is_full_goes_at_once(acks):
+def test_a_full_group_is_sent_at_once(acks):
     acks = acks(maxAcknowledgmentGroupSize=3)
     acks.add(ClientMessageId(1, 0), ClientMessageId(1, 1))
     assert acks.sent() == []
@@ -127,7 +127,7 @@ def test_a_group_that_is_full_goes_at_once(acks):
     assert acks.sent() == [("Individual", [(1, 0, [2]), (1, 1, [2]), (1, 2, [2])])]
 
 
-def test_without_grouping_each_goes_at_once(acks):
+def test_without_grouping_each_ack_is_sent_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
     acks.grouping.add_cumulative(batch(2, 3)[0])
@@ -138,7 +138,7 @@ def test_without_grouping_each_goes_at_once(acks):
     ]
 
 
-def test_properties_go_at_once(acks):
+def test_acks_with_properties_are_sent_at_once(acks):
     acks = acks()
     acks.grouping.add_cumulative(ClientMessageId(1, 0), properties={"horizon": 5})
     [(_, body)] = acks.fake_broker.take_output()
@@ -154,7 +154,7 @@ def test_all_chunks_are_acknowledged(acks):
     assert acks.grouping.chunks == {}
 
 
-def test_a_receipt_answers_all_acks_of_its_command(acks):
+def test_an_ack_response_completes_all_acks_of_its_command(acks):
     acks = acks(ackReceiptEnabled=True)
     acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
     [(_, body)] = acks.fake_broker.run(100)
@@ -168,7 +168,7 @@ def test_a_receipt_answers_all_acks_of_its_command(acks):
     assert acks.results[2].error == "PersistenceError"
 
 
-def test_what_waits_survives_the_connection(acks):
+def test_waiting_acks_survive_the_connection(acks):
     acks = acks()
     acks.add(ClientMessageId(1, 0))
     connection, acks.grouping.connection = acks.grouping.connection, None
@@ -179,7 +179,7 @@ def test_what_waits_survives_the_connection(acks):
     assert acks.grouping.idle
 
 
-def test_without_a_connection_nothing_goes_at_once(acks):
+def test_without_a_connection_acks_wait(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.grouping.connection = None
     acks.add(ClientMessageId(1, 0))
@@ -199,7 +199,7 @@ def test_duplicates(acks):
     assert not grouping.duplicate(ClientMessageId(1, 2))
 
 
-def test_after_a_seek_nothing_is_known_any_more(acks):
+def test_a_seek_resets_the_tracker(acks):
     acks = acks()
     acks.add(ClientMessageId(1, 5))
     acks.grouping.add_cumulative(ClientMessageId(1, 3))
@@ -208,14 +208,14 @@ def test_after_a_seek_nothing_is_known_any_more(acks):
     assert acks.grouping.idle
 
 
-def test_closing_sends_what_waits(acks):
+def test_closing_sends_waiting_acks(acks):
     acks = acks()
     acks.add(ClientMessageId(1, 5))
     acks.grouping.close()
     assert acks.sent() == [("Individual", [(1, 5, [])])]
 
 
-def test_topics_that_are_not_persistent_know_no_acks(acks):
+def test_non_persistent_topics_have_no_acks(acks):
     acks = acks(persistent=False)
     acks.add(ClientMessageId(1, 5))
     acks.grouping.add_cumulative(ClientMessageId(1, 5), acks.results.append)
@@ -223,7 +223,7 @@ def test_topics_that_are_not_persistent_know_no_acks(acks):
     assert acks.results == [None, None]
 
 
-def test_what_could_not_be_read(acks):
+def test_unreadable_entries_are_acknowledged(acks):
     acks = acks()
     acks.grouping.refuse(ClientMessageId(1, 5), pb.CommandAck.ChecksumMismatch)
     [(_, body)] = acks.fake_broker.take_output()

@@ -35,7 +35,7 @@ def test_in_order(keep):
     assert [kept(0, 0, 3), kept(1, 1, 3), kept(2, 2, 3)] == [None, None, (b"012", [0, 1, 2])]
 
 
-def test_two_at_once(keep):
+def test_interleaved_chunked_messages(keep):
     kept = keep()
     kept(0, 0, 2)
     kept(1, 0, 2, uuid="b")
@@ -43,7 +43,7 @@ def test_two_at_once(keep):
     assert kept(3, 1, 2, uuid="b") == (b"01", [1, 3])
 
 
-def test_a_redelivery_begins_anew(keep):
+def test_a_redelivered_first_chunk_restarts_the_message(keep):
     kept = keep()
     kept(0, 0, 2)
     kept(0, 0, 2)
@@ -51,7 +51,7 @@ def test_a_redelivery_begins_anew(keep):
     assert kept.acked == []
 
 
-def test_a_producer_that_tried_again(keep):
+def test_resent_chunks_are_acknowledged(keep):
     kept = keep()
     kept(0, 0, 3)
     kept(1, 1, 3)
@@ -65,7 +65,7 @@ def test_a_producer_that_tried_again(keep):
     assert kept(8, 2, 3) == (b"012", [5, 6, 8])
 
 
-def test_a_gap_gives_the_message_up(keep):
+def test_a_missing_chunk_drops_the_message(keep):
     kept = keep()
     kept(0, 0, 4)
     kept(2, 2, 4)
@@ -74,7 +74,7 @@ def test_a_gap_gives_the_message_up(keep):
 
 
 @pytest.mark.parametrize("auto_ack", [True, False])
-def test_too_many(keep, auto_ack):
+def test_the_number_of_incomplete_messages_is_limited(keep, auto_ack):
     kept = keep(maxPendingChunkedMessage=2, autoAckOldestChunkedMessageOnQueueFull=auto_ack)
     for entry, uuid in enumerate("abc"):
         kept(entry, 0, 2, uuid)
@@ -82,7 +82,7 @@ def test_too_many(keep, auto_ack):
     assert kept(3, 1, 2, "b") == (b"01", [1, 3])
 
 
-def test_they_expire(keep):
+def test_incomplete_messages_expire(keep):
     kept = keep(expireTimeOfIncompleteChunkedMessageMillis=1000)
     kept(0, 0, 2)
     kept.network.run(1500)

@@ -43,14 +43,14 @@ def flows(network):
 # -- receiving ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_a_beginning(network):
+def test_the_order_of_the_first_commands(network):
     network.subscribe()
     sent = [one.name for one in network.sent_frames(from_client=True)]
     assert sent == ["CONNECT", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
     assert flows(network) == [1000]
 
 
-def test_permits_return_by_halves(network):
+def test_permits_are_returned_by_half_queues(network):
     publish(network, 30)
     consumer = network.subscribe(receiverQueueSize=10)
     got = []
@@ -70,14 +70,14 @@ def test_a_queue_of_one(network):
     assert flows(network) == [1, 1, 1, 1]
 
 
-def test_it_is_told_that_messages_came(network):
+def test_on_message_is_called(network):
     consumer, results = network.subscribe(), []
     consumer.on_message = lambda: results.extend(texts(take(consumer)))
     publish(network, 3, batch=3)
     assert results == ["m-0", "m-1", "m-2"]
 
 
-def test_a_listener_frees_the_permits(network):
+def test_a_listener_returns_the_permits(network):
     consumer, sent_frames = network.subscribe(receiverQueueSize=4, ackTimeoutMillis=1000), []
     consumer.listen(lambda message: sent_frames.append(message.id))
     publish(network, 5)
@@ -113,7 +113,7 @@ def test_acks_are_grouped(network):
     assert [one.entryId for one in ack.message_id] == [0, 1, 2]
 
 
-def test_cumulative_acks_are_for_one_consumer_at_a_time(network):
+def test_cumulative_acks_require_one_active_consumer(network):
     publish(network, 1)
     consumer, results = network.subscribe(subscriptionType="Shared"), []
     consumer.acknowledge_cumulative(take(consumer)[0].id, results.append)
@@ -121,7 +121,7 @@ def test_cumulative_acks_are_for_one_consumer_at_a_time(network):
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_ack_time_out_of_some(network, kind):
+def test_ack_time_out_of_single_messages(network, kind):
     publish(network, 3)
     consumer = network.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
     messages = take(consumer)
@@ -133,7 +133,7 @@ def test_ack_time_out_of_some(network, kind):
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
-def test_ack_time_out_of_all(network, kind):
+def test_ack_time_out_of_all_messages(network, kind):
     publish(network, 3)
     consumer = network.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
     network.run(1100)
@@ -145,7 +145,7 @@ def test_ack_time_out_of_all(network, kind):
     assert texts(take(consumer)) == ["m-1", "m-2"]
 
 
-def test_a_refused_message_comes_again(network):
+def test_a_negatively_acknowledged_message_is_redelivered(network):
     publish(network, 3)
     consumer = network.subscribe(subscriptionType="Shared", negativeAckRedeliveryDelayMicros=1_000_000)
     messages = take(consumer)
@@ -176,7 +176,7 @@ def test_messages_before_the_epoch_are_dropped(network):
 # -- the connection ----------------------------------------------------------------------------------------------------
 
 
-def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(network):
+def test_a_reconnect_clears_the_queue_and_sends_all_permits(network):
     publish(network, 6)
     consumer = network.subscribe(receiverQueueSize=10)
     acked, lost = take(consumer, 2)
@@ -192,7 +192,7 @@ def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(network):
     consumer.acknowledge(lost.id)
 
 
-def test_a_message_of_an_old_connection_frees_no_permit(network):
+def test_a_message_of_an_old_connection_returns_no_permit(network):
     publish(network, 3)
     consumer = network.subscribe(receiverQueueSize=1)
     message = take(consumer, 1)[0]
@@ -206,7 +206,7 @@ def test_a_message_of_an_old_connection_frees_no_permit(network):
     consumer.connection = connection
 
 
-def test_a_subscription_that_somebody_has(network):
+def test_a_busy_subscription_is_refused(network):
     first, made = network.subscribe(), []
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
     network.engine().subscribe(settings, made.append)
@@ -242,14 +242,14 @@ def names(sent_frames):
     return [body.DESCRIPTOR.name.removeprefix("Command") for _, body in sent_frames]
 
 
-def test_one_that_is_not_answered_is_closed(subscribing):
+def test_a_timed_out_subscription_is_closed(subscribing):
     network, _, made = subscribing
     assert names(network.run(29_999)) == []
     assert names(network.run(1))[-1:] == ["CloseConsumer"]
     assert made[0].error == "TimeOut"
 
 
-def test_a_refusal_that_may_pass_is_tried_again(subscribing):
+def test_a_retriable_refusal_is_retried(subscribing):
     network, requested, made = subscribing
     network.broker_sends(pb.CommandError(request_id=requested.request_id, error=pb.ServiceNotReady, message="not yet"))
     [(_, requested)] = network.run(100)
@@ -257,7 +257,7 @@ def test_a_refusal_that_may_pass_is_tried_again(subscribing):
     assert made == []
 
 
-def test_a_new_one_is_refused_for_lookup_timeout_ms_at_most(subscribing):
+def test_a_new_consumer_retries_until_the_lookup_time_out(subscribing):
     network, requested, made = subscribing
     begin = network.now
     while not made:
@@ -273,7 +273,7 @@ def test_a_new_one_is_refused_for_lookup_timeout_ms_at_most(subscribing):
 
 
 @pytest.mark.parametrize(("error", "state"), [("TopicNotFound", State.FAILED), ("ConsumerBusy", State.CONNECTING)])
-def test_what_stood_once_is_tried_again_unless_the_topic_is_gone(subscribing, error, state):
+def test_an_existing_subscription_retries_unless_the_topic_was_deleted(subscribing, error, state):
     network, requested, made = subscribing
     network.broker_sends(pb.CommandSuccess(request_id=requested.request_id))
     [consumer] = made
@@ -288,7 +288,7 @@ def test_what_stood_once_is_tried_again_unless_the_topic_is_gone(subscribing, er
     assert [one.error for one in results] == ([error] if state is State.FAILED else [])
 
 
-def test_no_lookup_for_too_long(network):
+def test_failed_lookups_end_at_the_time_out(network):
     made = []
     network.reachable = False
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
@@ -296,7 +296,7 @@ def test_no_lookup_for_too_long(network):
     assert isinstance(network.wait_for(made, 120_000), ClientFailure)
 
 
-def test_a_broker_that_closes_it_sees_it_again(network):
+def test_a_close_by_the_broker_causes_a_reconnect(network):
     publish(network, 2)
     consumer = network.subscribe()
     network.run(10)
@@ -312,7 +312,7 @@ def test_a_broker_that_closes_it_sees_it_again(network):
     assert consumer.state is State.READY
 
 
-def test_with_an_assigned_broker_no_lookup_is_made(network):
+def test_an_assigned_broker_is_used_without_a_lookup(network):
     consumer = network.subscribe()
     network.clear_frames()
     close = pb.CommandCloseConsumer(
@@ -323,7 +323,7 @@ def test_with_an_assigned_broker_no_lookup_is_made(network):
     assert [one.name for one in network.sent_frames("LOOKUP", "SUBSCRIBE", "FLOW")] == ["SUBSCRIBE", "FLOW"]
 
 
-def test_failover_tells_who_is_active(make_network):
+def test_failover_reports_the_active_consumer(make_network):
     network = make_network(activeConsumerFailoverDelayTimeMillis=0)
     first, results = network.subscribe(subscriptionType="Failover", consumerName="a"), []
     second = network.subscribe(subscriptionType="Failover", consumerName="b")
@@ -348,7 +348,7 @@ def test_the_end_of_a_topic(network):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_closing_sends_acks_and_takes_leave(network):
+def test_closing_sends_acks_and_close_consumer(network):
     publish(network, 1)
     consumer, results = network.subscribe(ackTimeoutMillis=1000), []
     message = take(consumer)[0]
@@ -387,7 +387,7 @@ def test_unsubscribing(network, force):
     assert consumer.state is State.CLOSED
 
 
-def test_unsubscribing_among_others_is_refused(network):
+def test_unsubscribing_with_other_consumers_is_refused(network):
     consumer, results = network.subscribe(subscriptionType="Shared"), []
     network.subscribe(subscriptionType="Shared")
     consumer.unsubscribe(results.append)
@@ -396,20 +396,20 @@ def test_unsubscribing_among_others_is_refused(network):
     assert consumer.state is State.READY
 
 
-def test_settings_that_make_no_sense(network):
+def test_invalid_settings_are_refused(network):
     made = []
     network.engine().subscribe(ConsumerSettings(topicNames=("orders",)), made.append)
     assert made[0].error == "InvalidConfiguration"
     assert network.frames == []
 
 
-def test_auto_consume_asks_for_the_schema_first(network):
+def test_auto_consume_requests_the_schema_first(network):
     network.subscribe(schema=pb.Schema(name="AutoConsume", schema_data=b"", type=pb.Schema.AutoConsume))
     sent = [one.name for one in network.sent_frames(from_client=True)]
     assert sent == ["CONNECT", "GET_SCHEMA", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
 
 
-def test_a_non_durable_subscription_goes_on_where_it_was(network):
+def test_a_non_durable_subscription_continues_at_its_position(network):
     publish(network, 6, batch=3)
     consumer = network.subscribe(subscriptionMode="NonDurable", startMessageId=EARLIEST)
     assert texts(take(consumer, 4)) == ["m-0", "m-1", "m-2", "m-3"]

@@ -36,7 +36,7 @@ def slow(network):
     return response
 
 
-def test_closed_while_it_subscribes(network, consumer, request):
+def test_a_close_during_the_subscribe_closes_the_connection(network, consumer, request):
     results = []
     network.cut()
     response = request.getfixturevalue("slow")
@@ -50,7 +50,7 @@ def test_closed_while_it_subscribes(network, consumer, request):
     assert [len(one.consumers) for one in subscriptions.values()] == [0]
 
 
-def test_others_on_the_connection_that_this_ends_come_back(network, consumer, request):
+def test_other_consumers_of_a_closed_connection_reconnect(network, consumer, request):
     """What they had asked over it is asked again over the next one."""
     network.cut()
     response = request.getfixturevalue("slow")
@@ -63,7 +63,7 @@ def test_others_on_the_connection_that_this_ends_come_back(network, consumer, re
 
 
 @pytest.mark.parametrize("receipts", [False, True])
-def test_acks_wait_until_it_stands(network, receipts, request):
+def test_acks_wait_for_the_subscription(network, receipts, request):
     """A broker drops acks of a consumer that it does not know yet."""
     made, results = [], []
     network.engine().subscribe(
@@ -82,7 +82,7 @@ def test_acks_wait_until_it_stands(network, receipts, request):
     assert results == [None]
 
 
-def test_permits_begin_anew(network, consumer):
+def test_permits_restart_on_a_new_connection(network, consumer):
     consumer.queue.available = 7
     network.cut()
     network.run(200)

@@ -40,7 +40,7 @@ def alphanumeric(network):
     ]
 
 
-def test_a_message_is_dead_when_it_comes_once_more_than_the_policy_says(network, subscribe):
+def test_a_message_above_the_maximum_redeliveries_is_a_dead_letter(network, subscribe):
     consumer = subscribe(1, deadLetterPolicy=DeadLetterPolicy(maxRedeliverCount=2, initialSubscriptionName="found"))
     counts = []
     for _ in range(4):
@@ -68,7 +68,7 @@ def test_a_message_is_dead_when_it_comes_once_more_than_the_policy_says(network,
     assert [one.entryId for one in ack.message_id] == [0]
 
 
-def test_a_whole_batch_is_dead(network, subscribe):
+def test_a_whole_batch_becomes_dead_letters(network, subscribe):
     consumer = subscribe(2, deadLetterPolicy=DeadLetterPolicy(maxRedeliverCount=1), ackTimeoutMillis=1000)
     for _ in range(3):
         take(consumer)
@@ -79,7 +79,7 @@ def test_a_whole_batch_is_dead(network, subscribe):
     assert [len(body.message_id) for body in network.sent("ACK")] == [1]
 
 
-def test_what_cannot_be_sent_is_asked_for_again(network, subscribe):
+def test_a_failed_dead_letter_is_redelivered(network, subscribe):
     policy = DeadLetterPolicy(maxRedeliverCount=1, deadLetterTopic="no-such://topic")
     consumer = subscribe(1, deadLetterPolicy=policy, ackTimeoutMillis=1000)
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_what_cannot_be_sent_is_asked_for_again(network, subscribe):
     assert network.sent("ACK") == []
 
 
-def test_what_is_acknowledged_is_no_letter(network, subscribe):
+def test_an_acknowledged_message_is_no_dead_letter(network, subscribe):
     consumer = subscribe(1, deadLetterPolicy=DeadLetterPolicy(maxRedeliverCount=1), ackTimeoutMillis=1000)
     take(consumer)
     network.run(3000)
@@ -100,7 +100,7 @@ def test_what_is_acknowledged_is_no_letter(network, subscribe):
     assert consumer.dead.possible == {}
 
 
-def test_a_connection_forgets_them(network, subscribe):
+def test_a_new_connection_drops_candidates(network, subscribe):
     consumer = subscribe(1, deadLetterPolicy=DeadLetterPolicy(maxRedeliverCount=1), ackTimeoutMillis=1000)
     take(consumer)
     network.run(3000)
@@ -113,7 +113,7 @@ def test_a_connection_forgets_them(network, subscribe):
     assert all(message.redelivery_count == 0 for message in consumer.queue.messages) or not consumer.dead.possible
 
 
-def test_putting_off(network, subscribe):
+def test_reconsume_later(network, subscribe):
     policy = DeadLetterPolicy(maxRedeliverCount=2)
     consumer, results = subscribe(1, deadLetterPolicy=policy, retryEnable=True), []
     for _ in range(3):
@@ -131,7 +131,7 @@ def test_putting_off(network, subscribe):
     assert take(consumer) == []
 
 
-def test_putting_off_takes_settings(network, subscribe):
+def test_reconsume_later_requires_settings(network, subscribe):
     consumer, results = subscribe(1), []
     consumer.reconsume_later(take(consumer)[0], 500, done=results.append)
     assert results[0].error == "NotAllowed"

@@ -25,7 +25,7 @@ def test_the_retry_letters_are_consumed_as_well(network):
     )
 
 
-def test_topics_of_old_names_are_taken_where_they_exist(network):
+def test_existing_topics_with_old_names_are_used(network):
     made = []
     old = ConsumerSettings(topicNames=("work-RETRY",), subscriptionName="x")
     network.engine().subscribe(old, made.append)
@@ -33,7 +33,7 @@ def test_topics_of_old_names_are_taken_where_they_exist(network):
     assert "persistent://public/default/work-RETRY" in subscribe(network).consumers
 
 
-def test_what_is_named_is_not_asked_for(network):
+def test_named_topics_are_not_looked_up(network):
     policy = DeadLetterPolicy(deadLetterTopic="dead", retryLetterTopic="again")
     assert list(subscribe(network, policy).consumers) == [
         "persistent://public/default/again",

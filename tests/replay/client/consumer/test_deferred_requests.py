@@ -6,7 +6,7 @@ from pcli.replay.client.consumer.deferred_requests import once_connected
 from pcli.replay.client.consumer_settings import ConsumerSettings
 
 
-def test_after_100_ms_and_then_twice_as_long(fake_broker):
+def test_retries_start_at_100_ms_and_double(fake_broker):
     network, tries, refused = fake_broker(operationTimeoutMs=1000), [], []
 
     class Watched(Consumer):
@@ -25,7 +25,7 @@ def test_after_100_ms_and_then_twice_as_long(fake_broker):
     assert [one.error for one in refused] == ["TimeOut"]
 
 
-def test_a_closed_consumer_waits_no_more(fake_broker):
+def test_a_closed_consumer_stops_waiting(fake_broker):
     network, refused = fake_broker(), []
     consumer = Consumer(network.engine, "persistent://a/b/c", ConsumerSettings(subscriptionName="s"), lambda _: None)
     consumer.state = State.CLOSED

@@ -26,7 +26,7 @@ def expected(data, count):
 
 
 @given(MESSAGES)
-def test_as_protobuf_cuts_it(messages):
+def test_batches_are_split_as_by_protobuf(messages):
     data = join_batch(messages)
     pieces, good = cut(data, len(messages))
     assert good
@@ -37,7 +37,7 @@ def test_as_protobuf_cuts_it(messages):
 
 
 @given(MESSAGES.filter(bool), st.data())
-def test_a_broken_batch_ends_where_it_breaks(messages, data):
+def test_a_malformed_batch_ends_at_the_error(messages, data):
     whole = join_batch(messages)
     short = whole[: data.draw(st.integers(0, len(whole) - 1))]
     pieces, good = cut(short, len(messages))
@@ -46,13 +46,13 @@ def test_a_broken_batch_ends_where_it_breaks(messages, data):
 
 
 @given(st.binary(max_size=60), st.integers(0, 5))
-def test_bytes_of_any_kind(data, count):
+def test_arbitrary_bytes_do_not_raise(data, count):
     pieces, good = cut(data, count)
     assert len(pieces) <= count
     assert good == (len(pieces) == count)
 
 
-def test_what_a_message_knows():
+def test_the_fields_of_a_message():
     singles = [(pb.SingleMessageMetadata(partition_key="k", sequence_id=n), b"payload-%d" % n) for n in range(3)]
     data = join_batch(singles)
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=3)
@@ -66,7 +66,7 @@ def test_what_a_message_knows():
     assert last.id.acks is messages[0].id.acks
 
 
-def test_what_cannot_be_read_of_a_message_is_left_out():
+def test_malformed_fields_of_a_message_are_absent():
     """By hand only the size was looked at: the rest may be no protobuf."""
     data = b"\x00\x00\x00\x04\x18\x05\x40\xffhello"
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=1)

@@ -38,7 +38,7 @@ def more(network, consumer):
     return network.wait_for(found)
 
 
-def test_what_waits_is_there_without_asking(network, produce, reading):
+def test_a_queued_message_is_available_without_a_request(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
     consumer.resume()
@@ -57,7 +57,7 @@ def test_from_the_beginning(network, produce, reading):
     assert len(network.sent("GET_LAST_MESSAGE_ID")) == 2  # what is known to be there is not asked for again
 
 
-def test_behind_what_was_taken(network, produce, reading):
+def test_after_the_last_received_message(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
     consumer.resume()
@@ -80,13 +80,13 @@ def test_from_the_end(network, produce, reading, inclusive, available):
 
 
 @pytest.mark.parametrize(("inclusive", "available"), [(True, True), (False, False)])
-def test_from_the_last_one(network, produce, reading, inclusive, available):
+def test_from_the_last_message(network, produce, reading, inclusive, available):
     produce(1)
     consumer = reading(ClientMessageId(0, 0), resetIncludeHead=inclusive)
     assert more(network, consumer) is available
 
 
-def test_after_a_seek_by_time_the_cursor_tells(network, produce, reading):
+def test_after_a_seek_by_time_the_cursor_is_compared(network, produce, reading):
     produce(2)
     consumer = reading(EARLIEST)
     consumer.seek(network.now + 1000, lambda _: None)
@@ -105,7 +105,7 @@ def test_the_last_id(network, produce, reading):
     assert (last, last.topic) == (ClientMessageId(0, 0, -1, 1), T)
 
 
-def test_of_a_closed_consumer(network, reading):
+def test_a_request_of_a_closed_consumer_fails(network, reading):
     consumer, found = reading(EARLIEST), []
     consumer.close(lambda _: None)
     network.deliver_all()

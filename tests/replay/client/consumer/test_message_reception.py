@@ -59,7 +59,7 @@ def batch(count, broken=False, **single):
     return entry(payload[:-2] if broken else payload, num_messages_in_batch=count)
 
 
-def test_a_good_one(receive):
+def test_a_valid_message_is_delivered(receive):
     receiving = receive()
     receiving.message(entry())
     assert (receiving.waiting, receiving.flows, receiving.errors) == ([b"hello"], [], [])
@@ -72,7 +72,7 @@ def test_a_wrong_checksum(receive):
     assert (receiving.waiting, receiving.flows, receiving.errors) == ([], [1], ["ChecksumMismatch"])
 
 
-def test_metadata_that_is_none(receive):
+def test_malformed_metadata(receive):
     receiving = receive()
     receiving.message(push_entry(b"\xff\xff", b"hello"))
     receiving.message(push_entry(b"", b"hello"))
@@ -80,21 +80,21 @@ def test_metadata_that_is_none(receive):
 
 
 @pytest.mark.parametrize(("whole", "permits"), [(False, [1]), (True, [5])])
-def test_a_batch_that_does_not_open_gives_back_one_permit_or_all(receive, whole, permits):
+def test_an_unreadable_batch_returns_one_permit_or_all(receive, whole, permits):
     receiving = receive(wholeEntryPermits=whole)
     receiving.message(entry(b"junk", compression=pb.ZLIB, uncompressed_size=10, num_messages_in_batch=5))
     assert (receiving.waiting, receiving.flows, receiving.errors) == ([], permits, ["DecompressionError"])
 
 
 @pytest.mark.parametrize(("whole", "permits"), [(False, [1]), (True, [3])])
-def test_the_ack_set_says_what_a_broken_entry_cost(receive, whole, permits):
+def test_the_ack_set_determines_the_permits_of_an_unreadable_entry(receive, whole, permits):
     receiving = receive(wholeEntryPermits=whole)
     receiving.message(entry()[:-1] + b"x", ack_set=[0b10110])
     assert receiving.flows == permits
 
 
 @pytest.mark.parametrize(("whole", "permits"), [(False, [1]), (True, [1])])
-def test_of_a_broken_batch_the_good_messages_are_delivered(receive, whole, permits):
+def test_the_valid_messages_of_a_malformed_batch_are_delivered(receive, whole, permits):
     receiving = receive(wholeEntryPermits=whole)
     receiving.message(batch(3, broken=True))
     assert receiving.waiting == [b"m-0", b"m-1"]
@@ -108,7 +108,7 @@ def test_compressed(receive):
     assert receiving.waiting == [b"x" * 1000]
 
 
-def test_larger_than_the_broker_takes(receive):
+def test_a_decompressed_size_above_the_maximum_is_discarded(receive):
     receiving = receive()
     receiving.consumer.connection.max_message_size = 4
     receiving.message(entry())
@@ -118,7 +118,7 @@ def test_larger_than_the_broker_takes(receive):
 SEALED = {"encryption_keys": [pb.EncryptionKeys(key="k", value=b"?")], "encryption_param": b"0" * 12}
 
 
-def test_without_a_key_it_fails_by_silence(receive):
+def test_without_a_key_the_message_is_left_to_the_ack_time_out(receive):
     receiving = receive(ackTimeoutMillis=1000)
     receiving.message(entry(**SEALED))
     assert (receiving.waiting, receiving.flows, receiving.errors) == ([], [], [])
@@ -126,20 +126,20 @@ def test_without_a_key_it_fails_by_silence(receive):
     assert len(receiving.network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")) == 1
 
 
-def test_without_a_key_it_can_be_discarded(receive):
+def test_without_a_key_the_message_can_be_discarded(receive):
     receiving = receive(cryptoFailureAction="DISCARD")
     receiving.message(entry(num_messages_in_batch=5, **SEALED))
     assert (receiving.flows, receiving.errors) == ([5], ["DecryptionError"])
 
 
-def test_without_a_key_it_can_be_had_closed(receive):
+def test_without_a_key_the_message_can_be_delivered_encrypted(receive):
     receiving = receive(cryptoFailureAction="CONSUME")
     receiving.message(entry(num_messages_in_batch=5, **SEALED))
     [message] = receiving.consumer.queue.messages
     assert (message.data, message.arrival.encrypted, message.id) == (b"hello", True, ClientMessageId(9, 0))
 
 
-def test_the_ack_set_leaves_messages_out_without_permits(receive):
+def test_messages_excluded_by_the_ack_set_have_no_permits(receive):
     receiving = receive()
     receiving.message(batch(5), ack_set=[0b01101])
     assert (receiving.waiting, receiving.flows) == ([b"m-0", b"m-2", b"m-3"], [])
@@ -149,14 +149,14 @@ def test_the_ack_set_leaves_messages_out_without_permits(receive):
     assert first.acks.bits == 1
 
 
-def test_compacted_messages_give_their_permits_back(receive):
+def test_compacted_messages_return_their_permits(receive):
     receiving = receive()
     receiving.message(batch(3, compacted_out=True))
     assert (receiving.waiting, receiving.flows) == ([], [3])
 
 
 @pytest.mark.parametrize(("inclusive", "first"), [(True, 2), (False, 3)])
-def test_a_reader_begins_within_a_batch(receive, inclusive, first):
+def test_a_reader_starts_within_a_batch(receive, inclusive, first):
     receiving = receive(
         subscriptionMode="NonDurable", startMessageId=ClientMessageId(9, 0, -1, 2), resetIncludeHead=inclusive
     )
@@ -166,7 +166,7 @@ def test_a_reader_begins_within_a_batch(receive, inclusive, first):
 
 
 @pytest.mark.parametrize("inclusive", [True, False])
-def test_a_reader_begins_at_an_entry(receive, inclusive):
+def test_a_reader_starts_at_an_entry(receive, inclusive):
     receiving = receive(subscriptionMode="NonDurable", startMessageId=ClientMessageId(9, 0), resetIncludeHead=inclusive)
     receiving.message(entry(b"first"))
     receiving.message(entry(b"second"), entry_id=1)
@@ -175,7 +175,7 @@ def test_a_reader_begins_at_an_entry(receive, inclusive):
     assert receiving.flows == []
 
 
-def test_what_is_acknowledged_already_does_not_come_again(receive):
+def test_acknowledged_messages_are_not_delivered_again(receive):
     receiving = receive()
     receiving.message(entry())
     receiving.message(batch(3), entry_id=1)
@@ -207,7 +207,7 @@ def test_chunks(receive):
     assert [one.entryId for one in ack.message_id] == [0, 1, 2]
 
 
-def test_a_refused_message_of_chunks_comes_again_with_its_last_one(receive):
+def test_a_negatively_acknowledged_chunked_message_is_redelivered(receive):
     receiving = receive(subscriptionType="Shared", negativeAckRedeliveryDelayMicros=100_000, ackTimeoutMillis=5000)
     for number in range(2):
         receiving.message(entry(b"x", uuid="u", chunk_id=number, num_chunks_from_msg=2), entry_id=number)
@@ -229,7 +229,7 @@ def test_all_chunks_time_out_together(receive):
     assert [one.entryId for one in requested.message_ids] == [0, 1]
 
 
-def test_a_message_that_came_too_often_is_not_delivered(receive):
+def test_a_dead_letter_candidate_is_not_delivered(receive):
     receiving = receive(subscriptionType="Shared", deadLetterPolicy=DeadLetterPolicy(maxRedeliverCount=2))
     receiving.message(entry(b"again"), redelivery_count=2)
     receiving.message(batch(3), entry_id=1, redelivery_count=3)
@@ -239,7 +239,7 @@ def test_a_message_that_came_too_often_is_not_delivered(receive):
 
 
 @pytest.mark.parametrize("count", [-1, 2**31 - 1])
-def test_numbers_that_are_lies(receive, count):
+def test_wrong_message_counts(receive, count):
     receiving = receive()
     receiving.message(entry(b"junk", num_messages_in_batch=count))
     assert receiving.waiting == []

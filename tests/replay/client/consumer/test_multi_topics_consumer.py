@@ -41,7 +41,7 @@ def flows(network):
     return [(body.consumer_id, body.messagePermits) for body in network.sent("FLOW")]
 
 
-def test_no_child_asks_before_all_are_subscribed(network):
+def test_no_child_sends_permits_before_all_are_subscribed(network):
     subscribe(network, "b", "a")
     sent = [one.name for one in network.sent_frames("SUCCESS", "FLOW")]
     assert sent == ["SUCCESS"] * 2 + ["FLOW"] * 2
@@ -49,7 +49,7 @@ def test_no_child_asks_before_all_are_subscribed(network):
     assert len({body.consumer_name for body in network.sent("SUBSCRIBE")}) == 1
 
 
-def test_if_one_fails_all_are_closed(network):
+def test_if_one_child_fails_all_are_closed(network):
     subscribe(network, "b", expected=object)
     made = []
     settings = ConsumerSettings(topicNames=("a", "b"), subscriptionName="work")
@@ -74,7 +74,7 @@ def test_messages_of_all_topics(network):
     assert [(body.consumer_id, len(body.message_id)) for body in network.sent("ACK")] == [(0, 2), (1, 2)]
 
 
-def test_a_listener_frees_the_permits_of_the_children(network):
+def test_a_listener_returns_the_permits_of_the_children(network):
     consumer, sent_frames = subscribe(network, "a", "b", receiverQueueSize=2), []
     consumer.listen(lambda message: sent_frames.append(message.id.topic))
     publish(network, "b", 2)
@@ -83,7 +83,7 @@ def test_a_listener_frees_the_permits_of_the_children(network):
 
 
 @pytest.mark.parametrize(("count", "total", "size"), [(4, 50_000, 1000), (4, 40, 10), (4, 1000, 250)])
-def test_partitions_share_a_total(network, count, total, size):
+def test_partitions_share_the_total_queue_size(network, count, total, size):
     partitioned(network, count)
     consumer = subscribe(network, "p", maxTotalReceiverQueueSizeAcrossPartitions=total)
     assert flows(network) == [(n, size) for n in range(count)]
@@ -104,7 +104,7 @@ def test_a_full_queue_stops_the_children(network):
     assert len(texts(got)) == 30
 
 
-def test_the_ack_time_out_is_counted_here(network):
+def test_the_ack_time_out_is_tracked_by_the_parent(network):
     consumer = subscribe(network, "a", "b", subscriptionType="Shared", ackTimeoutMillis=1000)
     publish(network, "a", 2)
     publish(network, "b", 1)
@@ -116,7 +116,7 @@ def test_the_ack_time_out_is_counted_here(network):
     assert [(message.topic, message.redelivery_count) for message in take(consumer)] == [(A, 1), (B, 1)]
 
 
-def test_exclusive_ones_ask_for_everything(network):
+def test_exclusive_consumers_redeliver_everything(network):
     consumer = subscribe(network, "a", "b", ackTimeoutMillis=1000)
     publish(network, "a", 1)
     take(consumer)
@@ -125,7 +125,7 @@ def test_exclusive_ones_ask_for_everything(network):
     assert texts(take(consumer)) == ["a-0"]
 
 
-def test_refusing(network):
+def test_negative_acks(network):
     consumer = subscribe(network, "a", "b", subscriptionType="Shared", negativeAckRedeliveryDelayMicros=100_000)
     publish(network, "b", 1)
     consumer.negative_acknowledge(take(consumer)[0].id)
@@ -134,7 +134,7 @@ def test_refusing(network):
     assert requested.consumer_id == 1
 
 
-def test_cumulatively_in_one_topic(network):
+def test_a_cumulative_ack_applies_to_one_topic(network):
     consumer = subscribe(network, "a", "b")
     publish(network, "a", 3)
     consumer.acknowledge_cumulative(take(consumer)[1].id)
@@ -185,7 +185,7 @@ def test_new_partitions_are_found(network):
     assert flows(network) == [(2, 1000)]
 
 
-def test_questions_to_all_topics(network):
+def test_requests_to_all_topics(network):
     consumer, found = subscribe(network, "a", "b"), []
     consumer.has_message_available(found.append)
     assert network.wait_for(found) is False
@@ -221,7 +221,7 @@ def test_a_pause(network):
     assert flows(network) == [(0, 1000), (1, 1000)]
 
 
-def test_a_queue_of_none_is_for_topics_without_partitions(network):
+def test_a_zero_queue_is_refused_for_partitioned_topics(network):
     partitioned(network, 2)
     made = []
     settings = ConsumerSettings(topicNames=("p",), subscriptionName="work", receiverQueueSize=0)
@@ -229,7 +229,7 @@ def test_a_queue_of_none_is_for_topics_without_partitions(network):
     assert network.wait_for(made).error == "InvalidConfiguration"
 
 
-def test_the_end_of_the_client_sends_acks_and_asks_no_more_for_partitions(network):
+def test_closing_the_client_sends_acks_and_stops_polling(network):
     partitioned(network, 2)
     consumer, ended = subscribe(network, "p"), []
     publish(network, "p", 2)

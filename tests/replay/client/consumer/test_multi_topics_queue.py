@@ -32,7 +32,7 @@ def test_a_child_waits_when_the_queue_is_full():
     assert list(queue.messages) == ["a2", "a3", "a4", "a5"]
 
 
-def test_above_the_half_a_child_waits_behind_others():
+def test_above_half_a_child_waits_after_other_children():
     queue, first, second = MultiTopicsQueue(4), Child(4, 9, "a"), Child(2, 2, "b")
     queue.fill(first)
     queue.messages.popleft()
@@ -48,14 +48,14 @@ def test_above_the_half_a_child_waits_behind_others():
     assert list(queue.messages) == ["a4", "a5", "b1"]
 
 
-def test_nothing_moves_during_a_seek():
+def test_no_messages_are_moved_during_a_seek():
     queue, child = MultiTopicsQueue(4), Child(4, 1, "a")
     queue.held = True
     queue.fill(child)
     assert not queue.messages
 
 
-def test_a_child_that_goes_is_forgotten():
+def test_a_removed_child_no_longer_waits():
     queue, child = MultiTopicsQueue(2), Child(2, 9, "a")
     queue.fill(child)
     queue.remove_child(child)

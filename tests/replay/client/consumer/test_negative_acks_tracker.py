@@ -31,14 +31,14 @@ def refuse(fake_broker):
     return make
 
 
-def test_the_first_waits_its_whole_delay(refuse):
+def test_the_first_negative_ack_waits_for_its_whole_delay(refuse):
     nacks, due, run = refuse(1000)
     nacks.add(ClientMessageId(1, 0))
     run(2000)
     assert due == [(1000, [0])]
 
 
-def test_times_lose_their_lowest_bits(refuse):
+def test_the_low_bits_of_due_times_are_cleared(refuse):
     nacks, due, run = refuse(1000)
     for entry in range(4):
         nacks.add(ClientMessageId(1, entry))
@@ -48,7 +48,7 @@ def test_times_lose_their_lowest_bits(refuse):
     assert due == [(1000, [0]), (1024, [1, 2]), (1280, [3])]
 
 
-def test_without_precision_bits_each_has_its_time(refuse):
+def test_without_precision_bits_due_times_are_exact(refuse):
     nacks, due, run = refuse(1000, bits=0)
     nacks.add(ClientMessageId(1, 0))
     run(10)
@@ -74,7 +74,7 @@ def test_a_delay_is_at_least_100_ms(refuse):
     assert due == [(100, [0])]
 
 
-def test_a_shorter_back_off_does_not_overtake(refuse):
+def test_a_shorter_back_off_does_not_advance_the_timer(refuse):
     nacks, due, run = refuse(0, bits=0, backoff=RedeliveryBackoff(minDelayMs=1000))
     nacks.add(ClientMessageId(1, 0), 2)
     nacks.add(ClientMessageId(1, 1), 0)
@@ -82,7 +82,7 @@ def test_a_shorter_back_off_does_not_overtake(refuse):
     assert due == [(4000, [0, 1])]
 
 
-def test_nothing_comes_after_the_end(refuse):
+def test_nothing_is_requested_after_the_end(refuse):
     nacks, due, run = refuse(1000)
     nacks.add(ClientMessageId(1, 0))
     nacks.close()

@@ -32,7 +32,7 @@ def names(consumer):
     return sorted(TopicName.parse(topic).local for topic in consumer.consumers)
 
 
-def test_the_order_of_a_beginning(network):
+def test_the_order_of_the_first_commands(network):
     publish(network, "a-1")
     publish(network, "b-1")
     network.clear_frames()
@@ -54,7 +54,7 @@ def test_the_order_of_a_beginning(network):
     assert texts(consumer) == ["a-1"]
 
 
-def test_the_watcher_tells_what_comes(network):
+def test_created_topics_are_consumed(network):
     consumer = subscribe(network)
     assert names(consumer) == []
     publish(network, "a-1")
@@ -63,7 +63,7 @@ def test_the_watcher_tells_what_comes(network):
     assert names(consumer) == ["a-1"]
 
 
-def test_and_what_goes(network):
+def test_deleted_topics_are_removed(network):
     publish(network, "a-1")
     publish(network, "a-2")
     consumer = subscribe(network)
@@ -76,7 +76,7 @@ def test_and_what_goes(network):
     assert [body.consumer_id for body in network.sent("CLOSE_CONSUMER")] == [0]
 
 
-def test_without_watchers_it_asks_again_and_again(make_network):
+def test_without_watchers_the_topics_are_polled(make_network):
     network = make_network(enableBrokerSideSubscriptionPatternEvaluation=False)
     consumer = subscribe(network)
     publish(network, "a-1")
@@ -91,7 +91,7 @@ def test_without_watchers_it_asks_again_and_again(make_network):
     assert [one.changed for one in responses] == [True, False]
 
 
-def test_with_watchers_it_reconciles(network):
+def test_watchers_reconcile(network):
     publish(network, "a-1")
     consumer = subscribe(network)
     network.clear_frames()
@@ -109,7 +109,7 @@ def test_partitions_that_match(network):
     assert texts(consumer) == ["a-p"]
 
 
-def test_closing_ends_the_watch(network):
+def test_closing_closes_the_watcher(network):
     consumer, results = subscribe(network), []
     consumer.close(results.append)
     network.deliver_all()
@@ -121,7 +121,7 @@ def test_closing_ends_the_watch(network):
 
 
 @pytest.mark.parametrize("pattern", ["a/(", "public/default/(", "persistent://"])
-def test_what_is_no_pattern(network, pattern):
+def test_an_invalid_pattern_is_refused(network, pattern):
     made = []
     network.engine().subscribe(ConsumerSettings(topicsPattern=pattern, subscriptionName="work"), made.append)
     assert made[0].error == "InvalidConfiguration"

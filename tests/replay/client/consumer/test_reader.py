@@ -18,7 +18,7 @@ def texts(reader):
     return [message.data.decode() for message in iter(reader.read_next, None)]
 
 
-def test_its_subscription_is_its_own(network):
+def test_a_reader_has_a_random_subscription(network):
     network.publish(3)
     reader = read(network, readerName="me", subscriptionRolePrefix="tail")
     [body] = network.sent("SUBSCRIBE")
@@ -44,7 +44,7 @@ def test_from_the_end(network):
     assert texts(reader) == ["m-0"]
 
 
-def test_from_some_time_ago(network):
+def test_from_a_time_before_now(network):
     network.publish(2)
     network.run(60_000)
     network.publish(1)
@@ -54,7 +54,7 @@ def test_from_some_time_ago(network):
     assert texts(reader) == ["m-0"]
 
 
-def test_the_rollback_counts_once(network):
+def test_the_rollback_is_sent_once(network):
     network.publish(2)
     reader = read(network, startMessageId=None, startMessageFromRollbackDurationInSec=30)
     assert texts(reader) == ["m-0", "m-1"]
@@ -65,7 +65,7 @@ def test_the_rollback_counts_once(network):
     assert texts(reader) == []
 
 
-def test_of_a_key_range(network):
+def test_a_reader_of_a_key_range(network):
     read(network, keyHashRanges=((0, 10_000), (20_001, 30_000)))
     [body] = network.sent("SUBSCRIBE")
     assert [(one.start, one.end) for one in body.keySharedMeta.hashRanges] == [(0, 10_000), (20_001, 30_000)]
@@ -93,7 +93,7 @@ def test_all_partitions(network):
         {"topicName": "a/b"},
     ],
 )
-def test_what_makes_no_sense(network, settings):
+def test_invalid_arguments_are_refused(network, settings):
     made = []
     given = {"topicName": "orders", "startMessageId": EARLIEST}
     network.engine().read(ReaderSettings(**given | settings), made.append)

@@ -11,7 +11,7 @@ def flows():
     return []
 
 
-def test_the_whole_queue_then_half_of_it(flows):
+def test_the_first_flow_is_the_whole_queue_then_halves(flows):
     queue = ReceiverQueue(10, flows.append)
     queue.increase(10)
     for _ in range(12):
@@ -21,20 +21,20 @@ def test_the_whole_queue_then_half_of_it(flows):
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_small_queues_ask_for_each(flows, size):
+def test_small_queues_send_each_permit(flows, size):
     queue = ReceiverQueue(size, flows.append)
     queue.increase()
     queue.increase()
     assert flows == [1, 1]
 
 
-def test_an_odd_queue_has_the_smaller_half(flows):
+def test_half_of_an_odd_queue_is_rounded_down(flows):
     queue = ReceiverQueue(3, flows.append)
     queue.increase()
     assert flows == [1]
 
 
-def test_a_pause_keeps_back(flows):
+def test_a_pause_holds_permits_back(flows):
     queue = ReceiverQueue(10, flows.append, paused=True)
     queue.increase(10)
     assert flows == []
@@ -47,13 +47,13 @@ def test_a_pause_keeps_back(flows):
     assert flows == [10, 5]
 
 
-def test_nothing_is_no_flow(flows):
+def test_zero_permits_send_no_flow(flows):
     queue = ReceiverQueue(1, flows.append, paused=True)
     queue.resume()
     assert flows == []
 
 
-def test_where_a_reader_goes_on():
+def test_the_position_after_a_reconnect_of_a_reader():
     start, taken = ClientMessageId(1, 0), ClientMessageId(2, 7)
     assert start_again(None, None, start) == start
     assert start_again(None, taken, start) == taken

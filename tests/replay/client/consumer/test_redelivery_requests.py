@@ -29,7 +29,7 @@ def requested(network):
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
-def test_all_raise_the_epoch(network, subscribe, kind):
+def test_redelivery_of_all_increments_the_epoch(network, subscribe, kind):
     consumer = subscribe(kind)
     consumer.redeliver({ClientMessageId(1, 5)})
     consumer.redeliver_unacknowledged()
@@ -38,14 +38,14 @@ def test_all_raise_the_epoch(network, subscribe, kind):
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_all_of_a_shared_one_keep_it(network, subscribe, kind):
+def test_redelivery_of_all_keeps_the_epoch_on_shared(network, subscribe, kind):
     consumer = subscribe(kind)
     consumer.redeliver_unacknowledged()
     network.deliver_all()
     assert requested(network) == [([], 0)]
 
 
-def test_what_waited_gives_its_permits_back(network, subscribe):
+def test_queued_messages_return_their_permits(network, subscribe):
     consumer = subscribe("Shared", 1)
     assert len(consumer.queue.messages) == 1
     consumer.redeliver_unacknowledged()
@@ -54,7 +54,7 @@ def test_what_waited_gives_its_permits_back(network, subscribe):
     assert sent == ["REDELIVER_UNACKNOWLEDGED_MESSAGES", "FLOW"]
 
 
-def test_some_are_taken_out_of_the_queue(network, subscribe):
+def test_redelivered_messages_are_removed_from_the_queue(network, subscribe):
     consumer = subscribe("Shared", 1)
     consumer.redeliver({consumer.queue.messages[0].id, ClientMessageId(0, 7)})
     network.deliver_all()
@@ -62,14 +62,14 @@ def test_some_are_taken_out_of_the_queue(network, subscribe):
     assert [body.messagePermits for body in network.sent("FLOW")] == [1]
 
 
-def test_a_thousand_ids_to_a_command(network, subscribe):
+def test_a_command_has_at_most_1000_ids(network, subscribe):
     consumer = subscribe("Shared")
     consumer.redeliver({ClientMessageId(1, entry) for entry in range(2001)})
     network.deliver_all()
     assert [len(ids) for ids, _ in requested(network)] == [1000, 1000, 1]
 
 
-def test_nothing_is_said_without_a_connection(network, subscribe):
+def test_nothing_is_sent_without_a_connection(network, subscribe):
     consumer = subscribe("Shared")
     network.cut()
     network.clear_frames()

@@ -53,7 +53,7 @@ def test_the_conversation(network, subscribe):
         (1_700_000_000_500, 3),
     ],
 )
-def test_where_it_goes_on(network, subscribe, target, first):
+def test_the_position_after_a_seek(network, subscribe, target, first):
     consumer = subscribe(6)
     texts(consumer)
     consumer.seek(target, lambda _: None)
@@ -69,7 +69,7 @@ def test_inclusively(network, subscribe):
     assert texts(consumer) == [f"m-{n}" for n in range(1, 6)]
 
 
-def test_an_ack_of_an_entry_that_waits_is_forgotten_but_not_that_of_a_part(network, subscribe):
+def test_a_seek_drops_waiting_acks_of_entries_but_not_of_batch_parts(network, subscribe):
     consumer = subscribe(6)
     messages = list(iter(consumer.receive, None))
     for message in messages[:4]:
@@ -80,7 +80,7 @@ def test_an_ack_of_an_entry_that_waits_is_forgotten_but_not_that_of_a_part(netwo
     assert texts(consumer) == ["m-0", "m-1", "m-2", "m-4", "m-5"]
 
 
-def test_an_id_of_a_batch_says_what_is_wanted(network, subscribe):
+def test_a_batch_id_has_an_ack_set_of_the_requested_messages(network, subscribe):
     consumer = subscribe(3)
     messages = list(iter(consumer.receive, None))
     consumer.seek(messages[1].id, lambda _: None)
@@ -89,7 +89,7 @@ def test_an_id_of_a_batch_says_what_is_wanted(network, subscribe):
     assert list(body.message_id.ack_set) == [0b110]
 
 
-def test_a_message_of_chunks_is_sought_at_its_first(network, subscribe):
+def test_a_chunked_message_is_sought_at_its_first_chunk(network, subscribe):
     consumer = subscribe(0)
     consumer.seek(ClientMessageId(5, 9, first=ClientMessageId(5, 7)), lambda _: None)
     network.deliver_all()
@@ -97,7 +97,7 @@ def test_a_message_of_chunks_is_sought_at_its_first(network, subscribe):
     assert (body.message_id.entryId, list(body.message_id.ack_set)) == (7, [])
 
 
-def test_one_at_a_time(network, subscribe):
+def test_only_one_seek_runs_at_a_time(network, subscribe):
     consumer, results = subscribe(3), []
     consumer.seek(EARLIEST, results.append)
     consumer.seek(LATEST, results.append)
@@ -107,7 +107,7 @@ def test_one_at_a_time(network, subscribe):
     assert len(network.sent("SEEK")) == 1
 
 
-def test_a_refused_seek_changes_nothing(network, subscribe):
+def test_a_failed_seek_changes_nothing(network, subscribe):
     consumer, results = subscribe(3), []
     network.broker.receive, receive = lambda *_: None, network.broker.receive
     consumer.seek(LATEST, results.append)
@@ -130,7 +130,7 @@ def test_it_waits_for_a_connection(network, subscribe):
     assert len(network.sent("SEEK")) == 1
 
 
-def test_it_does_not_wait_for_ever(network, subscribe):
+def test_the_wait_for_a_connection_times_out(network, subscribe):
     consumer, results = subscribe(3), []
     network.reachable = False
     network.cut()
@@ -141,7 +141,7 @@ def test_it_does_not_wait_for_ever(network, subscribe):
     assert results[0].error == "TimeOut"
 
 
-def test_a_non_durable_subscription_begins_at_the_target(network, subscribe):
+def test_a_non_durable_subscription_starts_at_the_target(network, subscribe):
     consumer = subscribe(6, subscriptionMode="NonDurable", startMessageId=LATEST, subscriptionInitialPosition="Latest")
     assert texts(consumer) == []
     consumer.seek(ClientMessageId(0, 1, -1, 0, 3), lambda _: None)

@@ -13,7 +13,7 @@ def fault(**settings):
     return None if found is None else (found.error, found.message)
 
 
-def test_good_ones():
+def test_valid_settings():
     assert fault() is None
     assert fault(subscriptionType="Key_Shared", keySharedPolicy=KeySharedPolicy(((0, 5), (6, 65535)))) is None
     assert fault(readCompacted=True, subscriptionType="Failover") is None
@@ -51,13 +51,13 @@ def test_good_ones():
         ({"readCompacted": True, "topicNames": ("non-persistent://public/default/a",)}, "readCompacted"),
     ],
 )
-def test_bad_ones(settings, word):
+def test_invalid_settings(settings, word):
     error, message = fault(**settings)
     assert error == "InvalidConfiguration"
     assert word in message
 
 
-def test_a_topic_that_is_none():
+def test_an_invalid_topic():
     assert fault(topicNames=("a/b",))[0] == "InvalidTopicName"
 
 

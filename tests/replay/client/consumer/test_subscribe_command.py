@@ -51,7 +51,7 @@ def settings_of(body):
     )
 
 
-def test_it_is_written_as_in_captures_of_the_java_client(captures, fake_broker):
+def test_the_bytes_equal_captures_of_the_java_client(captures, fake_broker):
     engine = fake_broker().engine
     count = 0
     for body in subscribes(captures / "java"):
@@ -64,7 +64,7 @@ def test_it_is_written_as_in_captures_of_the_java_client(captures, fake_broker):
     assert count > 100
 
 
-def test_older_brokers_are_told_the_schema_that_was_found(fake_broker):
+def test_older_brokers_receive_the_resolved_schema(fake_broker):
     auto, found = pb.Schema(name="AutoConsume", type=pb.Schema.AutoConsume), pb.Schema(name="s", type=pb.Schema.Json)
     settings = ConsumerSettings(subscriptionName="work", schema=auto)
     consumer = Consumer(fake_broker().engine, "persistent://a/b/c", settings, lambda _: None, found_schema=found)

@@ -26,7 +26,7 @@ def track(fake_broker):
     return make
 
 
-def test_between_one_time_out_and_a_tick_more(track):
+def test_redelivery_is_requested_within_one_tick_after_the_time_out(track):
     tracker, due, run = track(10_000, 1000)
     tracker.add(ClientMessageId(1, 0))
     run(999)
@@ -38,7 +38,7 @@ def test_between_one_time_out_and_a_tick_more(track):
     assert len(tracker) == 0
 
 
-def test_a_time_out_that_is_no_multiple_of_the_tick(track):
+def test_a_time_out_is_rounded_up_to_ticks(track):
     tracker, due, run = track(2500, 1000)
     tracker.add(ClientMessageId(1, 0))
     run(10_000)
@@ -52,7 +52,7 @@ def test_a_tick_is_not_longer_than_the_time_out(track):
     assert due == [(2000, [ClientMessageId(1, 0)])]
 
 
-def test_what_is_acknowledged_is_forgotten(track):
+def test_acknowledged_messages_are_removed(track):
     tracker, due, run = track(1000, 1000)
     for entry in range(5):
         tracker.add(ClientMessageId(1, entry))
@@ -62,7 +62,7 @@ def test_what_is_acknowledged_is_forgotten(track):
     assert due == [(2000, [ClientMessageId(1, 3)])]
 
 
-def test_a_message_keeps_its_place(track):
+def test_a_tracked_message_keeps_its_bucket(track):
     tracker, due, run = track(1000, 1000)
     tracker.add(ClientMessageId(1, 0))
     run(1500)
@@ -71,7 +71,7 @@ def test_a_message_keeps_its_place(track):
     assert [time for time, _ in due] == [2000]
 
 
-def test_topics_that_go(track):
+def test_messages_of_a_removed_topic_are_removed(track):
     tracker, due, run = track(1000, 1000)
     tracker.add(ClientMessageId(1, 0, topic="a"))
     tracker.add(ClientMessageId(2, 0, topic="b"))
@@ -80,7 +80,7 @@ def test_topics_that_go(track):
     assert due == [(2000, [ClientMessageId(2, 0)])]
 
 
-def test_the_back_off_begins_when_the_time_out_ends(track):
+def test_the_back_off_starts_after_the_time_out(track):
     tracker, due, run = track(1000, 1000, RedeliveryBackoff(minDelayMs=1500, maxDelayMs=60_000))
     tracker.add(ClientMessageId(1, 0), 0)
     tracker.add(ClientMessageId(1, 1), 2)
@@ -89,7 +89,7 @@ def test_the_back_off_begins_when_the_time_out_ends(track):
     assert due == [(4000, [ClientMessageId(1, 0)]), (8000, [ClientMessageId(1, 1)])]
 
 
-def test_what_waits_for_its_back_off_can_be_acknowledged(track):
+def test_messages_in_back_off_can_be_acknowledged(track):
     tracker, due, run = track(1000, 1000, RedeliveryBackoff(minDelayMs=1500))
     tracker.add(ClientMessageId(1, 0))
     tracker.add(ClientMessageId(1, 1))
@@ -107,7 +107,7 @@ def test_nothing_is_tracked_without_a_time_out(track):
     assert due == []
 
 
-def test_nothing_comes_after_the_end(track):
+def test_nothing_is_requested_after_the_end(track):
     tracker, due, run = track(1000, 1000)
     tracker.add(ClientMessageId(1, 0))
     tracker.close()

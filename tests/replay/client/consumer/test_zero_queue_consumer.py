@@ -10,7 +10,7 @@ def consumer(network):
     return network.subscribe(receiverQueueSize=0)
 
 
-def test_each_receive_asks_for_one(network, consumer):
+def test_each_receive_requests_one_message(network, consumer):
     network.publish(3)
     assert network.sent("FLOW") == []
     got = []
@@ -22,14 +22,14 @@ def test_each_receive_asks_for_one(network, consumer):
     assert [body.messagePermits for body in network.sent("FLOW")] == [1, 1]
 
 
-def test_asking_twice_asks_once(network, consumer):
+def test_two_receives_request_one_message(network, consumer):
     assert consumer.receive() is None
     assert consumer.receive() is None
     network.deliver_all()
     assert len(network.sent("FLOW")) == 1
 
 
-def test_who_waits_asks_again_over_a_new_connection(network, consumer):
+def test_a_waiting_receive_requests_again_on_a_new_connection(network, consumer):
     consumer.receive()
     network.deliver_all()
     network.cut()
@@ -39,7 +39,7 @@ def test_who_waits_asks_again_over_a_new_connection(network, consumer):
     assert consumer.receive().data == b"m-0"
 
 
-def test_a_listener_gets_one_after_the_other(network, consumer):
+def test_a_listener_receives_one_message_at_a_time(network, consumer):
     network.publish(3)
     network.clear_frames()
     sent_frames = []
@@ -49,7 +49,7 @@ def test_a_listener_gets_one_after_the_other(network, consumer):
     assert [body.messagePermits for body in network.sent("FLOW")] == [1] * 4
 
 
-def test_a_batch_closes_it(network, consumer):
+def test_a_batch_closes_the_consumer(network, consumer):
     results = []
     consumer.on_fault = results.append
     consumer.receive()

@@ -30,11 +30,13 @@ def fill(container: BatchContainer, sizes: Sequence[int]) -> list[bool]:
         (9, 0, [(5 << 20) - 1], [False]),
     ],
 )
-def test_full(kind: type[BatchContainer], most: int, most_bytes: int, sizes: list[int], full: list[bool]) -> None:
+def test_a_full_batch(
+    kind: type[BatchContainer], most: int, most_bytes: int, sizes: list[int], full: list[bool]
+) -> None:
     assert fill(kind(most, most_bytes), sizes) == full
 
 
-def test_without_a_limit_of_bytes_it_is_that_of_the_broker() -> None:
+def test_without_a_byte_limit_the_brokers_maximum_applies() -> None:
     container = BatchContainer(9, 0)
     container.may_hold(64)
     assert fill(container, [63, 1]) == [False, True]
@@ -43,7 +45,7 @@ def test_without_a_limit_of_bytes_it_is_that_of_the_broker() -> None:
     assert limited.most_bytes == 100
 
 
-def test_what_is_taken_is_gone() -> None:
+def test_taken_messages_are_removed() -> None:
     container = BatchContainer(9, 1000)
     fill(container, [3, 4])
     assert (container.count, container.size, container.time) == (2, 7, 100)

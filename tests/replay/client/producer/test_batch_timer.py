@@ -45,19 +45,19 @@ def run(network: Any) -> Run:
     return play
 
 
-def test_the_first_batch_waits_for_the_count_that_began_with_the_producer(run: Run) -> None:
+def test_the_first_batch_waits_for_the_producers_first_timer(run: Run) -> None:
     assert run(delay=10, messages=[3]) == [10]
 
 
-def test_a_lonely_message_waits_a_whole_delay(run: Run) -> None:
+def test_a_single_message_waits_for_a_whole_delay(run: Run) -> None:
     assert run(delay=10, messages=[50]) == [60]
 
 
-def test_a_stream_of_messages_goes_once_a_delay(run: Run) -> None:
+def test_a_stream_of_messages_is_sent_once_per_delay(run: Run) -> None:
     assert run(delay=10, messages=list(range(50, 80))) == [60, 70, 80]
 
 
-def test_after_a_batch_the_timer_runs_once_for_nothing(run: Run) -> None:
+def test_after_a_batch_the_timer_runs_once_without_effect(run: Run) -> None:
     # Sent at 60, it runs at 70 for nothing. What comes at 65 goes then, what comes at 75 has to wait.
     assert run(delay=10, messages=[50, 65]) == [60, 70]
     assert run(delay=10, messages=[50, 75]) == [60, 85]
@@ -67,7 +67,7 @@ def test_a_full_batch_gives_the_next_one_its_whole_delay(run: Run) -> None:
     assert run(delay=10, messages=[50, 56], full=(55,)) == [65]
 
 
-def test_a_producer_that_is_not_ready_sends_nothing_and_sets_nothing(run: Run) -> None:
+def test_a_producer_that_is_not_ready_sends_nothing_and_sets_no_timer(run: Run) -> None:
     assert run(delay=10, messages=[50], away=(50,)) == []
     assert run(delay=10, messages=[50], away=(60,)) == []
     assert run(delay=10, messages=[50, 90], away=(60,)) == [100]

@@ -96,7 +96,7 @@ def written_again(frame: Frame) -> Frame:
     return Frame(op.frame, SEND)
 
 
-def test_entries_of_the_java_client_are_written_again(captures: Path) -> None:
+def test_entries_equal_the_java_clients(captures: Path) -> None:
     count = 0
     for path in sorted((captures / "java").glob("*.pcap*")):
         if path.name.startswith(OTHERS):
@@ -111,7 +111,7 @@ def test_entries_of_the_java_client_are_written_again(captures: Path) -> None:
     assert count > 1300
 
 
-def test_chunks_of_the_java_client_are_written_again(captures: Path) -> None:
+def test_chunks_equal_the_java_clients(captures: Path) -> None:
     chunks: dict[str, list[Frame]] = {}
     for frame in sends(captures / "java" / "chunks-interleaved.pcap"):
         if frame.metadata is not None and frame.metadata.HasField("uuid"):
@@ -157,7 +157,7 @@ def test_a_batch_may_be_as_large_as_a_message_without_its_metadata() -> None:
     assert refused.error == "InvalidMessage"
 
 
-def test_a_single_message_is_counted_with_its_metadata() -> None:
+def test_the_size_of_a_single_message_includes_its_metadata() -> None:
     op = writer().batch(batch_of(b"a" * 900), 0)
     assert not isinstance(op, ClientFailure)
     parts = Frame(op.frame, SEND).parts
@@ -166,7 +166,7 @@ def test_a_single_message_is_counted_with_its_metadata() -> None:
     assert isinstance(writer(largest=size - 1).batch(batch_of(b"a" * 900), 0), ClientFailure)
 
 
-def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None:
+def test_a_message_is_compressed_before_and_encrypted_after_chunking() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -188,14 +188,14 @@ def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None
     assert decompress(metadata.compression, opened, metadata.uncompressed_size) == payload
 
 
-def test_metadata_that_leave_no_room_for_a_chunk() -> None:
+def test_metadata_that_exceeds_the_maximum_size() -> None:
     refused = writer(largest=100, chunks=True).message(
         OutgoingMessage(b"", properties={"a": "b" * 200}), 0, b"", None, 0
     )
     assert isinstance(refused, ClientFailure)
 
 
-def test_what_fits_is_no_chunk() -> None:
+def test_a_message_that_fits_is_not_chunked() -> None:
     [op] = writer(largest=1000, chunks=True).message(OutgoingMessage(b"a" * 900), 0, b"", None, 0)  # type: ignore[misc]
     frame = Frame(op.frame, SEND)
     assert frame.metadata is not None
@@ -214,7 +214,7 @@ def test_small_payloads_are_not_compressed() -> None:
 
 @pytest.mark.parametrize("wrong", [{"event_time": -1}, {"key": "\udcff"}, {"properties": {"a": "\udcff"}}])
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_protobuf_can_not_hold_is_refused(wrong: dict[str, Any], count: int) -> None:
+def test_values_that_protobuf_cannot_encode_are_refused(wrong: dict[str, Any], count: int) -> None:
     writer = EntryBuilder(0, ProducerSettings(producerName="p"), chunks=False)
     writer.largest = 1000
     batches = BatchContainer(10, 0)

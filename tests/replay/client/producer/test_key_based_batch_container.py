@@ -25,12 +25,12 @@ def test_messages_without_a_key_share_a_batch() -> None:
     assert [batch.sequence_ids for batch in batches] == [[1], [0, 2]]
 
 
-def test_an_ordering_key_goes_before_the_key_as_its_base64() -> None:
+def test_the_ordering_key_precedes_the_key_and_is_compared_as_base64() -> None:
     batches = container_of(b"key", "a2V5", b"other").take()
     assert [batch.sequence_ids for batch in batches] == [[0, 1], [2]]
 
 
-def test_time_is_that_of_the_first_of_all() -> None:
+def test_the_time_is_the_first_messages() -> None:
     container = container_of("A", "B", "A")
     assert (container.count, container.size, container.time) == (3, 6, 100)
     assert [batch.time for batch in container.take()] == [101, 100]

@@ -15,7 +15,7 @@ from pcli.replay.client.producer.outgoing_message import OutgoingMessage, join_s
 
 
 @given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 2**63 - 1))))
-def test_bare_messages_as_protobuf_has_them(messages: list[tuple[bytes, int]]) -> None:
+def test_plain_batch_messages_equal_protobufs_encoding(messages: list[tuple[bytes, int]]) -> None:
     joined = join_singles([OutgoingMessage(payload) for payload, _ in messages], [number for _, number in messages])
     assert joined == join_batch((pb.SingleMessageMetadata(sequence_id=number), payload) for payload, number in messages)
 
@@ -31,7 +31,7 @@ def test_bare_messages_as_protobuf_has_them(messages: list[tuple[bytes, int]]) -
         {"null_key": True},
     ],
 )
-def test_what_is_more_than_bare_is_kept(more: dict[str, Any]) -> None:
+def test_other_fields_of_batch_messages_are_kept(more: dict[str, Any]) -> None:
     message = OutgoingMessage(b"1", **more)
     assert not message.bare
     pieces, problem = split_batch(join_singles([OutgoingMessage(b"0"), message, OutgoingMessage(b"22")], [5, 6, 7]), 3)

@@ -30,7 +30,7 @@ def topics(network: Any) -> list[int]:
     return [TopicName.parse(body.topic).partition for body in network.sent("PRODUCER")]
 
 
-def test_the_first_one_names_them_all(network: Any) -> None:
+def test_the_first_partitions_producer_name_is_used_for_all(network: Any) -> None:
     producer = open_producer(network)
     assert topics(network) == [0, 1, 2]
     assert [body.producer_name for body in network.sent("PRODUCER")] == ["", producer.name, producer.name]
@@ -38,7 +38,7 @@ def test_the_first_one_names_them_all(network: Any) -> None:
     assert order[:2] == ["PRODUCER", "PRODUCER_SUCCESS"]
 
 
-def test_messages_go_by_turns_and_by_key(network: Any) -> None:
+def test_messages_are_routed_by_round_robin_and_key(network: Any) -> None:
     producer, results = open_producer(network, batchingEnabled=False, chance=0.5), []
     for number in range(4):
         producer.send(OutgoingMessage(b"%d" % number), results.append)
@@ -58,7 +58,7 @@ def test_flush_waits_for_all(network: Any) -> None:
     assert sum(body.num_messages for body in network.sent("SEND")) == 6
 
 
-def test_lazy_ones_come_with_their_first_message(network: Any) -> None:
+def test_lazy_producers_are_created_with_their_first_message(network: Any) -> None:
     settings = {"lazyStartPartitionedProducers": True, "batchingEnabled": False}
     producer, results = open_producer(network, chance=0.5, **settings), []
     assert topics(network) == [1]
@@ -71,12 +71,12 @@ def test_lazy_ones_come_with_their_first_message(network: Any) -> None:
     assert {body.producer_name for body in network.sent("PRODUCER")[1:]} == {producer.name}
 
 
-def test_an_exclusive_one_takes_them_all_at_once(network: Any) -> None:
+def test_an_exclusive_producer_creates_all_partitions_at_the_start(network: Any) -> None:
     open_producer(network, lazyStartPartitionedProducers=True, accessMode="Exclusive")
     assert topics(network) == [0, 1, 2]
 
 
-def test_one_that_fails_closes_all(network: Any) -> None:
+def test_one_failed_partition_closes_all(network: Any) -> None:
     network.broker.create_partitioned(T, 3)
     held: list[Any] = []
     network.engine().produce(str(T.with_partition(2)), ProducerSettings(accessMode="Exclusive"), held.append)
@@ -88,7 +88,7 @@ def test_one_that_fails_closes_all(network: Any) -> None:
     assert len(network.sent("CLOSE_PRODUCER")) == 2
 
 
-def test_the_queue_is_divided(network: Any) -> None:
+def test_the_queue_size_is_divided_among_partitions(network: Any) -> None:
     producer = open_producer(network, maxPendingMessagesAcrossPartitions=6, messageRoutingMode="SinglePartition")
     rooms: list[str] = []
     producer.on_room = lambda: rooms.append("room")
@@ -97,7 +97,7 @@ def test_the_queue_is_divided(network: Any) -> None:
     assert rooms == ["room"]
 
 
-def test_who_found_no_room_keeps_its_partition(network: Any) -> None:
+def test_a_message_without_space_keeps_its_partition(network: Any) -> None:
     settings = {"batchingEnabled": False, "maxPendingMessagesAcrossPartitions": 3}
     producer, results = open_producer(network, **settings), []
     messages = [OutgoingMessage(b"%d" % number) for number in range(4)]
@@ -134,7 +134,7 @@ def test_closing(network: Any) -> None:
     assert len(network.sent("PARTITIONED_METADATA")) == 1
 
 
-def test_closing_the_engine_leaves_no_timer_behind(network: Any) -> None:
+def test_closing_the_engine_leaves_no_timer(network: Any) -> None:
     producer, closed = open_producer(network), []
     producer.engine.close(lambda: closed.append(None))
     network.run(600_000)
@@ -143,13 +143,13 @@ def test_closing_the_engine_leaves_no_timer_behind(network: Any) -> None:
     assert (producer.engine.handlers, producer.engine.pool.connections) == ({}, [])
 
 
-def test_a_name_that_is_none(network: Any) -> None:
+def test_an_invalid_topic_name(network: Any) -> None:
     made: list[Any] = []
     network.engine().produce("a/b", ProducerSettings(), made.append)
     assert [one.error for one in made] == ["InvalidTopicName"]
 
 
-def test_a_blocking_send_goes_at_once(network: Any) -> None:
+def test_a_blocking_send_sends_the_batch_at_once(network: Any) -> None:
     producer = open_producer(network, batchingMaxPublishDelayMicros=10**9)
     producer.send(OutgoingMessage(b"", key="k"))
     assert producer.trigger_flush()
@@ -158,7 +158,7 @@ def test_a_blocking_send_goes_at_once(network: Any) -> None:
     assert len(network.sent("SEND_RECEIPT")) == 1
 
 
-def test_suspects_are_told_of_all(network: Any) -> None:
+def test_possible_duplicates_of_all_partitions_are_reported(network: Any) -> None:
     producer, doubts = open_producer(network), []
     producer.on_possible_duplicate = lambda doubt, sequence_id: doubts.append((doubt, sequence_id))
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_suspects_are_told_of_all(network: Any) -> None:
     assert doubts == [(DuplicateRisk.MAYBE, 5)]
 
 
-def test_a_topic_whose_partitions_nobody_tells(network: Any) -> None:
+def test_a_failed_partition_request_fails_the_creation(network: Any) -> None:
     made: list[Any] = []
     network.engine(lookupTimeoutMs=1000).produce("public/nowhere/t", ProducerSettings(), made.append)
     network.run(5000)
@@ -182,7 +182,7 @@ def hold(network: Any, partition: int) -> Any:
     return held[0]
 
 
-def test_the_first_one_fails_alone(network: Any) -> None:
+def test_a_failure_of_the_first_partition_is_reported(network: Any) -> None:
     network.broker.create_partitioned(T, 3)
     hold(network, 0)
     network.clear_frames()
@@ -193,7 +193,7 @@ def test_the_first_one_fails_alone(network: Any) -> None:
     assert topics(network) == [0]
 
 
-def test_a_lazy_one_that_fails_fails_its_messages_and_is_tried_again(network: Any) -> None:
+def test_a_failed_lazy_producer_fails_its_messages_and_is_retried(network: Any) -> None:
     producer, results = open_producer(network, 2, lazyStartPartitionedProducers=True, batchingEnabled=False), []
     holder = hold(network, 1)
     producer.send(OutgoingMessage(b"1"), results.append)
@@ -207,14 +207,14 @@ def test_a_lazy_one_that_fails_fails_its_messages_and_is_tried_again(network: An
     assert results[1].partition == 1
 
 
-def test_lazy_ones_need_no_new_producer_for_a_new_partition(network: Any) -> None:
+def test_lazy_producers_need_no_producer_for_a_new_partition(network: Any) -> None:
     producer = open_producer(network, 2, lazyStartPartitionedProducers=True)
     network.broker.create_partitioned(T, 3)
     network.run(61_000)
     assert (producer.count, topics(network)) == (3, [0])
 
 
-def test_new_partitions_that_can_not_be_had_do_not_count(network: Any) -> None:
+def test_new_partitions_without_a_producer_are_not_used(network: Any) -> None:
     producer = open_producer(network, 2)
     network.broker.create_partitioned(T, 4)
     holder = hold(network, 3)

@@ -53,7 +53,7 @@ def test_an_error_names_the_highest_id_of_the_first_entry() -> None:
     assert queue.named(10) is queue.ops[0]
 
 
-def test_who_is_told() -> None:
+def test_receipts_complete_their_callbacks() -> None:
     results: list[object] = []
     op = OpSendMsg(0, 2, [results.append, None, results.append], 0, 0)
     op.flushes.append(results.append)
@@ -64,7 +64,7 @@ def test_who_is_told() -> None:
     assert results == [ClientFailure("TimeOut", "late")] * 3
 
 
-def test_of_chunks_the_last_one_tells() -> None:
+def test_the_last_chunk_completes_the_message() -> None:
     results: list[object] = []
     first, last = OpSendMsg(0, -1, (), 0, 0, last=False), OpSendMsg(0, -1, [results.append], 0, 0)
     first.complete(MessageId(7, 1))
@@ -74,7 +74,7 @@ def test_of_chunks_the_last_one_tells() -> None:
     assert results == [MessageId(7, 2)]
 
 
-def test_others_take_the_place_of_one() -> None:
+def test_an_entry_can_be_replaced_by_others() -> None:
     queue = pending((0, -1), (1, -1), (2, -1))
     first, middle, last = queue.ops
     others = [OpSendMsg(1, -1, (), 0, 0), OpSendMsg(1, -1, [None], 0, 0)]
@@ -87,7 +87,7 @@ def test_others_take_the_place_of_one() -> None:
     assert (queue.messages, list(queue.ops)) == (0, [])
 
 
-def test_bytes_that_were_damaged_here() -> None:
+def test_an_entry_damaged_in_the_client_fails() -> None:
     op = OpSendMsg(0, -1, [None], 0, 0)
     op.frame = push_send(1, 0, 1, 0, b"\x0a\x01p\x10\x00\x18\x00", b"payload")
     assert op.sound

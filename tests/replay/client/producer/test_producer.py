@@ -65,7 +65,7 @@ def test_by_bytes(network: Any) -> None:
     assert [count for _, count, _ in batches(network)] == [2, 1, 1, 1, 1]
 
 
-def test_a_blocking_send_goes_at_once(network: Any) -> None:
+def test_a_blocking_send_sends_the_batch_at_once(network: Any) -> None:
     producer, results = open_producer(network, batchingMaxPublishDelayMicros=10**9), []
     producer.send(OutgoingMessage(b""), results.append)
     assert producer.trigger_flush()
@@ -74,7 +74,7 @@ def test_a_blocking_send_goes_at_once(network: Any) -> None:
     assert results == [MessageId(results[0].ledger, 0)]
 
 
-def test_a_delayed_message_goes_alone_and_after_what_waits(network: Any) -> None:
+def test_a_delayed_message_is_sent_alone_after_the_batch(network: Any) -> None:
     producer = open_producer(network)
     producer.send(OutgoingMessage(b"a"))
     producer.send(OutgoingMessage(b"b"))
@@ -89,7 +89,7 @@ def test_a_delayed_message_goes_alone_and_after_what_waits(network: Any) -> None
     ]
 
 
-def test_without_batching_each_goes_at_once(network: Any) -> None:
+def test_without_batching_each_message_is_sent_at_once(network: Any) -> None:
     producer, results = open_producer(network, batchingEnabled=False), []
     for number in range(3):
         producer.send(OutgoingMessage(b"%d" % number), results.append)
@@ -109,7 +109,7 @@ def test_batches_of_keys(network: Any) -> None:
 
 
 @pytest.mark.parametrize("batching", [True, False])
-def test_a_message_that_no_broker_takes(network: Any, batching: bool) -> None:
+def test_a_message_above_the_maximum_size_fails(network: Any, batching: bool) -> None:
     producer, results = open_producer(network, batchingEnabled=batching), []
     producer.send(OutgoingMessage(bytes(6 << 20)), results.append)
     producer.send(OutgoingMessage(b"good"), results.append)
@@ -122,7 +122,7 @@ def test_a_message_that_no_broker_takes(network: Any, batching: bool) -> None:
 # -- suspects ----------------------------------------------------------------------------------------------------------
 
 
-def test_suspects_go_alone_and_are_told_apart(network: Any) -> None:
+def test_possible_duplicates_are_sent_alone_and_reported(network: Any) -> None:
     network.broker.policies.set_namespace("public/default", "deduplication", body=True)
     producer, doubts, results = open_producer(network, producerName="p"), [], []
     producer.on_possible_duplicate = lambda doubt, sequence_id: doubts.append((sequence_id, doubt))
@@ -138,7 +138,7 @@ def test_suspects_go_alone_and_are_told_apart(network: Any) -> None:
     assert [one is None or one.ledger == -1 for one in results] == [True, False, False, True, True, False, False]
 
 
-def test_the_broker_says_where_to_go_on(network: Any) -> None:
+def test_sequence_ids_continue_after_the_brokers_last(network: Any) -> None:
     network.broker.policies.set_namespace("public/default", "deduplication", body=True)
     first = open_producer(network, producerName="p")
     first.send(OutgoingMessage(b"", sequence_id=41))
@@ -158,7 +158,7 @@ def test_the_broker_says_where_to_go_on(network: Any) -> None:
 # -- coming back -------------------------------------------------------------------------------------------------------
 
 
-def test_what_has_no_receipt_is_sent_again_in_order(network: Any) -> None:
+def test_entries_without_a_receipt_are_resent_in_order(network: Any) -> None:
     producer, results = open_producer(network, batchingMaxMessages=2), []
     network.unresponsive = True
     for number in range(4):
@@ -204,7 +204,7 @@ def test_a_topic_that_is_terminated(network: Any) -> None:
     assert producer.state is State.TERMINATED
 
 
-def test_one_who_waits_for_its_turn(network: Any) -> None:
+def test_a_producer_waits_for_exclusive_access(network: Any) -> None:
     holder = open_producer(network, accessMode="Exclusive")
     made: list[Any] = []
     network.engine().produce(T, ProducerSettings(accessMode="WaitForExclusive"), made.append)
@@ -219,7 +219,7 @@ def test_one_who_waits_for_its_turn(network: Any) -> None:
     assert errors(refused) == ["ProducerFenced"]
 
 
-def test_one_who_is_fenced_is_told(network: Any) -> None:
+def test_a_fenced_producer_reports_the_failure(network: Any) -> None:
     holder, results = open_producer(network, accessMode="Exclusive"), []
     open_producer(network, accessMode="ExclusiveWithFencing")
     holder.send(OutgoingMessage(b""), results.append)
@@ -258,7 +258,7 @@ def test_memory_is_limited_for_all_producers(network: Any) -> None:
     assert other.send(OutgoingMessage(b"x"))
 
 
-def test_chunks_need_room_for_all(make_network: Callable[..., Any]) -> None:
+def test_chunks_need_space_for_all(make_network: Callable[..., Any]) -> None:
     network = make_network(maxMessageSize=1000)
     producer, results = open_producer(network, chunkingEnabled=True, batchingEnabled=False, maxPendingMessages=4), []
     assert producer.send(OutgoingMessage(bytes(100)), results.append)
@@ -296,7 +296,7 @@ def test_a_batch_that_waits_for_a_connection_times_out(network: Any) -> None:
     assert errors(results) == ["TimeOut"]
 
 
-def test_without_a_time_out_they_wait_for_ever(network: Any) -> None:
+def test_without_a_time_out_messages_wait(network: Any) -> None:
     producer, results = open_producer(network, sendTimeoutMs=0), []
     network.reachable = False
     network.cut()
@@ -315,7 +315,7 @@ def schema(name: str) -> pb.Schema:
     return pb.Schema(name="R", schema_data=(definition % name).encode(), type=pb.Schema.Type.Value("Json"))
 
 
-def test_a_new_schema_is_registered_and_the_rest_waits(network: Any) -> None:
+def test_a_new_schema_is_registered_while_later_messages_wait(network: Any) -> None:
     producer, results = open_producer(network, schema=schema("a")), []
     producer.send(OutgoingMessage(b"1"), results.append)
     producer.send(OutgoingMessage(b"2", schema=schema("b")), results.append)
@@ -335,7 +335,7 @@ def test_a_new_schema_is_registered_and_the_rest_waits(network: Any) -> None:
     assert [count for _, count, _ in batches(network)[4:]] == [2, 2, 1]
 
 
-def test_a_schema_that_does_not_fit_fails_its_message_alone(network: Any) -> None:
+def test_an_incompatible_schema_fails_only_its_message(network: Any) -> None:
     producer, results = open_producer(network, schema=schema("a")), []
     wrong = pb.Schema(name="R", schema_data=b'"int"', type=pb.Schema.Type.Value("Avro"))
     for message in (OutgoingMessage(b"1", schema=wrong), OutgoingMessage(b"2"), OutgoingMessage(b"3")):
@@ -377,7 +377,7 @@ def test_encrypted_and_with_a_new_data_key_every_four_hours(network: Any) -> Non
     assert [PrivateKeys([private]).open(frame.metadata, frame.payload) for frame in sends] == [b"1", b"2", b"3"]
 
 
-def test_a_key_that_is_none(network: Any) -> None:
+def test_an_invalid_public_key_is_refused(network: Any) -> None:
     made: list[Any] = []
     network.engine().produce(T, ProducerSettings(encryptionKeys={"k": b"none"}), made.append)
     network.deliver_all()
@@ -402,7 +402,7 @@ def test_closing_sends_nothing(network: Any) -> None:
     assert producer.engine.memory.held == 0
 
 
-def test_nothing_is_sent_once_it_is_being_closed(network: Any) -> None:
+def test_nothing_is_sent_during_a_close(network: Any) -> None:
     producer, results = open_producer(network), []
     network.unresponsive = True
     producer.send(OutgoingMessage(b""), results.append)
@@ -435,13 +435,13 @@ def test_a_connection_lost_while_closing(network: Any) -> None:
     assert producer.state is State.CLOSED
 
 
-def test_a_flush_of_nothing(network: Any) -> None:
+def test_a_flush_without_messages_completes(network: Any) -> None:
     results: list[Any] = []
     open_producer(network).flush(results.append)
     assert results == [None]
 
 
-def test_thousands_that_were_closed_are_gone(network: Any) -> None:
+def test_closed_producers_are_released(network: Any) -> None:
     engine = network.engine()
     producers: list[Any] = []
     made: list[Any] = []

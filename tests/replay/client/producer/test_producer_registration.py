@@ -15,7 +15,7 @@ from pcli.replay.client.producer_settings import ProducerSettings
 PRODUCER = 5
 
 
-def test_it_is_written_as_in_captures_of_the_java_client(captures: Path) -> None:
+def test_the_bytes_equal_captures_of_the_java_client(captures: Path) -> None:
     count = 0
     for name in ("access-modes", "batching", "encryption", "message-shapes", "refusals", "schemas", "unload", "dedup"):
         path = captures / "java" / f"{name}.pcap"
@@ -44,7 +44,7 @@ def test_it_is_written_as_in_captures_of_the_java_client(captures: Path) -> None
     assert count > 15
 
 
-def test_a_schema_of_bytes_is_none() -> None:
+def test_a_bytes_schema_is_not_sent() -> None:
     settings = ProducerSettings(schema=pb.Schema(name="", schema_data=b"", type=pb.Schema.Type.Value("None")))
     assert not producer_command(0, "t", "", settings, epoch=0, topic_epoch=None).HasField("schema")
 
@@ -64,5 +64,5 @@ def test_a_schema_of_bytes_is_none() -> None:
         ("TimeOut", False, True, FailureKind.AGAIN),
     ],
 )
-def test_verdicts(error: str, created: bool, in_time: bool, verdict: FailureKind) -> None:
+def test_failures_are_classified(error: str, created: bool, in_time: bool, verdict: FailureKind) -> None:
     assert classify_failure(ClientFailure(error, ""), created=created, in_time=in_time) is verdict

@@ -50,7 +50,7 @@ def version(response: bytes) -> Event:
     return Event("GET_OR_CREATE_SCHEMA_RESPONSE", body, Frame(push_frame(body), command_of(body).type))
 
 
-def test_all_goes_again_over_each_link() -> None:
+def test_all_entries_are_resent_on_each_connection() -> None:
     box, results = SendQueue("t", lambda _: None), []
     box.add(op(0, results))
     first, second = FakeLink(), FakeLink()
@@ -63,7 +63,7 @@ def test_all_goes_again_over_each_link() -> None:
     assert second.written == [b"0", b"1", b"2"]
 
 
-def test_time_is_over_while_a_schema_is_registered() -> None:
+def test_a_time_out_during_a_schema_registration() -> None:
     freed: list[int] = []
     box, results, connection = SendQueue("t", freed.append), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_time_is_over_while_a_schema_is_registered() -> None:
     assert len(connection.requested) == 1
 
 
-def test_a_refusal_that_says_nothing_of_the_schema_is_followed_by_the_same_request() -> None:
+def test_other_registration_failures_are_retried() -> None:
     box, results, connection = SendQueue("t", lambda _: None), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]
     box.add(op(0, results, SCHEMA))
@@ -86,7 +86,7 @@ def test_a_refusal_that_says_nothing_of_the_schema_is_followed_by_the_same_reque
     assert results == []
 
 
-def test_what_can_not_be_written_once_its_version_is_known_fails_alone() -> None:
+def test_an_entry_that_cannot_be_built_after_registration_fails_alone() -> None:
     freed: list[int] = []
     box, results, connection = SendQueue("t", freed.append), [], FakeLink()
     box.resume(connection)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ def judge_all(ids: SequenceIds, *sequence_ids: int) -> list[tuple[int, Duplicate
     return sent
 
 
-def test_suspects_go_alone_and_the_first_clean_one_begins_anew() -> None:
+def test_possible_duplicates_are_alone_and_the_next_message_starts_a_batch() -> None:
     ids = SequenceIds(None)
     ids.published = 1
     assert judge_all(ids, 0, 1, 3, 3, 2, 1, 4, 5) == [
@@ -28,7 +28,7 @@ def test_suspects_go_alone_and_the_first_clean_one_begins_anew() -> None:
     ]
 
 
-def test_ids_count_from_what_the_broker_says() -> None:
+def test_ids_continue_from_the_brokers_value() -> None:
     ids = SequenceIds(None)
     ids.learn(6)
     assert (ids.next, ids.published, ids.pushed) == (7, 6, -1)
@@ -37,18 +37,18 @@ def test_ids_count_from_what_the_broker_says() -> None:
     assert ids.take(None) == 8
 
 
-def test_what_the_application_says_goes_before_the_broker() -> None:
+def test_the_applications_initial_id_takes_precedence() -> None:
     ids = SequenceIds(4)
     ids.learn(20)
     assert (ids.next, ids.published, ids.pushed) == (5, 4, 4)
 
 
-def test_an_id_of_the_application_leaves_the_count_alone() -> None:
+def test_an_applications_id_does_not_change_the_counter() -> None:
     ids = SequenceIds(None)
     assert [ids.take(None), ids.take(100), ids.peek(None), ids.take(None)] == [0, 100, 1, 1]
 
 
-def test_a_broker_that_names_no_id_at_all() -> None:
+def test_a_broker_without_a_last_sequence_id() -> None:
     ids = SequenceIds(None)
     ids.learn(-5)
     assert (ids.next, ids.published) == (0, -1)

@@ -33,7 +33,7 @@ def test_equal(differing):
     assert differing(pb.CommandSuccess(request_id=1), pb.CommandSuccess(request_id=1)) == []
 
 
-def test_a_field_that_is_not_set_is_not_one_that_is_zero(differing):
+def test_an_unset_field_differs_from_zero(differing):
     captured = pb.CommandPartitionedTopicMetadataResponse(request_id=1, partitions=0)
     live = pb.CommandPartitionedTopicMetadataResponse(request_id=1)
     assert differing(captured, live) == ["partitions"]
@@ -41,7 +41,7 @@ def test_a_field_that_is_not_set_is_not_one_that_is_zero(differing):
 
 
 @pytest.mark.parametrize(("named", "fields"), [(None, []), (9, ["highest_sequence_id"]), (2, [])])
-def test_a_highest_sequence_id_that_nobody_gave_is_nothing(named, fields):
+def test_an_undefined_highest_sequence_id_is_ignored(named, fields):
     """A receipt says 0 or -1 for it; not for one that the SEND named, unless that was below the first."""
     send = pb.CommandSend(producer_id=1, sequence_id=5)
     if named is not None:
@@ -76,7 +76,7 @@ def test_ids(differing):
     assert differing(captured, live, ids) == ["message_id"]
 
 
-def test_what_never_came_and_what_nobody_expected(differing):
+def test_missing_and_extra_responses(differing):
     assert differing(pb.CommandSuccess(request_id=1), pb.CommandSuccess(request_id=2)) == ["missing", "extra"]
 
 

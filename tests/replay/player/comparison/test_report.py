@@ -3,7 +3,7 @@
 import json
 
 
-def test_sums_are_those_of_the_answers(small_captures, play):
+def test_totals_equal_the_number_of_responses(small_captures, play):
     report = play(small_captures / "flex" / "01-produce-consume.pcap")
     rows = {name: numbers for name, *numbers, _ in report.rows()}
     assert rows["MESSAGE"] == [35, 0, 0]
@@ -14,7 +14,7 @@ def test_sums_are_those_of_the_answers(small_captures, play):
     assert report.first(5) == []
 
 
-def test_an_answer_with_two_reasons_is_one_answer(small_captures, play):
+def test_a_response_with_two_reasons_counts_once(small_captures, play):
     report = play(small_captures / "python" / "10-shared-redelivery.pcap")
     rows = {name: numbers for name, *numbers, _ in report.rows()}
     assert (

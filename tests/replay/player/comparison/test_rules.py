@@ -152,12 +152,12 @@ def unexplained(report):
     return {(one["command"], one["field"]) for one in report.differences if not one["rule"]}
 
 
-def test_every_rule_has_a_fault_that_it_does_not_excuse():
+def test_every_rule_has_a_fault_that_it_does_not_explain():
     assert {rule.name for rule in RULES} == {name for name, *_ in FAULTS}
 
 
 @pytest.mark.parametrize(("rule", "capture", "fault", "found"), FAULTS)
-def test_a_fault_is_not_excused(rule, capture, fault, found, captures, play, spoil):
+def test_a_fault_is_not_explained(rule, capture, fault, found, captures, play, spoil):
     intervention, *words = fault
     administered = rule != "no administrator"
     path = captures / (capture or OTHERWISE[rule])
@@ -170,19 +170,19 @@ def test_a_fault_is_not_excused(rule, capture, fault, found, captures, play, spo
 
 
 @pytest.mark.parametrize(("capture", "fault", "found"), EXCUSED_ONCE)
-def test_a_fault_is_no_way_of_ones_own(capture, fault, found, captures, play, spoil):
+def test_a_fault_is_not_explained_by_another_rule(capture, fault, found, captures, play, spoil):
     intervention, *words = fault
     assert found in unexplained(play(captures / capture, fault=getattr(spoil, intervention)(*words)))
 
 
-def test_acks_that_the_broker_forgets(captures, play, monkeypatch):
+def test_acks_that_the_broker_loses_are_unexplained(captures, play, monkeypatch):
     """What was acknowledged comes again to who subscribes again."""
     monkeypatch.setattr(Subscription, "acknowledge_cumulative", lambda *_: None)
     report = play(captures / "java" / "cumulative-ack.pcap")
     assert ("MESSAGE", "extra") in unexplained(report)
 
 
-def test_a_broker_that_sends_more_again_than_was_asked(captures, play, monkeypatch):
+def test_unrequested_redeliveries_are_unexplained(captures, play, monkeypatch):
     redeliver = PersistentDispatcherMultipleConsumers.redeliver
     monkeypatch.setattr(
         PersistentDispatcherMultipleConsumers,
@@ -211,19 +211,19 @@ def test_receipts_in_the_order_of_the_ledger(small_captures, play):
     assert ("SEND_RECEIPT", "message_id") in unexplained(report)
 
 
-def test_an_unload_that_nobody_makes_is_told(small_captures, play):
+def test_an_unload_that_is_not_repeated_is_explained(small_captures, play):
     report = play(small_captures / "flex" / "04-reconnect.pcapng", administered=False)
     assert report.rules["no administrator"] == 2
 
 
-def test_another_version_is_told(small_captures, play, spoil):
+def test_another_version_is_explained(small_captures, play, spoil):
     fault = spoil.change("CONNECTED", set_to("server_version", "Pulsar Server3.0.0"))
     report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=fault)
     assert report.good
     assert report.rules["version"] == 1
 
 
-def test_an_exclusive_consumer_has_an_order(small_captures, play, spoil):
+def test_deliveries_to_an_exclusive_consumer_are_ordered(small_captures, play, spoil):
     """Two messages exchanged: the first is held back until the second has passed."""
     held = []
 
@@ -237,7 +237,7 @@ def test_an_exclusive_consumer_has_an_order(small_captures, play, spoil):
     assert unexplained(report) == {("MESSAGE", "order")}
 
 
-def test_every_rule_says_why():
+def test_every_rule_has_a_reason():
     for rule in RULES:
         assert rule.kind in ("timing", "policy", "capture")
         assert rule.text.endswith((".", ":")), rule.name

@@ -17,7 +17,7 @@ def test_a_literal_is_its_value(value):
 
 
 @given(st.one_of(st.text(min_size=1), st.binary(min_size=1)), st.integers(min_value=20, max_value=100))
-def test_pieces_are_the_whole(value, width):
+def test_split_literals_join_to_the_value(value, width):
     found = split_literal(value, width)
     assert ast.literal_eval(" ".join(found)) == value
     assert max(map(len, found)) <= width
@@ -34,7 +34,7 @@ def call(*items, head="f("):
 
 
 @pytest.mark.parametrize("size", [3, 30, 60, 90])
-def test_ruff_leaves_it_alone(size, tmp_path):
+def test_ruff_changes_nothing(size, tmp_path):
     word = literal("x" * size)
     listed = Group("[", [("", word), ("", word), ("", "1")], "]", call=False)
     table = Group("{", [('"a": ', word), ('"b": ', listed)], "}", call=False)

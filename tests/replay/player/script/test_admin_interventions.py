@@ -27,11 +27,11 @@ def short(call):
 
 
 @pytest.mark.parametrize(("name", "deeds"), DEEDS)
-def test_deeds(name, deeds, captures, script):
+def test_interventions_are_inferred(name, deeds, captures, script):
     assert [short(intervention.call) for intervention in find_interventions(script(captures / name))] == deeds
 
 
-def test_a_reset_goes_where_the_administrator_went(captures, script):
+def test_a_reset_cursor_has_the_captured_position(captures, script):
     path = captures / "python" / "16-seek.pcapng"
     (intervention,) = find_interventions(script(path))
     truth = json.loads(path.with_name("16-seek.truth.json").read_text())
@@ -43,7 +43,7 @@ def test_a_reset_goes_where_the_administrator_went(captures, script):
 
 
 @pytest.mark.parametrize("name", ["go/reader.pcapng", "java/seek.pcap", "java/access-modes.pcap", "java/limits.pcap"])
-def test_what_clients_asked_for_is_no_deed(name, captures, script):
+def test_a_requested_close_is_no_intervention(name, captures, script):
     assert find_interventions(script(captures / name)) == []
 
 
@@ -55,7 +55,7 @@ def test_more_partitions(captures, script):
     assert (call.method, call.path, call.body) == ("POST", path, 4)
 
 
-def test_settings_that_the_capture_betrays(captures, script):
+def test_settings_are_inferred_from_the_capture(captures, script):
     found = prepare(script(captures / "java" / "broker-entry-metadata.pcap"), {})
     assert found.settings["exposingBrokerEntryMetadataToClientEnabled"] == "true"
     assert found.settings["brokerEntryMetadataInterceptors"].count("Append") == 2
@@ -63,12 +63,12 @@ def test_settings_that_the_capture_betrays(captures, script):
     assert prepare(script(captures / "go" / "chunks.pcap"), {"maxMessageSize": "5"}).settings == {}
 
 
-def test_duplicates_betray_deduplication(captures, script):
+def test_receipts_of_duplicates_enable_deduplication(captures, script):
     calls = prepare(script(captures / "python" / "23-dedup.pcap"), {}).calls
     assert ("namespaces/public/23-dedup/deduplication", True) in [(call.path, call.body) for call in calls]
 
 
-def test_calls_speak_of_renamed_topics(captures, script):
+def test_calls_contain_renamed_topics(captures, script):
     found = prepare(script(captures / "java" / "unload.pcap"), {}, lambda name: name.replace("/default/", "/other/"))
     assert "namespaces/public/other" in [call.path for call in found.calls]
     assert {call.path for calls in found.instead.values() for call in calls} == {
@@ -76,7 +76,7 @@ def test_calls_speak_of_renamed_topics(captures, script):
     }
 
 
-def test_what_the_broker_swallowed_is_not_said(captures, script):
+def test_commands_that_the_broker_dropped_are_skipped(captures, script):
     """Refused while it unloaded: two SUBSCRIBEs and a PRODUCER, with their refusals."""
     found = script(captures / "go" / "seek-and-unload.pcap")
     names = sorted(found.steps[index].name for index in prepare(found, {}).skipped)

@@ -6,7 +6,7 @@ from pcli.codec.errors import CaptureError
 from pcli.codec.observe import compile_filter
 
 
-def test_connections_with_their_lines_and_ends(small_captures, script):
+def test_connections_with_their_steps_and_ends(small_captures, script):
     found = script(small_captures / "flex" / "01-produce-consume.pcap")
     assert len(found.connections) == 6
     first = found.steps[0]
@@ -17,7 +17,7 @@ def test_connections_with_their_lines_and_ends(small_captures, script):
     assert all(line.from_client for line in ends)
 
 
-def test_the_brokers_own_client_is_left_out(small_captures, script):
+def test_the_brokers_internal_client_is_left_out(small_captures, script):
     found = script(small_captures / "go" / "nack.pcap")
     assert list(found.connections) == [0]
     assert found.left_out == {"connections that began before the capture": 1}
@@ -37,14 +37,14 @@ def test_connections_by_filter(small_captures, script):
     assert found.left_out["connections without a frame that the filter accepts"] == 2
 
 
-def test_the_play_ends_at_the_first_hole(small_captures, script):
+def test_the_script_ends_at_the_first_gap(small_captures, script):
     found = script(small_captures / "python" / "37-packets-lost.pcap")
     assert found.left_out["frames from the first gap or cut packet on"] > 100
     assert all(line.frame is None or not line.frame.missing for line in found.steps)
     assert 0 < len(found.steps) < 200
 
 
-def test_a_pause_of_years_is_one_of_hours(small_captures, script, tmp_path):
+def test_a_pause_of_years_is_shortened_to_hours(small_captures, script, tmp_path):
     """The last record's time stamp is damaged: ten years ahead."""
     data = bytearray((small_captures / "go" / "nack.pcap").read_bytes())
     position, last = 24, 24
@@ -62,6 +62,6 @@ def test_scalable_topics_are_left_out(small_captures, script):
     assert found.steps == []
 
 
-def test_tls_is_told(small_captures, script):
+def test_tls_is_reported(small_captures, script):
     with pytest.raises(CaptureError, match="this is TLS"):
         script(small_captures / "python" / "21-tls.pcapng")

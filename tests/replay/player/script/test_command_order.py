@@ -38,22 +38,22 @@ def test_sends_in_order_of_their_entries():
     assert in_order_of_effects(lines) == [second, their, first, mine]
 
 
-def test_sends_that_did_not_cross_stay():
+def test_sends_that_did_not_cross_keep_their_order():
     lines = [send(0, 1), receipt(1, 1, 0), send(2, 2), receipt(3, 2, 1)]
     assert in_order_of_effects(lines) == lines
 
 
-def test_a_send_waits_for_what_was_stored_before_it():
+def test_a_send_follows_the_receipt_of_the_previous_entry():
     first, second, mine, their = lines = [send(0, 1), send(1, 2), receipt(2, 1, 0), receipt(3, 2, 1)]
     assert in_order_of_effects(lines) == [first, mine, second, their]
 
 
-def test_sends_of_one_connection_never_change_places():
+def test_sends_of_one_connection_keep_their_order():
     lines = [send(0, 1), send(1, 1), receipt(2, 1, 1), receipt(3, 1, 0)]
     assert in_order_of_effects(lines) == lines
 
 
-def test_a_subscription_that_got_what_was_under_way():
+def test_a_subscription_precedes_an_entry_in_flight_that_it_received():
     consumer = Consumer(1, TOPIC, "s", "c", "Exclusive")
     subscribe = pb.CommandSubscribe(
         topic=TOPIC, subscription="s", subType=pb.CommandSubscribe.Exclusive, consumer_id=1, request_id=1

@@ -24,7 +24,7 @@ def played_alone(script):
     return run
 
 
-def test_a_consumer_alone_gets_what_it_got(captures, played_alone):
+def test_unsent_messages_are_published_before_the_replay(captures, played_alone):
     replay, report = played_alone(captures / "python" / "33-ipv6.pcap", 3)
     seeds = [line for line in replay.script.steps if line.stream == SEED_STREAM]
     assert [line.name for line in seeds].count("SEND") == 88
@@ -33,6 +33,6 @@ def test_a_consumer_alone_gets_what_it_got(captures, played_alone):
     assert report.equal["SEND_RECEIPT"] == 0
 
 
-def test_nothing_is_published_when_all_was_sent(small_captures, script):
+def test_nothing_is_published_if_clients_sent_all_messages(small_captures, script):
     replay = Replay(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"))
     assert SEED_STREAM not in replay.script.connections
