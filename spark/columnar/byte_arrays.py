@@ -1,9 +1,9 @@
-"""Bytes of all rows as an Arrow array, from the places where they begin and end: no Python per row.
+"""Bytes of all rows as an Arrow array, from the positions where they begin and end, without Python code per row.
 
 Rules of this file
-1. Between the pieces stands something else, so the offsets of an Arrow array would not do. Taken as pieces of their
-   own, what stands between makes them so: every second one is then taken, and nothing else is copied.
-2. A row whose place is -1 has none: null.
+1. The parts are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The bytes
+   between them are therefore parts of their own: a `take` then copies every second part and nothing else.
+2. A row with a negative start is null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["pieces_of"]
 
 
 def pieces_of(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """The bytes data[start:end] of every row; null where ``start`` is negative."""
+    """Return the bytes data[start:end] of every row; null where ``start`` is negative."""
     there = starts >= 0
     some = np.flatnonzero(there)
     if not len(some):
@@ -34,8 +34,8 @@ def pieces_of(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
 
 
 def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.LargeBinaryArray:
-    """Pieces at the even places, what stands between them at the odd ones; places rise."""
-    # Many large frames may end in one window: then 32 bits do not tell their places.
+    """Return the ranges at even indices, and the bytes between them at odd ones; the ranges are in order."""
+    # With many large frames the offsets of a window may exceed 32 bits.
     kind, width = (pa.binary(), np.int32) if len(data) < 1 << 31 else (pa.large_binary(), np.int64)
     offsets = np.zeros(2 * len(begin) + 1, width)
     offsets[0:-1:2] = begin
@@ -46,6 +46,6 @@ def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.Larg
 
 
 def _one_by_one(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """Places that overlap: frames that were given twice."""
+    """Return the bytes of ranges that overlap, because a frame occurs twice."""
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     return pa.array([data[start:end].tobytes() if start >= 0 else None for start, end in pairs], pa.binary())

@@ -1,12 +1,11 @@
-"""Frames as columns: what the object path says of a frame, for a window's worth of frames at once.
+"""Frames as columns: the content of a window's frames, equal to that of the objects of codec.
 
 Rules of this file
-1. A row is a frame. Rows stand in the order in which `read_capture` gives the frames, and tell the same of them.
-2. Numbers are int64 whatever the field's own width; -1 is "not there" (no field of Pulsar's hot commands is negative
-   but ``partition`` and ``batch_index``, whose own default is -1). Ids that need 64 unsigned bits keep their bits.
-3. Bytes stay where they are: ``data`` holds them, columns say where. Nobody copies a payload.
-4. What the columns do not tell of a frame is told by its bytes: ``told`` is False, and who needs more makes a Frame of
-   `Frames.head`.
+1. A row is a frame. Rows are in the order in which `read_capture` yields the frames.
+2. Numbers are int64, whatever the width of the field; -1 means absent. Fields of the frequent commands are never
+   negative, except ``partition`` and ``batch_index``, whose default is -1. 64-bit unsigned ids keep their bits.
+3. Bytes are not copied: ``data`` contains them, and columns contain positions in it.
+4. ``told`` is false for a frame whose command has content without a column: decode the bytes of `Frames.head` instead.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ Longs = npt.NDArray[np.int64]
 START: Final = 0
 ANCHORED: Final = 1
 RESYNC: Final = 2
-"""As the words of pcli.codec.capture.frames, in ``Places.sync``."""
+"""Values of ``Places.sync``: the levels of pcli.codec.capture.frames."""
 
 CRC_NONE: Final = 0
-"""No checksum block, or it can't be computed because bytes are missing."""
+"""The frame has no checksum, or the checksum cannot be verified because bytes are missing."""
 CRC_GOOD: Final = 1
 CRC_BAD: Final = 2
 
 ORDERING: Final = 2
-"""In ``Frames.key_kind``: the key is an ordering_key, of any bytes."""
+"""In ``Frames.key_kind``: the key is an ordering_key, which may be any bytes."""
 
 
 @dataclass(slots=True)
 class Places:
-    """Where frames are: in the bytes at hand, in their connections, in the recording. All columns of one length."""
+    """Positions of frames: in the bytes of the window, in their connections, in the recording."""
 
     data: Bytes
-    """The bytes of this window's frames, some of other things between them."""
+    """The bytes of the window's frames, with other bytes between them."""
     start: Longs
     """Index into ``data`` of the frame's length prefix."""
     kept: Longs
-    """Bytes of the frame that are there; fewer than its prefix says when the capture has not all."""
+    """Number of captured bytes; less than the length prefix states if the capture is incomplete."""
     turn: Longs
-    """The packet at whose taking in the frame was given; never falls. Mostly that in which it ends; later where bytes
-    waited for others."""
+    """The packet whose processing completed the frame; it never decreases. Usually the packet in which the frame ends;
+    a later one if bytes were reordered."""
     packet: Longs
-    """`CapturedFrame.packet`: counted from 1 over all that this reader has read."""
+    """`CapturedFrame.packet`, counted from 1 over all packets of this reader."""
     first_packet: Longs
     """The first of `CapturedFrame.packets`."""
     time_ns: Longs
@@ -66,7 +65,7 @@ class Places:
     sync: Longs
     """START, ANCHORED, RESYNC."""
     trouble: dict[int, tuple[Any, ...]]
-    """Row to `CapturedFrame.capture_problems`, for the few that have some."""
+    """`CapturedFrame.capture_problems` by row, for the few frames that have any."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -74,7 +73,7 @@ class Places:
 
 @dataclass(slots=True)
 class AckIds:
-    """The message ids of ACK frames, each a row, in the order of frames and of ids in them."""
+    """The message ids of ACK frames, one row each, in the order of the frames and of the ids in them."""
 
     row: Longs
     """Row of the frame in `Frames`."""
@@ -84,48 +83,48 @@ class AckIds:
     batch_index: Longs
     set_start: Longs
     set_end: Longs
-    """The ack set is ``words[set_start:set_end]``; empty: none was given."""
+    """The ack set is ``words[set_start:set_end]``; empty if absent."""
     words: Longs
-    """Words of all ack sets, as they are on the wire: a bit that is set is not acknowledged."""
+    """Words of all ack sets as on the wire: a set bit is a message that is not acknowledged."""
 
 
 @dataclass(slots=True)
 class Frames:
-    """A window's frames: their places and what their commands and metadata say.
+    """A window's frames: their positions and the contents of their commands and metadata.
 
-    The columns are to be read only: one that says nothing in all rows may be a single number, repeated by its stride.
+    The columns are read-only: a column that is empty in all rows may be a single number, repeated by its stride.
     """
 
     places: Places
     type: Longs
-    """Number of the command type (one of 64 bits: its bits); -1: none could be read."""
+    """Number of the command type, for one of 64 bits its bits; -1 if it could not be read."""
     size: Longs
-    """Bytes of the whole frame, its prefix included, as the prefix says."""
+    """Bytes of the whole frame, including its length prefix, according to that prefix."""
     told: Bools
-    """Whether the columns below tell all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK, FLOW as `wire.hot` reads
-    them, with transactions, several ids, ack sets and epochs too; ACK_RESPONSE without error; PING, PONG. False:
-    whatever has more (chunks: is_chunk), and every other type; the columns hold what is there."""
+    """Whether the columns below contain all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK, FLOW as `wire.hot` reads
+    them, also with transactions, several ids, ack sets and epochs; ACK_RESPONSE without error; PING, PONG. False for
+    other types and for commands with further fields (is_chunk); the columns then contain what they can represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
-    REDELIVER_UNACKNOWLEDGED_MESSAGES; of other commands the one of the two that they have."""
+    REDELIVER_UNACKNOWLEDGED_MESSAGES; of other commands whichever of the two they have."""
     request: Longs
-    """request_id, of any command."""
+    """request_id of any command."""
     sequence: Longs
     """sequence_id of SEND, SEND_RECEIPT, SEND_ERROR."""
     highest: Longs
-    """highest_sequence_id of those. Brokers write -1 for none into receipts: that is -1 here, too."""
+    """highest_sequence_id of the same commands. In receipts brokers write -1 if there is none; it is -1 here too."""
     messages: Longs
     """num_messages of SEND; messagePermits of FLOW."""
     ledger: Longs
     entry: Longs
-    """message_id of SEND_RECEIPT, MESSAGE; of an ACK its first."""
+    """message_id of SEND_RECEIPT and MESSAGE; the first id of an ACK."""
     partition: Longs
     redelivery: Longs
     """redelivery_count of MESSAGE."""
     epoch: Longs
     """consumer_epoch of MESSAGE."""
     ack_type: Longs
-    """0 individual, 1 cumulative."""
+    """0: individual, 1: cumulative."""
     txn_most: Longs
     txn_least: Longs
     """txnid of SEND, ACK, ACK_RESPONSE."""
@@ -135,16 +134,16 @@ class Frames:
     words: Longs
     acks: AckIds
     command_end: Longs
-    """Index into ``data`` behind the command."""
-    # Of SEND and MESSAGE, all -1 where there is no metadata.
+    """Index into ``data`` after the command."""
+    # Of SEND and MESSAGE; all are -1 if there is no metadata.
     metadata_start: Longs
     metadata_end: Longs
     payload_size: Longs
-    """Bytes of the payload as the prefix has it (what the capture cut away included)."""
+    """Bytes of the payload according to the length prefix, including bytes that were not captured."""
     crc: Longs
     """CRC_NONE, CRC_GOOD, CRC_BAD."""
     batch: Longs
-    """num_messages_in_batch; -1: not given, a single message."""
+    """num_messages_in_batch; -1 for a single message."""
     publish_ms: Longs
     metadata_sequence: Longs
     """sequence_id of the metadata."""
@@ -152,11 +151,11 @@ class Frames:
     """highest_sequence_id of the metadata."""
     deliver_at_ms: Longs
     chunk: Longs
-    """chunk_id; -1: it is no chunk."""
+    """chunk_id; -1 if it is not a chunk."""
     chunks: Longs
     """num_chunks_from_msg."""
     marker: Longs
-    """marker_type; -1: a message."""
+    """marker_type; -1 for a message."""
     metadata_most: Longs
     metadata_least: Longs
     """txnid of the metadata."""
@@ -165,22 +164,22 @@ class Frames:
     """producer_name of the metadata, as indices into ``data``."""
     key_start: Longs
     key_end: Longs
-    """What `tracking.metadata.key_of` takes: ordering_key, else partition_key; -1: neither."""
+    """The key that `tracking.metadata.key_of` returns: ordering_key, otherwise partition_key; -1 if none."""
     key_kind: Longs
-    """0 none, 1 partition_key, 2 ordering_key, 3 partition_key that is base64 of a binary one."""
+    """0: none, 1: partition_key, 2: ordering_key, 3: partition_key that is the base64 form of a binary key."""
     uuid_start: Longs
     uuid_end: Longs
     """uuid of a chunk."""
     metadata_told: Bools
-    """Whether the columns above tell all of the metadata that pcli.codec.observe.tracking reads. False: there is none,
-    it is cut or no protobuf to its end, it holds `dead_letters.MARK`, or a number that the columns can't tell from
-    "not there". The columns then hold what `tracking.metadata.pull_fields` finds."""
+    """Whether the columns above contain all metadata that pcli.codec.observe.tracking reads. False if it is absent,
+    truncated or invalid, contains `dead_letters.MARK`, or has a number equal to the column's value for absence. The
+    columns then contain what `tracking.metadata.pull_fields` finds."""
 
     def __len__(self) -> int:
         return len(self.type)
 
     def head(self, row: int) -> bytes:
-        """The frame's bytes up to its payload: prefix, command, broker entry metadata, checksum, metadata."""
+        """Return the frame's bytes up to its payload: prefix, command, broker entry metadata, checksum, metadata."""
         places = self.places
         start = int(places.start[row])
         end = self.metadata_end[row] if self.metadata_end[row] >= 0 else start + places.kept[row]
@@ -188,12 +187,12 @@ class Frames:
 
 
 def short(value: int) -> int:
-    """A varint as an int32, as protobuf reads it: its lowest 32 bits, with their sign."""
+    """Return a varint as an int32 as protobuf reads it: its lowest 32 bits, signed."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def ranges(starts: Longs, ends: Longs) -> Longs:
-    """All numbers of the half-open ranges, one behind the other."""
+    """Return all numbers of the half-open ranges, concatenated."""
     counts = ends - starts
     shift: Longs = np.repeat(starts - (np.cumsum(counts) - counts), counts)
     return np.arange(len(shift)) + shift

@@ -1,8 +1,8 @@
-"""Texts of all rows as Arrow arrays, from the places where they begin and end: no Python per row.
+"""Texts of all rows as Arrow arrays, from the positions where they begin and end, without Python code per row.
 
 Rules of this file
-1. Bytes that are no UTF-8 become texts as `tracking.metadata.text_of` makes them: with U+FFFD.
-2. A row whose place is -1 has none: null.
+1. Bytes that are not UTF-8 are decoded with U+FFFD, as by `tracking.metadata.text_of`.
+2. A row with a negative start is null.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pcli.spark.columnar.frame_columns import ORDERING, Bytes, Frames, Longs
 __all__ = ["keys_of", "names_of", "texts_of"]
 
 _SHORT: Final = 64
-"""Bytes of texts that are compared as words."""
+"""Maximum bytes of texts that are compared as words."""
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _MASKS: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
-"""By how many bytes of a word belong to the text."""
+"""Masks by the number of bytes of a word that belong to the text."""
 
 
 def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
-    """The same as texts."""
+    """Return data[start:end] of every row as text."""
     pieces = pieces_of(data, starts, ends)
     try:
         return pieces.cast(pa.string())
@@ -40,7 +40,7 @@ def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
 
 
 def names_of(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
-    """The same where few texts stand in many rows: a dictionary, its indices int32. No text is in it twice."""
+    """Return the same as a dictionary of distinct texts with int32 indices, for rows with few distinct texts."""
     coded = _coded(data, starts, ends)
     try:
         names = coded.dictionary.cast(pa.string())
@@ -52,11 +52,11 @@ def names_of(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
 
 
 def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
-    """The bytes, each different text once."""
+    """Return the bytes of every row as a dictionary of distinct values."""
     size = ends - starts
     if not len(starts) or int(starts.min()) < 0 or int(size.max()) > _SHORT:
         return pieces_of(data, starts, ends).dictionary_encode()
-    # Texts of a few words are told apart by a sum of these. Whether it did is checked.
+    # Texts of a few words are distinguished by a hash. Collisions are checked for below.
     words = _words(data, starts, size)
     mixed = size.astype(np.uint64)
     for word in words:
@@ -72,7 +72,7 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
 
 
 def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint64]]:
-    """The texts as words of eight bytes, with zeros behind their ends."""
+    """Return the texts as words of eight bytes, padded with zeros."""
     longest = int(size.max())
     words = gather(data, starts, longest).view("<u8")
     count = (longest + 7) // 8
@@ -83,7 +83,7 @@ def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint6
 
 
 def keys_of(frames: Frames) -> pa.StringArray:
-    """The keys of frames, as tracking.metadata.key_of has them but for null in place of none: binary ones as base64."""
+    """Return the keys of frames as tracking.metadata.key_of does, binary ones as base64; null if there is no key."""
     data, start, end = frames.places.data, frames.key_start, frames.key_end
     there = np.where(end > start, start, -1)
     pieces = pieces_of(data, there, end)

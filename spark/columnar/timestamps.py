@@ -1,9 +1,9 @@
-"""Milliseconds of the wire as the nanoseconds of our tables.
+"""Milliseconds of the wire format as nanoseconds of the tables.
 
 Rules of this file
-1. A field of the wire has 64 bits, and so has a column: what is no time, or does not fit as nanoseconds (from the
-   year 2262 on), is null. Producers with clocks in microseconds exist, and Long.MAX as "never", too.
-2. -1 is "not there", as in all columns; values of an uint64 above int64 come as their bits, and are below 0 here.
+1. A time that does not fit in 64 bits as nanoseconds (from the year 2262 on) is null. Some producers send microseconds,
+   or Long.MAX for "never".
+2. -1 means absent, as in all columns. A uint64 above the maximum of int64 appears here as a negative number.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MOST_MS: Final = ((1 << 63) - 1) // _NANOS
 
 
 def nanoseconds(values: Longs, least: int = 0) -> pa.Array:
-    """Milliseconds as int64 nanoseconds; null below ``least`` and where no 64 bits hold them."""
+    """Convert milliseconds to int64 nanoseconds; null below ``least`` and where 64 bits do not suffice."""
     fits = (values >= least) & (values <= _MOST_MS)
     return pa.array(np.where(fits, values, 0) * _NANOS, mask=~fits)
 
 
 def nanoseconds_of(value: int, least: int = 0) -> int | None:
-    """The same of one number."""
+    """Convert one number in the same way; None instead of null."""
     return value * _NANOS if least <= value <= _MOST_MS else None
