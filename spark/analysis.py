@@ -20,20 +20,20 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.engine import Engine
-from pcli.spark.input.checked_plan import planned, strictly
+from pcli.spark.input.checked_plan import planned, strict_error
 from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_permits
-from pcli.spark.stages.incremental import Kept, keep, kept_of, read_new, with_gone
+from pcli.spark.stages.incremental import IncrementalState, keep, kept_of, read_new, with_missing_files
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
 from pcli.spark.stages.list_frames import list_frames
 from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_exchanges, merge_messages
 from pcli.spark.stages.observe_connections import observe_recording
 from pcli.spark.stages.read_recording import ReadRecording, read_recording
-from pcli.spark.stages.split_tables import MEMORY, Counted, PartStorage
+from pcli.spark.stages.split_tables import MEMORY, PartStorage, ReadCounts
 from pcli.spark.summary import Summary, summary_of, troubles_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 from pcli.spark.tables.table_commit import Run, begin
 from pcli.spark.tables.table_store import open_store
 from pcli.spark.tables.uri_redaction import hidden
@@ -42,7 +42,7 @@ __all__ = ["analyze"]
 
 
 def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
-    """Make the requested tables and return a summary.
+    """Write the requested tables and return a summary.
 
     ``may_be_none``: it is not an error if none of the files is a readable capture; the table `captures` lists them.
 
@@ -67,7 +67,7 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     return summary_of(store, manifest, run.base)
 
 
-def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
+def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None:
     """Return the values kept by the previous incremental run, or None if everything is read."""
     if not request.incremental:
         return None
@@ -75,27 +75,27 @@ def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
 
 
 def _read(
-    request: Request, engine: Engine, found: Plan, run: Run, kept: Kept | None
+    request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
     """Read all recordings; return them, and the plan including files that were read earlier."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
         return [read_recording(one, request, required, engine, storage, run.staging) for one in found.recordings], found
-    found, gone = with_gone(found, kept)
+    found, gone = with_missing_files(found, kept)
     readings = [read_new(one, request, required, engine, run.staging, kept, gone) for one in found.recordings]
     return readings, found
 
 
 def _make(
     request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
-) -> tuple[list[Made], set[str]]:
-    """Make all files of the tables; return them and the names of the partitioned tables."""
+) -> tuple[list[WrittenFile], set[str]]:
+    """Write all files of the tables; return them and the names of the partitioned tables."""
     names = {table.name for table in request.tables}
     captures = _captures(found, readings)
     troubles = troubles_of(captures)
     if request.strict and troubles:
-        raise CaptureError(strictly([(path, error) for path, _, error in troubles]))
+        raise CaptureError(strict_error([(path, error) for path, _, error in troubles]))
     partitioned = {name for name in names if TABLES[name].hour and _rows(name, readings) > request.partition_rows}
     made = write_rows(run.staging, TABLES["captures"], 0, captures)
     for part, reading in enumerate(readings):
@@ -107,8 +107,8 @@ def _make(
 
 def _of_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: set[str], partitioned: set[str]
-) -> list[Made]:
-    """Make the tables of one recording, except those about files."""
+) -> list[WrittenFile]:
+    """Write the tables of one recording, except those about files."""
     made = []
     if names & {"messages", "exchanges", "permits"}:
         merged_facts = collect_small_tables(staging, reading)
@@ -138,14 +138,14 @@ def _rows(name: str, readings: Sequence[ReadRecording]) -> int:
 
 
 def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
-    counted: dict[str, Counted] = {}
+    counted: dict[str, ReadCounts] = {}
     notes: dict[str, Note] = {}
     positions: dict[str, int] = {}
     for reading in readings:
         where = {entry.part: entry.found.where for entry in reading.recording.parts}
         positions |= {where[part]: position for part, position in reading.positions.items()}
         for split in reading.splits:
-            counted.setdefault(where[split.part], Counted()).add(split.counted)
+            counted.setdefault(where[split.part], ReadCounts()).add(split.counted)
             for told in split.told:
                 if isinstance(told.item, Note) and told.item.kind == "file":
                     notes[where[split.part]] = told.item

@@ -1,7 +1,7 @@
 """How an analysis runs its tasks: in this process (`InProcess`) or on Spark (`pcli.spark.jobs.spark_engine`).
 
 Rules of this file
-1. An analysis is written once, over the methods of `Engine`, so both engines make the same tables. A task is a function
+1. An analysis uses only the methods of `Engine`, so both engines write the same tables. A task is a function
    that can be imported, or a `functools.partial` of one; its arguments and results can be pickled.
 2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
    tasks are rows that pass through `exchange`, in few large pieces.
@@ -19,7 +19,7 @@ from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["Engine", "InProcess", "OnProgress", "Piece", "Progress", "Shared", "packed", "unpacked"]
+__all__ = ["Block", "Engine", "InProcess", "OnProgress", "Progress", "Shared", "packed", "unpacked"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -33,7 +33,7 @@ _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Block:
     """Rows for one bucket of an exchange."""
 
     bucket: int
@@ -97,7 +97,7 @@ class Engine(Protocol):
     def exchange(
         self,
         what: str,
-        cut: Callable[[_T], Iterator[Piece]],
+        cut: Callable[[_T], Iterator[Block]],
         items: Sequence[_T],
         buckets: int,
         join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
@@ -115,7 +115,7 @@ class Engine(Protocol):
         """Make a value available to all tasks."""
         ...
 
-    def tell(self, progress: Progress) -> None:
+    def report_progress(self, progress: Progress) -> None:
         """Report the progress of work that is done outside of tasks."""
         ...
 
@@ -136,7 +136,7 @@ def unpacked(data: Any) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Here(Generic[_V]):
+class _LocalValue(Generic[_V]):
     value: _V
 
 
@@ -152,7 +152,7 @@ class InProcess:
 
     def share(self, value: _V) -> Shared[_V]:
         """Return a handle that contains the value itself."""
-        return _Here(value)
+        return _LocalValue(value)
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
@@ -163,7 +163,7 @@ class InProcess:
     def exchange(
         self,
         what: str,
-        cut: Callable[[_T], Iterator[Piece]],
+        cut: Callable[[_T], Iterator[Block]],
         items: Sequence[_T],
         buckets: int,
         join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
@@ -172,27 +172,27 @@ class InProcess:
     ) -> list[_R]:
         """See `Engine.exchange`."""
         with tempfile.TemporaryFile(prefix="pcli-") as file:
-            heap = _Heap(file)
+            heap = _BucketStore(file)
             for item in self._watched(what, items, sizes):
-                for piece in cut(item):
-                    heap.add(piece)
+                for block in cut(item):
+                    heap.add(block)
             return [join(bucket, heap.taken(bucket)) for bucket in self._watched(what, heap.buckets(), None)]
 
     def _watched(self, what: str, items: Sequence[_T], sizes: Sequence[int] | None) -> Iterator[_T]:
         total, so_far = sum(sizes or ()), 0
         for index, item in enumerate(items):
-            self.tell(Progress(what, index, 1, len(items), so_far, total))
+            self.report_progress(Progress(what, index, 1, len(items), so_far, total))
             yield item
             so_far += sizes[index] if sizes else 0
-        self.tell(Progress(what, len(items), 0, len(items), so_far, total))
+        self.report_progress(Progress(what, len(items), 0, len(items), so_far, total))
 
-    def tell(self, progress: Progress) -> None:
+    def report_progress(self, progress: Progress) -> None:
         """See `Engine.tell`."""
         if self._told is not None:
             self._told(progress)
 
 
-class _Heap:
+class _BucketStore:
     """Pieces by bucket, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -200,16 +200,16 @@ class _Heap:
         self._held = 0
         self._places: dict[int, list[tuple[int, str, pa.RecordBatch | tuple[int, int]]]] = {}
 
-    def add(self, piece: Piece) -> None:
+    def add(self, block: Block) -> None:
         """Store a piece."""
-        place: pa.RecordBatch | tuple[int, int] = piece.rows
+        place: pa.RecordBatch | tuple[int, int] = block.rows
         if self._held > _HELD:
-            data = packed(piece.rows)
+            data = packed(block.rows)
             place = (self._file.seek(0, 2), len(data))
             self._file.write(data)
         else:
-            self._held += piece.rows.nbytes
-        self._places.setdefault(piece.bucket, []).append((piece.rank, piece.kind, place))
+            self._held += block.rows.nbytes
+        self._places.setdefault(block.bucket, []).append((block.rank, block.kind, place))
 
     def buckets(self) -> list[int]:
         """Return the buckets that have pieces."""
@@ -217,7 +217,7 @@ class _Heap:
 
     def taken(self, bucket: int) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the pieces of a bucket in order, and remove the bucket."""
-        for _, kind, place in sorted(self._places.pop(bucket), key=lambda piece: piece[0]):
+        for _, kind, place in sorted(self._places.pop(bucket), key=lambda block: block[0]):
             if isinstance(place, tuple):
                 self._file.seek(place[0])
                 yield kind, unpacked(self._file.read(place[1]))

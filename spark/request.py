@@ -1,4 +1,4 @@
-"""The request for an analysis: one value, made by a command or by a Python caller, and sent to all tasks."""
+"""The request for an analysis, which a command or a Python caller creates and which is sent to all tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RequiredData:
 
     @property
     def once(self) -> bool:
-        """Whether all data can be made in the first reading of a split and renumbered after the merge."""
+        """Whether all data can be computed in the first reading of a split and renumbered after the merge."""
         return not (self.observing or self.permits or self.frames)
 
     @classmethod
@@ -66,7 +66,7 @@ class Request:
     only: tuple[str, ...] = ()
     """Names of tables; empty for all except those on request."""
     frames: bool = False
-    """Whether to make the table `frames`, too."""
+    """Whether to write the table `frames`, too."""
     since_ns: int | None = None
     """Packets before this time are not read, ns since 1970."""
     until_ns: int | None = None
@@ -88,5 +88,5 @@ class Request:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables to make. Raises LocalError for a name that is not a table."""
+        """The requested tables; LocalError for a name that is not a table."""
         return chosen_tables(self.only, frames=self.frames)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["exit_code", "need_tables", "request_from", "run", "show_summary", "shown_progress"]
 
-_TOLD_FILES: Final = 10
-"""Files with problems that are listed one by one."""
+_LISTED_FILES: Final = 10
+"""Maximum number of files with problems that are listed."""
 
 _LARGE: Final = 10_000_000
 """Bytes of a stage from which the progress is shown in megabytes."""
@@ -42,7 +42,7 @@ _STATUSES: Final = {
 
 
 def need_tables() -> None:
-    """Raise LocalError if a package that makes tables is not installed."""
+    """Raise LocalError if a package that tables need is not installed."""
     try:
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
@@ -71,7 +71,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
         decode_as=decode_as_ports(params["decode_as"]),
     )
     if request.since_ns is not None and request.until_ns is not None and request.since_ns >= request.until_ns:
-        raise LocalError(f"--since {since} is not before --until {until}: that leaves nothing")
+        raise LocalError(f"--since {since} is not before --until {until}: the range is empty")
     _ = request.tables  # reports an unknown table before the work starts
     return request
 
@@ -129,12 +129,12 @@ def show_summary(summary: Summary) -> None:
         told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in summary.findings.items())
         write_line(f"findings: {told or 'none'}")
     if not summary.packets and "read" in summary.captures:
-        say("no packet was taken: the captures are empty, or all of them lies outside of --since and --until")
-    write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', as it was'}")
-    for path, status, error in summary.troubles[:_TOLD_FILES]:
+        say("no packet was read: the captures are empty, or all packets are outside of --since and --until")
+    write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', unchanged'}")
+    for path, status, error in summary.troubles[:_LISTED_FILES]:
         say(f"{path}: {status}: {error}")
-    if len(summary.troubles) > _TOLD_FILES:
-        say(f"{len(summary.troubles) - _TOLD_FILES} more such files: see the table captures")
+    if len(summary.troubles) > _LISTED_FILES:
+        say(f"{len(summary.troubles) - _LISTED_FILES} more such files: see the table captures")
 
 
 def exit_code(summary: Summary) -> Exit:

@@ -80,10 +80,10 @@ def _spark(part: str) -> Iterator[Check]:
 
 
 def _java(part: str) -> Check:
-    from pcli.spark.jobs.java import looked_at
+    from pcli.spark.jobs.java import java_candidates
 
     passed_over: list[str] = []
-    for look in looked_at():
+    for look in java_candidates():
         if look.found is not None:
             java = look.found
             because = f" ({'; '.join(passed_over)})" if passed_over else ""

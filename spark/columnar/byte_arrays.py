@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["pieces_of"]
+__all__ = ["binary_array"]
 
 
-def pieces_of(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
+def binary_array(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
     """Return the bytes data[start:end] of every row; null where ``start`` is negative."""
     there = starts >= 0
     some = np.flatnonzero(there)

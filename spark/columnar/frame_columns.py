@@ -5,7 +5,7 @@ Rules of this file
 2. Numbers are int64, whatever the width of the field; -1 means absent. Fields of the frequent commands are never
    negative, except ``partition`` and ``batch_index``, whose default is -1. 64-bit unsigned ids keep their bits.
 3. Bytes are not copied: ``data`` contains them, and columns contain positions in it.
-4. ``told`` is false for a frame whose command has content without a column: decode the bytes of `Frames.head` instead.
+4. ``complete`` is false if the command has content without a column: decode the bytes of `Frames.head` instead.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Frames:
     """Number of the command type, for one of 64 bits its bits; -1 if it could not be read."""
     size: Longs
     """Bytes of the whole frame, including its length prefix, according to that prefix."""
-    told: Bools
+    complete: Bools
     """Whether the columns below contain all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK, FLOW as `wire.hot` reads
     them, also with transactions, several ids, ack sets and epochs; ACK_RESPONSE without error; PING, PONG. False for
     other types and for commands with further fields (is_chunk); the columns then contain what they can represent."""
@@ -170,7 +170,7 @@ class Frames:
     uuid_start: Longs
     uuid_end: Longs
     """uuid of a chunk."""
-    metadata_told: Bools
+    metadata_complete: Bools
     """Whether the columns above contain all metadata that pcli.codec.observe.tracking reads. False if it is absent,
     truncated or invalid, contains `dead_letters.MARK`, or has a number equal to the column's value for absence. The
     columns then contain what `tracking.metadata.pull_fields` finds."""

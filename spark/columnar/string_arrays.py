@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.fields.byte_matrix import gather
 from pcli.spark.columnar.frame_columns import ORDERING, Bytes, Frames, Longs
 
@@ -30,7 +30,7 @@ _MASKS: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64
 
 def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
     """Return data[start:end] of every row as text."""
-    pieces = pieces_of(data, starts, ends)
+    pieces = binary_array(data, starts, ends)
     try:
         return pieces.cast(pa.string())
     except pa.ArrowInvalid:
@@ -55,7 +55,7 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
     """Return the bytes of every row as a dictionary of distinct values."""
     size = ends - starts
     if not len(starts) or int(starts.min()) < 0 or int(size.max()) > _SHORT:
-        return pieces_of(data, starts, ends).dictionary_encode()
+        return binary_array(data, starts, ends).dictionary_encode()
     # Texts of a few words are distinguished by a hash. Collisions are checked for below.
     words = _words(data, starts, size)
     mixed = size.astype(np.uint64)
@@ -67,8 +67,8 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
     first = np.empty(int(code.max()) + 1, np.int64)
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     if any((one != one[first].take(code)).any() for one in (size, *words)):
-        return pieces_of(data, starts, ends).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(codes, pieces_of(data, starts[first], ends[first]))
+        return binary_array(data, starts, ends).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(codes, binary_array(data, starts[first], ends[first]))
 
 
 def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint64]]:
@@ -86,7 +86,7 @@ def keys_of(frames: Frames) -> pa.StringArray:
     """Return the keys of frames as tracking.metadata.key_of does, binary ones as base64; null if there is no key."""
     data, start, end = frames.places.data, frames.key_start, frames.key_end
     there = np.where(end > start, start, -1)
-    pieces = pieces_of(data, there, end)
+    pieces = binary_array(data, there, end)
     try:
         return pieces.cast(pa.string())
     except pa.ArrowInvalid:

@@ -5,8 +5,8 @@ Rules of this file
    user named them; ``where`` opens them from any folder, and on another machine that has them in the same place.
 2. A file found below a URI is a URI too: its name is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
 3. A folder stands for its files, also in subfolders, except hidden ones. Patterns (``*``, ``**``, …) also work in URIs.
-4. A file that is missing or inaccessible is a `Found` with an error. If the paths name nothing at all, LocalError is
-   raised. Arrow can neither decode nor open a name that is not UTF-8; it is such an error, too.
+4. A file that is missing or inaccessible is a `CaptureFile` with an error. If there are no files at all, LocalError is
+   raised. A name that is not UTF-8 is an error too, because Arrow can neither decode nor open it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyarrow import fs
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_redaction import hidden, shown
 
-__all__ = ["Found", "Place", "find", "open_file", "place_of", "reason_of"]
+__all__ = ["CaptureFile", "Place", "find", "open_file", "place_of", "reason_of"]
 
 Place = Callable[[str], tuple[Any, str]]
 """From a path or URI to a pyarrow.fs.FileSystem and the path in it. Raises LocalError if there is no such system."""
@@ -39,7 +39,7 @@ _PLAIN: Final = "/!$&'()*+,;=:@~"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CaptureFile:
     """A file as its file system describes it."""
 
     path: str
@@ -65,11 +65,11 @@ def place_of(path: str) -> tuple[Any, str]:
     return files, inner
 
 
-def find(paths: Sequence[str], place: Place = place_of) -> list[Found]:
+def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
     """Return all files that the paths name, each once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
-        raise LocalError(f"no file there: {', '.join(map(hidden, paths))}" if paths else "no capture was named")
+        raise LocalError(f"no such file: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
     return sorted(found.values(), key=lambda one: one.path)
 
 
@@ -88,7 +88,7 @@ def reason_of(error: BaseException) -> str:
     return hidden(lines[0]) if lines else type(error).__name__
 
 
-def _named(path: str, place: Place) -> Iterator[Found]:
+def _named(path: str, place: Place) -> Iterator[CaptureFile]:
     files, inner = place(path)
     where = path if _SCHEME.match(path) else inner
     try:
@@ -100,16 +100,16 @@ def _named(path: str, place: Place) -> Iterator[Found]:
             base = inner.rstrip("/")
             yield from _below(path, files, inner, inner, re.compile(re.escape(base) + r"(?:/(?!\.)[^/]+)+"))
         elif info.type == fs.FileType.NotFound:
-            yield Found(hidden(path), where, error="no such file or folder")
+            yield CaptureFile(hidden(path), where, error="no such file or folder")
         else:
             yield replace(_found(path, inner, inner, inner, info), error=_no_file(info))
     except UnicodeEncodeError:
-        yield Found(shown(path), shown(where), error=_NOT_TEXT)
+        yield CaptureFile(shown(path), shown(where), error=_NOT_TEXT)
     except OSError as error:
-        yield Found(hidden(path), where, error=reason_of(error))
+        yield CaptureFile(hidden(path), where, error=reason_of(error))
 
 
-def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[Found]:
+def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[CaptureFile]:
     """Yield the files below a folder that match."""
     for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
         if child.type == fs.FileType.Directory:
@@ -142,11 +142,11 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(out, re.DOTALL)
 
 
-def _found(path: str, inner: str, base: str, child: str, info: Any) -> Found:
+def _found(path: str, inner: str, base: str, child: str, info: Any) -> CaptureFile:
     """Return the file ``child`` at or below ``base``. The file system's name of ``path`` is ``inner``."""
     size, changed = int(info.size or 0), int(info.mtime_ns or 0)
     if _SCHEME.match(path) and child == inner:
-        return Found(hidden(path), path, size, changed)
+        return CaptureFile(hidden(path), path, size, changed)
     if _SCHEME.match(path):
         # The query of a URI (?region=…) applies to each of its files.
         before, mark, options = path.partition("?")
@@ -155,6 +155,6 @@ def _found(path: str, inner: str, base: str, child: str, info: Any) -> Found:
         for _ in filter(None, inner.removeprefix(start).split("/")):
             before = before.rpartition("/")[0]
         name = f"{before}/{quote(child.removeprefix(start).lstrip('/'), safe=_PLAIN)}{mark}{options}"
-        return Found(hidden(name), name, size, changed)
+        return CaptureFile(hidden(name), name, size, changed)
     name = child if Path(path).is_absolute() else str(Path(child).relative_to(Path.cwd()))
-    return Found(name, child, size, changed)
+    return CaptureFile(name, child, size, changed)

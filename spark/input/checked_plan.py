@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pyarrow import fs
 
 from pcli.codec.errors import CaptureError
-from pcli.spark.input.capture_files import Found, place_of
+from pcli.spark.input.capture_files import CaptureFile, place_of
 from pcli.spark.input.read_plan import Entry, Plan, plan
 from pcli.spark.request import Request
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["planned", "strictly"]
+__all__ = ["planned", "strict_error"]
 
 
 def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
@@ -30,18 +30,18 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
         until_ns=request.until_ns,
         may_be_none=may_be_none,
     )
-    entries = [entry for entry in found.entries if not _lies_in(store, entry.found)]
+    entries = [entry for entry in found.entries if not _is_in_store(store, entry.found)]
     bad = [entry for entry in entries if entry.head.status != "read"]
     if not found.recordings and not may_be_none:
-        raise CaptureError(_nothing(request, bad))
+        raise CaptureError(_nothing_readable(request, bad))
     given = {hidden(path) for path in request.paths}
     named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in given]
     if request.strict and named:
-        raise CaptureError(strictly([(one.found.path, one.head.error) for one in named]))
+        raise CaptureError(strict_error([(one.found.path, one.head.error) for one in named]))
     return Plan(tuple(entries), found.recordings)
 
 
-def _lies_in(store: Store, found: Found) -> bool:
+def _is_in_store(store: Store, found: CaptureFile) -> bool:
     """Return whether a file is in the store, whether each is named by a path, a link or a URI."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
@@ -49,15 +49,15 @@ def _lies_in(store: Store, found: Found) -> bool:
     return bool(files.equals(store.files)) and inner.startswith(f"{store.root}/")
 
 
-def _nothing(request: Request, bad: Sequence[Entry]) -> str:
+def _nothing_readable(request: Request, bad: Sequence[Entry]) -> str:
     if len(bad) == 1:
         return f"{bad[0].found.path}: {bad[0].head.error}"
     more = f", {bad[0].found.path}: {bad[0].head.error}" if bad else ""
-    return f"{' '.join(map(hidden, request.paths))}: no capture among {len(bad)} files{more}"
+    return f"{' '.join(map(hidden, request.paths))}: none of {len(bad)} files is a capture{more}"
 
 
-def strictly(bad: Sequence[tuple[str, str]]) -> str:
+def strict_error(bad: Sequence[tuple[str, str]]) -> str:
     """Return the error of a strict run for files, given by path and reason, that cannot be read to their ends."""
     path, error = bad[0]
-    more = f", and {len(bad) - 1} more that are not all there" if len(bad) > 1 else ""
+    more = f"; {len(bad) - 1} more files are incomplete" if len(bad) > 1 else ""
     return f"{path}: {error}{more} (--strict: nothing was changed)"

@@ -18,7 +18,7 @@ from typing import Final
 
 from pcli.codec.capture.rotated import Part, order_parts
 from pcli.codec.errors import CaptureError, LocalError
-from pcli.spark.input.capture_files import Found, Place, find, open_file, place_of, reason_of
+from pcli.spark.input.capture_files import CaptureFile, Place, find, open_file, place_of, reason_of
 from pcli.spark.input.capture_headers import Head, read_head
 from pcli.spark.input.record_boundaries import cuts
 from pcli.spark.input.splits import Split
@@ -39,7 +39,7 @@ _MARGIN: Final = 60_000_000_000
 class Entry:
     """A file that was found."""
 
-    found: Found
+    found: CaptureFile
     head: Head
     cluster: str
     part: int = -1
@@ -95,13 +95,13 @@ def plan(
         if parts:
             recordings.append(Recording(name, tuple(parts), numbered))
     if not recordings and not may_be_none:
-        more = f", and {len(entries) - 1} more files are none either" if len(entries) > 1 else ""
+        more = f"; {len(entries) - 1} more files are not captures either" if len(entries) > 1 else ""
         raise LocalError(f"no capture to read: {entries[0].found.path}: {entries[0].head.error}{more}")
     places = {part.found.where: part for recording in recordings for part in recording.parts}
     return Plan(tuple(places.get(entry.found.where, entry) for entry in entries), tuple(recordings))
 
 
-def _head(found: Found, place: Place) -> Head:
+def _head(found: CaptureFile, place: Place) -> Head:
     if found.error:
         return Head("unreadable", found.error)
     try:
@@ -161,7 +161,7 @@ def _overlap(first: int | None, last: int | None, since: int | None, until: int 
 # -- labels --------------------------------------------------------------------------------------------------------
 
 
-def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
+def _labels(cluster: str, found: Sequence[CaptureFile]) -> list[str]:
     """Return the label of each file; raise LocalError if a file has none."""
     if shown(cluster) != cluster:
         raise LocalError(f"--cluster {shown(cluster)}: it is not UTF-8")
@@ -174,9 +174,9 @@ def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
         labels.append(match["cluster"] if match else "")
     wrong = [one.path for one, label in zip(found, labels) if not label]
     if len(wrong) == len(found):
-        raise LocalError(f"--cluster {cluster} fits none of {len(found)} files: {wrong[0]} is the first")
+        raise LocalError(f"--cluster {cluster} matches none of {len(found)} files, such as {wrong[0]}")
     if wrong:
-        raise LocalError(f"--cluster {cluster} fits all but {len(wrong)} of {len(found)} files: not {wrong[0]}")
+        raise LocalError(f"--cluster {cluster} does not match {len(wrong)} of {len(found)} files, such as {wrong[0]}")
     return labels
 
 
@@ -189,10 +189,10 @@ def _pattern(cluster: str) -> re.Pattern[str] | None:
             raise LocalError(f"--cluster {cluster}: {error}") from None
     if "{cluster}" not in cluster:
         if "{" in cluster or "*" in cluster:
-            raise LocalError(f"--cluster {cluster}: a pattern needs {{cluster}} where the label stands")
+            raise LocalError(f"--cluster {cluster}: a pattern needs {{cluster}} in the position of the label")
         return None
     pieces = re.split(r"(\{cluster\}|\*\*/?|\*|\?)", cluster.removeprefix("./"))
     words = {"{cluster}": "(?P<cluster>[^/]+?)", "**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     if pieces.count("{cluster}") > 1:
-        raise LocalError(f"--cluster {cluster}: {{cluster}} may stand there once")
+        raise LocalError(f"--cluster {cluster}: {{cluster}} may occur only once")
     return re.compile("(?:^|/)" + "".join(words.get(piece, re.escape(piece)) for piece in pieces) + "$")

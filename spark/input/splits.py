@@ -2,9 +2,9 @@
 
 Rules of this file
 1. A split is a range of a file with the preamble that it needs: once opened, it is a complete small capture.
-2. Where a split really ends, and with which interfaces, is known after reading it: `Ended`. `mend` compares this with
-   the plan. A split is wrong if the previous one does not end at its start; so are all splits after damage. The splits
-   that `mend` returns are read instead.
+2. The actual end of a split and its interfaces are known after reading it (`SplitEnd`). `corrected_splits` compares the
+   ends with the plan. A split is wrong if the previous one does not end at its start; so are all splits after damage.
+   The splits that `corrected_splits` returns are read instead.
 3. One process gains nothing from splits: `plan` with ``split=None`` makes each file one split.
 """
 
@@ -26,7 +26,7 @@ from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 from pcli.spark.input.capture_files import Place, open_file, place_of
 from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 
-__all__ = ["WINDOW", "Ended", "Split", "SplitReader", "mend", "open_split"]
+__all__ = ["WINDOW", "Split", "SplitEnd", "SplitReader", "corrected_splits", "open_split"]
 
 WINDOW: Final = 16 << 20
 """Bytes that are read and processed together."""
@@ -56,7 +56,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SplitEnd:
     """Where the reading of a split ended."""
 
     position: int
@@ -137,7 +137,7 @@ class SplitReader:
         self._window = window
         self._source = open_source(file)
         self._shift = split.start - len(split.preamble)
-        self.ended = Ended(split.start, split.preamble)
+        self.ended = SplitEnd(split.start, split.preamble)
         """Where the split ended; valid after the last window."""
 
     def windows(self) -> Iterator[Records | Note]:
@@ -163,15 +163,15 @@ class SplitReader:
             self._end(source.position, ng, head, "")
 
     def _end(self, place: int, ng: _Blocks | None, head: bytes, error: str) -> None:
-        self.ended = Ended(place + self._shift, head if ng is None else ng.preamble, error)
+        self.ended = SplitEnd(place + self._shift, head if ng is None else ng.preamble, error)
 
 
-def mend(splits: Sequence[Split], ended: Sequence[Ended]) -> list[Split]:
+def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list[Split]:
     """Return the splits by which a file should be read, given where the splits of one file ended.
 
-    A correct split is returned unchanged. Read the others and call `mend` again. If nothing changes, the splits are
-    right; then a note on the file counts only if it comes from the last split. Splits after damage are removed.
-    ``index`` does not change, so it may have gaps.
+    A correct split is returned unchanged. Read the others and call the function again until nothing changes. A note on
+    the file then counts only if it comes from the last split. Splits after damage are removed. ``index`` does not
+    change, so it may have gaps.
     """
     out: list[Split] = []
     for number, (split, end) in enumerate(zip(splits, ended, strict=True)):

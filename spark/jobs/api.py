@@ -1,8 +1,8 @@
 """The analysis for programs that have a Spark session: DataFrame in, DataFrame out.
 
 Rules of this file
-1. A DataFrame of captures has a column ``path``; other columns are ignored. So the list of files can come from Spark's
-   own reader, from a table, or from Python, and the functions can be passed to `DataFrame.transform`.
+1. A DataFrame of captures has a column ``path``; other columns are ignored. The list of files can
+   therefore come from Spark's own reader, a table, or Python, and the functions fit `DataFrame.transform`.
 2. Tables are files: they are written to a folder that the caller names, and read from it. Evaluating a DataFrame twice
    does not compute them twice.
 3. The session belongs to the caller: it is neither changed nor stopped. pcli is sent to workers that lack it.
@@ -31,7 +31,7 @@ __all__ = ["analyze", "read_messages", "read_table"]
 
 
 def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
-    """Make the tables of these captures in the folder ``out``; return a DataFrame with table, rows, bytes and files.
+    """Write the tables of these captures to the folder ``out``; return a DataFrame with table, rows, bytes and files.
 
     ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or a text), ``frames=True``,
     ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raises PcliError for any problem.
@@ -52,7 +52,7 @@ def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 
 
 def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
-    """Return the lifecycle of every message in these captures: the table `messages`, made in the folder ``out``.
+    """Return the lifecycle of every message in these captures: the table `messages`, written to the folder ``out``.
 
     >>> spark.createDataFrame([("captures/",)], "path string").transform(read_messages, "out/").show()
     """
@@ -61,7 +61,7 @@ def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 
 
 def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
-    """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` made, according to the current manifest.
+    """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` wrote, according to the current manifest.
 
     Raises LocalError if ``out`` contains no tables, or not this one.
     """

@@ -9,7 +9,7 @@
 Rules of this file
 1. A row is a frame, with the columns of the table `frames` (docs/tables.md).
 2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
-   recording, so that every frame is right. To read large recordings in parallel, make the table instead:
+   recording, because frames span files. To read large recordings in parallel, write the table instead:
    ``pcli spark-analyze --only frames``.
 3. A file that cannot be read to its end is an error, as with Spark's own sources. With the option
    ``ignoreCorruptFiles``, as there, only its own rows are missing. Other files that are not captures are not errors.
@@ -89,7 +89,7 @@ class _Frames(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return one partition per recording; raise LocalError if there is none or a file cannot be read."""
         if not self._paths:
-            raise LocalError("pulsar_capture: name a path: .load('captures/')")
+            raise LocalError("pulsar_capture requires a path: .load('captures/')")
         found = plan([plain_path(path) for path in self._paths], cluster=self._cluster, split=None)
         bad = [entry for entry in found.entries if entry.head.status == "unreadable"]
         if bad and not self._lenient:
@@ -103,7 +103,7 @@ class _Frames(DataSourceReader):
 
 
 def _refused(path: str, reason: str) -> LocalError:
-    return LocalError(f"{path}: {reason} (option ignoreCorruptFiles: true: what there is of it is read)")
+    return LocalError(f"{path}: {reason} (with the option ignoreCorruptFiles the readable part is returned)")
 
 
 def _frames(recording: Recording, *, lenient: bool) -> Iterator[pa.RecordBatch]:

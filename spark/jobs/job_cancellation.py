@@ -3,8 +3,8 @@
 Rules of this file
 1. Jobs have a tag of pcli: in a caller's session only these are cancelled.
 2. A thread that is interrupted by Ctrl-C was waiting for a response of the JVM, which will still arrive on its
-   connection. Another connection that this thread opens may be closed before it is used. So another thread with its
-   own connection calls the JVM.
+   connection. Another connection that this thread opens may be closed before it is used. Another thread with its
+   own connection therefore calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
    spark.python.task.killTimeout. The scheduler counts running tasks. pcli waits for them, up to a limit.
 """
@@ -23,7 +23,7 @@ from pcli.codec.errors import PcliError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["call_apart", "cancelled_if_left", "stop_apart"]
+__all__ = ["call_in_thread", "cancelled_if_left", "stop_in_thread"]
 
 _PATIENCE_S: Final = 6.0
 _POLL_S: Final = 0.1
@@ -47,18 +47,18 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
     context.removeJobTag(tag)
 
 
-def stop_apart(stop: Callable[[], None]) -> None:
-    """Call ``stop`` as `call_apart` does; ignore errors, because the JVM ends anyway."""
+def stop_in_thread(stop: Callable[[], None]) -> None:
+    """Call ``stop`` as `call_in_thread` does; ignore errors, because the JVM ends anyway."""
     with suppress(Exception):  # the JVM may have ended before
-        call_apart(stop)
+        call_in_thread(stop)
 
 
-def call_apart(work: Callable[[], None]) -> None:
+def call_in_thread(work: Callable[[], None]) -> None:
     """Call it in its own thread, wait for its end, and raise what it raises.
 
     A Ctrl-C during the call is raised when the call is done or takes too long. If it were raised at once, a stopping
-    JVM would end while threads use it, which print errors, or a starting JVM would be lost. A second Ctrl-C leaves at
-    once.
+    JVM would end while threads use it, which would print errors, or a starting JVM would continue to run unnoticed. A
+    second Ctrl-C is raised at once.
     """
     done = threading.Event()  # in Python 3.11 an interrupted join marks its thread as ended
     faults: list[Exception] = []

@@ -54,13 +54,13 @@ class _Watch:
 
 @contextmanager
 def watched(
-    context: SparkContext, what: str, tasks: int, size: int, tell: OnProgress | None
+    context: SparkContext, what: str, tasks: int, size: int, report: OnProgress | None
 ) -> Iterator[Callable[[int], None] | None]:
-    """Report the progress of the block to ``tell`` regularly, and once more after it succeeds.
+    """Report the progress of the block to ``report`` regularly, and once more after it succeeds.
 
-    Yields a function that tasks call with the size of their item; it can be pickled. None without ``tell``.
+    Yields a function that tasks call with the size of their item; it can be pickled. None without ``report``.
     """
-    if tell is None:
+    if report is None:
         yield None
         return
     watch = _Watch(context, what, tasks, size)
@@ -68,14 +68,14 @@ def watched(
 
     def look() -> None:
         while not stop.wait(_POLL_S):
-            tell(watch.now())
+            report(watch.now())
 
     thread = threading.Thread(target=look, daemon=True)
-    tell(Progress(what, 0, 0, tasks, 0, size))
+    report(Progress(what, 0, 0, tasks, 0, size))
     thread.start()
     try:
         yield watch.bytes.add
     finally:
         stop.set()
         thread.join()
-    tell(watch.end())
+    report(watch.end())

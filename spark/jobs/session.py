@@ -25,10 +25,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs.code_distribution import ship, unship
 from pcli.spark.jobs.java import find_java, java_home
-from pcli.spark.jobs.job_cancellation import call_apart, stop_apart
+from pcli.spark.jobs.job_cancellation import call_in_thread, stop_in_thread
 from pcli.spark.jobs.machine_resources import memory_mb
-from pcli.spark.jobs.settings import is_local, settings_for, stays_here
-from pcli.spark.jobs.spark_errors import one_line, words_of
+from pcli.spark.jobs.settings import is_local, runs_locally, settings_for
+from pcli.spark.jobs.spark_errors import error_text, one_line
 from pcli.spark.tables.uri_redaction import hidden
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def parsed_conf(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         key, equal, value = word.partition("=")
         if not equal or not key.strip():
-            raise LocalError(f"--conf {word}: it must be key=value, as spark.executor.memory=4g")
+            raise LocalError(f"--conf {word}: write KEY=VALUE, for example spark.executor.memory=4g")
         conf[key.strip()] = value
     return conf
 
@@ -74,7 +74,7 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
         try:
             yield session
         finally:
-            stop_apart(session.stop)
+            stop_in_thread(session.stop)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
             yield context
         finally:
             try:
-                stop_apart(context.stop)
+                stop_in_thread(context.stop)
             finally:
                 _end(gateway)
 
@@ -115,7 +115,7 @@ def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None
 
 def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
     """Return the variables for Spark's scripts. The user's values are kept, except JAVA_HOME if it is not suitable."""
-    here = {"SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else {}
+    here = {"SPARK_LOCAL_IP": "127.0.0.1"} if runs_locally(master) else {}
     ours = {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable} | here
     kept = {key: os.environ.get(key) or value for key, value in ours.items()}
     return kept | {"JAVA_HOME": str(java_home(find_java(), folder))}
@@ -150,7 +150,7 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     try:
         with _set(environment), _own_interrupt():
             # A Ctrl-C during the launch would leave a JVM that cannot report its port and never ends.
-            call_apart(lambda: gateways.append(launch_gateway(conf, out)))  # type: ignore[no-untyped-call]
+            call_in_thread(lambda: gateways.append(launch_gateway(conf, out)))  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateways[0])
     except KeyboardInterrupt:
         _end(*gateways)
@@ -207,7 +207,7 @@ def _check_master(master: str) -> None:
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
             return
     if places:
-        raise LocalError(f"--master {master}: no Spark master answers there")
+        raise LocalError(f"--master {master}: no Spark master responds at this address")
 
 
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
@@ -219,7 +219,7 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
     properties = folder / "log4j2.properties"
     properties.write_text(_QUIET.format(level="info" if debug else "error"))
     key = "spark.driver.extraJavaOptions"
-    quick = ["-XX:TieredStopAtLevel=1"] if stays_here(settings["spark.master"]) else []
+    quick = ["-XX:TieredStopAtLevel=1"] if runs_locally(settings["spark.master"]) else []
     options = [f"-Dlog4j2.configurationFile={properties.as_uri()}", *quick, settings.get(key, "")]
     return settings | {key: " ".join(options).strip()}
 
@@ -228,7 +228,7 @@ def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
     """Return one line from an exception and the output of the JVM."""
     from py4j.protocol import Py4JNetworkError
 
-    words = words_of(fault)
+    words = error_text(fault)
     if not words or isinstance(fault, OSError | Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in words:
         words = _tail(log)
     told = "\n".join(line for line in words.splitlines() if not re.match(r"\s*at |\s*WARNING|Setting|To adjust", line))

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A value of --conf overrides every setting here, even if pcli does not work with it (another Python, for example).
-2. Payload never crosses the JVM, so the JVM stays small: most memory is for the Python workers.
+2. Payloads never pass through the JVM, so the JVM stays small: most memory is for the Python workers.
 3. On one machine no network is used: Spark binds to the loopback address and resolves no host names.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["driver_memory_mb", "is_local", "results_mb", "settings_for", "stays_here"]
+__all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
 
 _TRIES: Final = 4
 """Attempts per task, as on a cluster: one killed worker does not fail the job."""
@@ -54,7 +54,7 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": f"{driver_memory_mb(machine_mb)}m",
     }
-    if stays_here(master):
+    if runs_locally(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if is_local(master) and os.environ.get("PYSPARK_PYTHON") in (None, "", sys.executable):
         # Workers use this Python and this pcli, so the daemon can import everything before it forks the first one.
@@ -75,6 +75,6 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def stays_here(master: str) -> bool:
+def runs_locally(master: str) -> bool:
     """Return whether everything runs on this machine. A Kubernetes address does not show where its pods are."""
     return is_local(master) or master.startswith(("local-cluster[", "spark://127.0.0.1:"))

@@ -23,7 +23,7 @@ from typing import IO, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pcli.codec.errors import PcliError
-from pcli.spark.engine import Piece, packed, unpacked
+from pcli.spark.engine import Block, packed, unpacked
 
 __all__ = ["in_buckets", "sent"]
 
@@ -40,7 +40,7 @@ _Packed = tuple[int, int, int, int, str, bytes]
 """Bucket, rank, item, place, kind, rows."""
 
 
-def sent(item: int, pieces: Iterator[Piece], partitions: int) -> Iterator[bytes]:
+def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[bytes]:
     """Yield the pieces of an item in the form of the JVM's pairs: 8 bytes with a partition number, then its load.
 
     A PcliError that is raised meanwhile is the content of the last load.
@@ -48,11 +48,11 @@ def sent(item: int, pieces: Iterator[Piece], partitions: int) -> Iterator[bytes]
     held: dict[int, Any] = {}
     size, places = 0, count()
     try:
-        for piece in pieces:
-            for rows in _sliced(piece.rows):
+        for block in blocks:
+            for rows in _sliced(block.rows):
                 data = packed(rows)
-                one = (piece.bucket, piece.rank, item, next(places), piece.kind, data)
-                held.setdefault(piece.bucket % partitions, []).append(one)
+                one = (block.bucket, block.rank, item, next(places), block.kind, data)
+                held.setdefault(block.bucket % partitions, []).append(one)
                 size += len(data)
                 if size > _LOAD:
                     yield from _pairs(held)
@@ -81,10 +81,10 @@ def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str
     Raises the PcliError of a cutting task; of several errors, that of the first item.
     """
     with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
-        shelf = _Shelf(file)
+        shelf = _BlockStore(file)
         shelf.fill(loads)
-        for bucket, pieces in groupby(shelf.in_order(), key=attrgetter("bucket")):
-            yield bucket, map(shelf.opened, pieces)
+        for bucket, blocks in groupby(shelf.in_order(), key=attrgetter("bucket")):
+            yield bucket, map(shelf.opened, blocks)
 
 
 def _scratch() -> str | None:
@@ -93,7 +93,7 @@ def _scratch() -> str | None:
     return next((folder for folder in folders if folder and Path(folder).is_dir()), None)
 
 
-class _Kept(NamedTuple):
+class _StoredBlock(NamedTuple):
     """A piece in a joining task. The first four fields are the sort key and unique."""
 
     bucket: int
@@ -107,12 +107,12 @@ class _Kept(NamedTuple):
     size: int
 
 
-class _Shelf:
+class _BlockStore:
     """Pieces in the order of arrival, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._pieces: list[_Kept] = []
+        self._blocks: list[_StoredBlock] = []
         self._held = 0
 
     def fill(self, loads: Iterable[bytes]) -> None:
@@ -127,24 +127,24 @@ class _Shelf:
         if errors:
             raise min(errors, key=itemgetter(0))[1]
 
-    def _add(self, pieces: list[_Packed]) -> None:
-        for bucket, rank, item, place, kind, data in pieces:
+    def _add(self, blocks: list[_Packed]) -> None:
+        for bucket, rank, item, place, kind, data in blocks:
             kept, start = data, 0
             if self._held > _KEPT:
                 start, kept = self._file.seek(0, os.SEEK_END), b""
                 self._file.write(data)
             self._held += len(kept)
-            self._pieces.append(_Kept(bucket, rank, item, place, kind, kept, start, len(data)))
+            self._blocks.append(_StoredBlock(bucket, rank, item, place, kind, kept, start, len(data)))
 
-    def in_order(self) -> Iterator[_Kept]:
+    def in_order(self) -> Iterator[_StoredBlock]:
         """Yield all pieces in order; each is released when the next is taken."""
-        self._pieces.sort(reverse=True)
-        while self._pieces:
-            yield self._pieces.pop()
+        self._blocks.sort(reverse=True)
+        while self._blocks:
+            yield self._blocks.pop()
 
-    def opened(self, piece: _Kept) -> tuple[str, pa.RecordBatch]:
+    def opened(self, block: _StoredBlock) -> tuple[str, pa.RecordBatch]:
         """Return kind and rows of a piece."""
-        if piece.data:
-            return piece.kind, unpacked(piece.data)
-        self._file.seek(piece.start)
-        return piece.kind, unpacked(self._file.read(piece.size))
+        if block.data:
+            return block.kind, unpacked(block.data)
+        self._file.seek(block.start)
+        return block.kind, unpacked(self._file.read(block.size))

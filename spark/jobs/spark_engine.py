@@ -1,8 +1,8 @@
 """`pcli.spark.engine.Engine` on Spark, with RDDs of bytes.
 
 Rules of this file
-1. Each item has its own task and is sent with it; a large item is sent as a broadcast. So a worker has only the items
-   of its own tasks, and a repeated task has the same input.
+1. Each item has its own task and is sent with it; a large item is sent as a broadcast. A worker therefore has only the
+   items of its own tasks, and a repeated task has the same input.
 2. Spark SQL is not used: moving bytes needs no query plans, and a JVM that does not load it starts its first task in
    half the CPU time (docs/spark.md). A caller may pass an existing session.
 3. Pieces cross the JVM as bytes, too (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pyarrow as pa
 
 from pcli.codec.errors import PcliError
-from pcli.spark.engine import OnProgress, Piece, Progress, Shared
+from pcli.spark.engine import Block, OnProgress, Progress, Shared
 from pcli.spark.jobs.job_cancellation import cancelled_if_left
 from pcli.spark.jobs.job_progress import watched
 from pcli.spark.jobs.shuffle import in_buckets, sent
@@ -64,7 +64,7 @@ class SparkEngine:
         """``on_progress`` is called from another thread, a few times a second."""
         self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
         self._told = on_progress
-        self._let_go: deque[Broadcast[Any]] = deque()
+        self._release: deque[Broadcast[Any]] = deque()
 
     @property
     def parallel(self) -> int:
@@ -75,9 +75,9 @@ class SparkEngine:
         """Broadcast the value; each worker process reads it once. It is destroyed after its last reference here."""
         self._sweep()
         with plain_errors():
-            return _Shared(self._context.broadcast(value), self._let_go)
+            return _Shared(self._context.broadcast(value), self._release)
 
-    def tell(self, progress: Progress) -> None:
+    def report_progress(self, progress: Progress) -> None:
         """See `Engine.tell`."""
         if self._told is not None:
             self._told(progress)
@@ -94,7 +94,7 @@ class SparkEngine:
     def exchange(
         self,
         what: str,
-        cut: Callable[[_T], Iterator[Piece]],
+        cut: Callable[[_T], Iterator[Block]],
         items: Sequence[_T],
         buckets: int,
         join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
@@ -106,8 +106,8 @@ class SparkEngine:
             return []
         partitions = min(buckets, max(4 * self.parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
         with self._stage(what, items, len(items) + partitions, sizes) as stage:
-            pieces = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
-            return _values(self._shuffled(pieces, partitions).mapPartitions(_Join(join)))
+            blocks = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
+            return _values(self._shuffled(blocks, partitions).mapPartitions(_Join(join)))
 
     def close(self) -> None:
         """Destroy what was shared. Spark itself is not stopped."""
@@ -127,7 +127,7 @@ class SparkEngine:
             ):
                 yield _Stage(self._context.parallelize(rows, len(rows)), large, count if sizes else None)
         finally:
-            self._let_go.extend(large.values())
+            self._release.extend(large.values())
         self._sweep()
 
     def _rows(self, items: Sequence[Any], sizes: Sequence[int]) -> tuple[list[_Row], dict[int, Broadcast[bytes]]]:
@@ -156,9 +156,9 @@ class SparkEngine:
 
     def _sweep(self) -> None:
         """Destroy released broadcasts. `__del__` cannot do so: it may run during another call of the JVM."""
-        while self._let_go:
-            with suppress(Exception):  # the JVM may have ended, or the file be gone: there is nothing to destroy
-                self._let_go.popleft().destroy()
+        while self._release:
+            with suppress(Exception):  # the JVM may have ended, or the file may have been removed
+                self._release.popleft().destroy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Shared(Generic[_V]):
 
     def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
         self._broadcast = broadcast
-        self._let_go = let_go
+        self._release = let_go
 
     @property
     def value(self) -> _V:
@@ -183,7 +183,7 @@ class _Shared(Generic[_V]):
         return _itself, (self._broadcast,)
 
     def __del__(self) -> None:
-        self._let_go.append(self._broadcast)
+        self._release.append(self._broadcast)
 
 
 def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
@@ -247,7 +247,7 @@ class _Join:
 
     def __call__(self, loads: Iterable[bytes]) -> Iterator[_Result]:
         try:
-            for bucket, pieces in in_buckets(loads):
-                yield _result(bucket, self.function, bucket, pieces)
+            for bucket, blocks in in_buckets(loads):
+                yield _result(bucket, self.function, bucket, blocks)
         except PcliError as error:  # raised by the task that cut the pieces
             yield -1, False, pickle.dumps(error)

@@ -15,30 +15,31 @@ from typing import Final
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["one_line", "plain_errors", "words_of"]
+__all__ = ["error_text", "one_line", "plain_errors"]
 
 _KNOWN: Final = (
-    (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)", "Java takes no {0} for memory: write 512m or 4g"),
+    (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)",
+     "Java does not accept {0} as a memory size: write 512m or 4g"),
     (r"No module named '(numpy|pyarrow|google_crc32c|cramjam|google(?:\.protobuf)?|re2)'",
-     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or name another one by PYSPARK_PYTHON "
+     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to another Python "
      "(docs/spark.md)"),
     (r"Failed to create any local dir",
-     "no folder can be made for Spark's temporary files: --conf spark.local.dir (or SPARK_LOCAL_DIRS) names where"),
+     "no folder for Spark's temporary files can be created: set --conf spark.local.dir (or SPARK_LOCAL_DIRS)"),
     (r"No space left on device|Disk quota exceeded",
-     "no space left where Spark keeps its temporary files (spark.local.dir) or the tables are written"),
+     "no space left for Spark's temporary files (spark.local.dir) or for the tables"),
     (r"Python worker exited unexpectedly|crashed|EOFException",
-     "a Python worker died again and again: it was killed, mostly for memory (fewer tasks at a time: "
-     "--master 'local[1]', or a larger spark.executor.memoryOverhead)"),
+     "a Python worker was killed repeatedly, usually for lack of memory: run fewer tasks at a time "
+     "(--master 'local[1]'), or increase spark.executor.memoryOverhead"),
     (r"java\.lang\.OutOfMemoryError|GC overhead",
-     "Java has too little memory: --conf spark.driver.memory=4g on one machine, spark.executor.memory on a cluster"),
+     "Java has too little memory: set --conf spark.driver.memory=4g, or spark.executor.memory on a cluster"),
     (r"[Tt]otal size of serialized results of \d+ tasks \(([^)]*)\) is bigger than \S*maxResultSize \(([^)]*)\)",
-     "what the tasks give back ({0}) is more than the driver takes ({1}): --conf spark.driver.memory=8g makes it more"),
+     "the results of the tasks ({0}) exceed the limit of the driver ({1}): set --conf spark.driver.memory=8g"),
     (r"ExecutorLostFailure|Slave lost|worker lost|Remote RPC client disassociated",
-     "executors were lost again and again; the cluster's logs say why"),
+     "executors were lost repeatedly; the logs of the cluster contain the reason"),
     (r"All masters are unresponsive|Connection refused|stopped SparkContext",
-     "the cluster does not answer any more, or Java has ended"),
+     "the cluster no longer responds, or Java has ended"),
     (r"Python in worker has different version: (\S+) than that in driver: (\S+?),",
-     "the workers run Python {0}, this is {1}: set PYSPARK_PYTHON to the same version"),
+     "the workers run Python {0} and the driver {1}: set PYSPARK_PYTHON to the same version"),
     (r"ArrowMemoryError|MemoryError",
      "a Python worker has too little memory: run fewer tasks at a time (--master 'local[1]')"),
 )  # fmt: skip
@@ -55,14 +56,14 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
-        interrupt = _interrupt_behind(fault)
+        interrupt = _original_interrupt(fault)
         if interrupt is not None:
             # On its way out, pyspark calls the JVM on the connection that still waits for a response.
             raise interrupt from None
-        raise LocalError(f"Spark: {hidden(one_line(words_of(fault)))}") from fault
+        raise LocalError(f"Spark: {hidden(one_line(error_text(fault)))}") from fault
 
 
-def _interrupt_behind(fault: BaseException) -> KeyboardInterrupt | None:
+def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
     """Return the Ctrl-C that led to this error, if any: py4j converts errors of a socket to its own."""
     behind = fault.__context__
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
@@ -70,7 +71,7 @@ def _interrupt_behind(fault: BaseException) -> KeyboardInterrupt | None:
     return behind
 
 
-def words_of(fault: BaseException) -> str:
+def error_text(fault: BaseException) -> str:
     """Return the text of an exception; empty if it comes from Java and the JVM has ended."""
     from py4j.protocol import Py4JError
 
@@ -88,5 +89,5 @@ def one_line(words: str) -> str:
             return text.format(*found.groups())
     told = [line.strip() for line in words.splitlines() if line.strip()]
     causes = [line for line in told if re.match(_CAUSE, line)]
-    line = (causes or told or ["it says nothing; --debug shows all it prints"])[-1]
+    line = (causes or told or ["unknown error; --debug shows the output"])[-1]
     return re.sub(_CAUSE, r"\1: ", line)

@@ -5,9 +5,9 @@ Rules of this file
    is processed. Only paths come from it. The content is read by the capture readers, so a file may be larger than 2 GB,
    the limit of a value in Spark.
 2. A batch is one run over the tables and is atomic. If it is killed before its commit, Spark repeats the batch. If it
-   is killed between the commit and Spark's own record of it, Spark repeats it too; the run then finds all files known
-   and changes nothing. So every file counts once.
-3. If the tables of a checkpoint are gone, their files would be missing for ever: that is an error.
+   is killed between the commit and Spark's own record of it, Spark repeats it too; the tables then already contain all
+   its files, and nothing changes. Every file therefore counts once.
+3. If the tables of a checkpoint are missing, an error is raised, because their files would never be read again.
 4. A late file is read together with the files that follow it, if these still exist. For this, a run receives all files
    taken so far, not only the new ones.
 5. The files of a batch must be finished when it is planned. A file that is listed while it is being written is not read
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError, PcliError
 from pcli.spark.analysis import analyze
 from pcli.spark.input.capture_files import place_of
-from pcli.spark.jobs.job_cancellation import stop_apart
+from pcli.spark.jobs.job_cancellation import stop_in_thread
 from pcli.spark.jobs.paths import plain_path, spark_path
 from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.jobs.spark_errors import plain_errors
@@ -92,7 +92,7 @@ class Stream:
     def stop(self) -> None:
         """Stop the stream. An unfinished batch is repeated next time."""
         if self._query is not None:
-            stop_apart(self._query.stop)
+            stop_in_thread(self._query.stop)
 
     def _batch(self, files: DataFrame, number: int) -> None:
         """Process a batch. Spark calls this in its own thread."""
@@ -100,7 +100,7 @@ class Stream:
         if not new:
             return
         try:
-            paths = sorted(new | set(_still_there(self._request.out)))
+            paths = sorted(new | set(_existing_files(self._request.out)))
             with closing(SparkEngine(self._session)) as engine:
                 summary = analyze(replace(self._request, paths=tuple(paths)), engine, may_be_none=True)
         except PcliError as error:
@@ -111,7 +111,7 @@ class Stream:
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
-        """Raise the PcliError of a batch instead of the error that Spark makes of it."""
+        """Raise the PcliError of a batch instead of the error into which Spark converts it."""
         try:
             yield
         except LocalError:
@@ -120,7 +120,7 @@ class Stream:
             raise
 
 
-def _still_there(out: str) -> Iterator[str]:
+def _existing_files(out: str) -> Iterator[str]:
     """Yield the files that the tables contain and that still exist."""
     store = open_store(out)
     if read_manifest(store) is not None:
@@ -133,8 +133,8 @@ def _still_there(out: str) -> Iterator[str]:
 def _check(request: Request, checkpoint: str) -> None:
     folder = request.paths[0]
     if "://" not in folder and not Path(folder).is_dir():
-        raise LocalError(f"{hidden(folder)}: {'this is no folder' if Path(folder).exists() else 'no such folder'}")
+        raise LocalError(f"{hidden(folder)}: {'not a folder' if Path(folder).exists() else 'no such folder'}")
     taken = open_store(plain_path(checkpoint)).list("commits")
     if taken and read_manifest(open_store(request.out)) is None:
-        text = f"{plain_path(checkpoint)}: its files were taken into tables that are not in {request.out}: "
-        raise LocalError(hidden(text) + "name these tables, or a new checkpoint")
+        text = f"{plain_path(checkpoint)}: it belongs to tables that are not in {request.out}: "
+        raise LocalError(hidden(text) + "give the folder of these tables, or a new checkpoint")

@@ -6,7 +6,7 @@ Rules of this file
 2. Each chart has a title and a description for screen readers. Colours suit readers with colour vision deficiency
    (Okabe and Ito), and lines differ by their dashes, too.
 3. The same figures give the same bytes: no dates, no random ids.
-4. A chart fits the width of a phone without scrolling, with letters of at least 8 px: 6 inches, letters of 10 points.
+4. A chart fits the width of a phone without scrolling, with text of at least 8 px: 6 inches wide, text of 10 points.
 """
 
 from __future__ import annotations

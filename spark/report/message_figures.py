@@ -56,7 +56,7 @@ class Span:
         return [index * self.seconds for index in range(self.stretches)]
 
 
-class _Moments:
+class _IntervalCounts:
     """Counts by key and interval."""
 
     def __init__(self, keys: Keys, span: Span) -> None:
@@ -87,10 +87,10 @@ class MessageFigures:
     publish: Histograms = field(init=False)
     dispatch: Histograms = field(init=False)
     ack: Histograms = field(init=False)
-    published: _Moments = field(init=False)
-    delivered: _Moments = field(init=False)
-    acked: _Moments = field(init=False)
-    held: _Moments = field(init=False)
+    published: _IntervalCounts = field(init=False)
+    delivered: _IntervalCounts = field(init=False)
+    acked: _IntervalCounts = field(init=False)
+    held: _IntervalCounts = field(init=False)
     """By consumer: messages delivered minus messages removed in each interval. The running sum is what it holds."""
     redelivered: Counter[int] = field(default_factory=Counter)
     """Entries that were delivered more than once, by the number of the subscription."""
@@ -104,7 +104,8 @@ class MessageFigures:
             Histograms(self.topics), Histograms(self.subscriptions), Histograms(self.subscriptions),
         )  # fmt: skip
         self.published, self.delivered, self.acked, self.held = (
-            _Moments(keys, self.span) for keys in (self.topics, self.subscriptions, self.subscriptions, self.consumers)
+            _IntervalCounts(keys, self.span)
+            for keys in (self.topics, self.subscriptions, self.subscriptions, self.consumers)
         )
 
 
@@ -151,7 +152,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     messages = np.maximum(_field(flat, "messages"), 1)
     there, gone, both = came >= 0, acked >= 0, (came >= 0) & (acked >= 0)
     pairs = rows * len(figures.subscriptions.names) + groups
-    ends = np.where(gone, acked, _handed_over(pairs, came))
+    ends = np.where(gone, acked, _delivered_elsewhere(pairs, came))
     over = there & (ends >= 0)
     figures.delivered.add(groups[there], came[there], messages[there])
     figures.acked.add(groups[gone], acked[gone], messages[gone])
@@ -166,7 +167,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     _take_slowest(figures, batch, rows, np.maximum(came, acked))
 
 
-def _handed_over(pairs: Longs, came_ns: Longs) -> Longs:
+def _delivered_elsewhere(pairs: Longs, came_ns: Longs) -> Longs:
     """Return for each delivery when its entry was next delivered to another consumer; -1 if it was not."""
     order = np.lexsort((came_ns, pairs))
     again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])

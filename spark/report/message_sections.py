@@ -13,7 +13,7 @@ from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.report.charts import LETTERS, Series, lines, spans
 from pcli.spark.report.histograms import Histograms, Keys
 from pcli.spark.report.message_figures import SLOWEST, MessageFigures
-from pcli.spark.report.number_format import duration, moment, named, number, said
+from pcli.spark.report.number_format import duration, moment, name_text, named, number
 from pcli.spark.report.page_elements import Chart, Section, TableText
 
 __all__ = ["durations", "held", "slowest", "states", "traffic"]
@@ -34,15 +34,15 @@ def traffic(figures: MessageFigures) -> Section:
             ("published", figures.published), ("delivered", figures.delivered), ("acknowledged", figures.acked),
         )
     ]  # fmt: skip
-    highest = ", ".join(f"{one.name} at most {max(one.y, default=0):,.0f} a second" for one in series)
+    highest = ", ".join(f"{one.name} at most {max(one.y, default=0):,.0f} per second" for one in series)
     svg = lines(
-        series, "seconds", "messages / s", title="Messages a second", alt=f"Lines over time: {highest}.", steps=True
+        series, "seconds", "messages / s", title="Messages per second", alt=f"Lines over time: {highest}.", steps=True
     )
     section.charts.append(
         Chart(
             svg,
             f"From {moment(span.first_ns)} on, in steps of {duration(span.seconds * 1e9)}: {highest}. "
-            "What came again to the same consumer is not counted again.",
+            "Redeliveries to the same consumer are not counted.",
         )
     )
     rows = []
@@ -51,7 +51,7 @@ def traffic(figures: MessageFigures) -> Section:
         rows.append(
             (named(*figures.topics.names[key]), number(in_all), f"{in_all / (span.seconds * span.stretches):,.1f}")
         )
-    head = ("topic", "messages", "a second, over all")
+    head = ("topic", "messages", "per second, mean")
     section.tables.append(
         TableText("Topics by messages published", head, rows, frozenset({1, 2}), _more(figures.topics))
     )
@@ -75,14 +75,16 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
     counts = np.array([found.count(key) for key in range(len(keys.names))], np.int64)
     order = _most(counts)
     if not order:
-        section.texts.append(f"No message was seen {what}.")
+        section.texts.append(f"The capture contains no message {what}.")
         return section
     shown = order[: len(LETTERS)]
     series = [Series(letter, *found.curve(key)) for letter, key in zip(LETTERS, shown)]
     worst = max(found.quantile_ns(key, 0.99) for key in shown)
-    alt = f"Curves of the share of messages by time {what}; 99 % of the slowest take up to {duration(worst)}."
+    alt = f"Curves of the percentage of messages by time {what}; of the slowest, 99 % take up to {duration(worst)}."
     svg = lines(series, "milliseconds", "% of messages", title=title, alt=alt, log_x=True)
-    section.charts.append(Chart(svg, f"Time {what}: which share took up to how long. Letters as in the table."))
+    section.charts.append(
+        Chart(svg, f"Time {what}: percentage of messages up to each duration. The letters are those of the table.")
+    )
     rows = []
     for place, key in enumerate(order):
         figures = [duration(found.quantile_ns(key, share)) for share, _ in _SHARES]
@@ -110,21 +112,21 @@ def held(figures: MessageFigures) -> Section:
         begins = figures.span.begins()
         series = [Series(letter, begins, sums[key].tolist()) for letter, key in zip(LETTERS, order)]
         most = int(sums[order[0]].max())
-        alt = f"Lines over time of what consumers held; the most was {most:,} messages."
+        alt = f"Lines over time of the messages that consumers held; the maximum is {most:,}."
         svg = lines(series, "seconds", "messages held", title="Delivered and not acknowledged", alt=alt, steps=True)
         section.charts.append(
             Chart(
                 svg,
-                "What consumers had been sent and had not acknowledged, until it went to another one. "
-                "Letters as in the table.",
+                "Messages that each consumer had received and not acknowledged, until they were delivered to another "
+                "one. The letters are those of the table.",
             )
         )
         rows = [
             (letter, named(*figures.consumers.names[key]), number(int(sums[key].max())), number(int(sums[key][-1])))
             for letter, key in zip(LETTERS, order)
         ]
-        head = ("", "consumer", "most held", "left at the end")
-        section.tables.append(TableText("Consumers that held most", head, rows, frozenset({2, 3})))
+        head = ("", "consumer", "maximum held", "held at the end")
+        section.tables.append(TableText("Consumers that held the most messages", head, rows, frozenset({2, 3})))
     section.tables.append(_left(figures))
     return section
 
@@ -136,19 +138,19 @@ def _left(figures: MessageFigures) -> TableText:
     weights = np.array([sum(column[key] for column in columns) for key in range(len(names))])
     rows = [(named(*names[key]), *(number(column[key]) for column in columns)) for key in _most(weights)]
     caption = (
-        "By subscription: messages never acknowledged; those that a consumer still held when the capture ended; those "
-        "of connections that began before it; those that packets which are missing might tell more of; and entries "
-        "that came more than once"
+        "By subscription: messages never acknowledged; those that a consumer still held at the end of the capture; "
+        "those of connections that began before the capture; those for which packets are missing; and entries that "
+        "were delivered more than once"
     )
-    head = ("subscription", *_LEFT, "came again")
+    head = ("subscription", *_LEFT, "redelivered")
     return TableText(caption, head, rows, frozenset(range(1, len(head))))
 
 
 _LEFT: Final = {
     "unacknowledged": ("complete",),
     "open at the end": ("capture_end",),
-    "begun before": ("capture_start",),
-    "in doubt": ("gap_affected", "weak_sync"),
+    "begun earlier": ("capture_start",),
+    "uncertain": ("gap_affected", "weak_sync"),
 }
 """Descriptions of unacknowledged messages, by keys of EVIDENCE."""
 
@@ -157,7 +159,7 @@ def slowest(figures: MessageFigures) -> Section:
     """Return the section on the slowest messages, each as a line in time."""
     section = Section("Slowest messages", "slowest")
     if not figures.slowest:
-        section.texts.append("No message was seen both sent and delivered.")
+        section.texts.append("The capture does not contain both the SEND and the delivery of any message.")
         return section
     bars, rows = [], []
     unit, name = (1e9, "seconds") if figures.slowest[0][0] >= 1e10 else (1e6, "milliseconds")
@@ -167,26 +169,28 @@ def slowest(figures: MessageFigures) -> Section:
         told = ", ".join(f"{what} after {duration(begin + length)}" for begin, length, what in steps)
         place_of = "–" if row["ledger"] is None else f"{row['ledger']}:{row['entry']}"
         rows.append((str(place + 1), place_of, named(row["cluster"], row["topic"]), duration(took), told, _last(row)))
-    alt = f"The {len(bars)} slowest messages as bars from SEND on; the slowest took {duration(figures.slowest[0][0])}."
+    alt = f"The {len(bars)} slowest messages as bars from SEND; the slowest took {duration(figures.slowest[0][0])}."
     svg = spans(bars, f"{name} since SEND", title="The slowest messages", alt=alt)
     section.charts.append(
         Chart(
             svg,
-            "From SEND on: until the receipt, until the first MESSAGE, until the last ACK. Numbers as in the table.",
+            "From SEND to the receipt, to the first MESSAGE, and to the last ACK. The numbers are those of the table.",
         )
     )
-    head = ("", "message id", "topic", "in all", "from SEND on", "last of all")
-    section.tables.append(TableText(f"The {SLOWEST} that took longest", head, rows, frozenset({0, 3})))
+    head = ("", "message id", "topic", "total", "steps after SEND", "last event")
+    section.tables.append(
+        TableText(f"The {SLOWEST} messages with the longest durations", head, rows, frozenset({0, 3}))
+    )
     return section
 
 
 def _last(row: dict[str, Any]) -> str:
     """Return the subscription and consumer of the last event of a message, and its delivery count there."""
     last = max(row["deliveries"], key=lambda one: max(one["delivered_ns"] or 0, one["acked_ns"] or 0))
-    times = f", came {last['count']} times" if last["count"] > 1 else ""
-    again = f" ({said(last['again'])})" if last["again"] else ""
+    times = f", delivered {last['count']} times" if last["count"] > 1 else ""
+    again = f" ({name_text(last['again'])})" if last["again"] else ""
     ack = "" if last["acked_ns"] is not None else ", no ACK"
-    return f"{said(last['subscription'])} / {said(last['consumer'])}{times}{again}{ack}"
+    return f"{name_text(last['subscription'])} / {name_text(last['consumer'])}{times}{again}{ack}"
 
 
 def _steps(row: dict[str, Any]) -> list[tuple[int, int, str]]:
@@ -211,13 +215,13 @@ def _steps(row: dict[str, Any]) -> list[tuple[int, int, str]]:
 
 def states(figures: MessageFigures) -> Section:
     """Return the section on the states of messages and their evidence."""
-    section = Section("What became of the messages", "states")
+    section = Section("Final states of the messages", "states")
     rows = [
         (state, number(count), STATES[state], f"{evidence}: {EVIDENCE[evidence]}")
         for (state, evidence), count in sorted(figures.states.items(), key=lambda one: -one[1])
     ]
-    caption = f"{number(figures.entries)} entries, by state and by what speaks for it"
-    section.tables.append(TableText(caption, ("state", "entries", "means", "evidence"), rows, frozenset({1})))
+    caption = f"{number(figures.entries)} entries, by state and evidence"
+    section.tables.append(TableText(caption, ("state", "entries", "meaning", "evidence"), rows, frozenset({1})))
     return section
 
 
@@ -228,4 +232,4 @@ def _most(weights: Sequence[int] | Any) -> list[int]:
 
 
 def _more(keys: Keys) -> str:
-    return f"Of {len(keys.names):,}, the {MOST_ROWS} with most." if len(keys.names) > MOST_ROWS else ""
+    return f"The {MOST_ROWS} highest of {len(keys.names):,}." if len(keys.names) > MOST_ROWS else ""

@@ -8,7 +8,7 @@ from typing import Final
 from pcli.codec.observe.text_format import printable
 from pcli.spark.input.read_plan import CLUSTER
 
-__all__ = ["duration", "moment", "named", "number", "said", "short_topic", "size"]
+__all__ = ["duration", "moment", "name_text", "named", "number", "short_topic", "size"]
 
 _DURATIONS: Final = ((1e9 * 3600, "h"), (1e9 * 60, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -43,15 +43,15 @@ def moment(time_ns: int) -> str:
 
 def short_topic(name: str | None) -> str:
     """Return a topic in its short form, without the parts that nearly all topics share."""
-    return said(name).removeprefix("persistent://").removeprefix("public/default/")
+    return name_text(name).removeprefix("persistent://").removeprefix("public/default/")
 
 
-def said(text: str | None) -> str:
+def name_text(text: str | None) -> str:
     """Return a name from the wire with its control characters escaped; a dash for none."""
     return printable(text) if text else "–"
 
 
 def named(cluster: str, *rest: str | None) -> str:
     """Return cluster, topic, subscription, consumer in one line, without the default cluster."""
-    words = [short_topic(rest[0]), *map(said, rest[1:])] if rest else []
-    return " / ".join([*([said(cluster)] if cluster != CLUSTER else []), *words])
+    words = [short_topic(rest[0]), *map(name_text, rest[1:])] if rest else []
+    return " / ".join([*([name_text(cluster)] if cluster != CLUSTER else []), *words])

@@ -13,7 +13,7 @@ from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
 from pcli.spark.input.read_plan import CLUSTER
 from pcli.spark.report.charts import LETTERS, Series, lines
 from pcli.spark.report.message_figures import Span
-from pcli.spark.report.number_format import duration, moment, named, number, said, short_topic, size
+from pcli.spark.report.number_format import duration, moment, name_text, named, number, short_topic, size
 from pcli.spark.report.page_elements import Chart, FindingText, Section, TableText
 from pcli.spark.summary import troubles_of
 
@@ -35,7 +35,7 @@ def findings(table: pa.Table) -> Section:
         key=lambda row: (SEVERITIES.index(row["severity"]), CERTAINTIES.index(row["sure"]), row["since_ns"] or 0),
     )
     if not rows:
-        section.texts.append("Nothing was found wrong.")
+        section.texts.append("No problems were found.")
     else:
         counts = Counter(row["severity"] for row in rows)
         told = (
@@ -44,14 +44,16 @@ def findings(table: pa.Table) -> Section:
         section.texts.append(f"{', '.join(told)}.")
     section.findings = [_finding(row) for row in rows[:MOST_FINDINGS]]
     if len(rows) > MOST_FINDINGS:
-        section.texts.append(f"The {MOST_FINDINGS} gravest of {number(len(rows))}; all are in the table findings.")
+        section.texts.append(
+            f"The {MOST_FINDINGS} most severe of {number(len(rows))}; the table findings contains all."
+        )
     return section
 
 
 def _finding(row: dict[str, Any]) -> FindingText:
     since = f", since {moment(row['since_ns'])}" if row["since_ns"] else ""
     about = [
-        f"{name} {short_topic(row[name]) if name == 'topic' else said(row[name])}"
+        f"{name} {short_topic(row[name]) if name == 'topic' else name_text(row[name])}"
         for name in _SUBJECT
         if row[name] and (name, row[name]) != ("cluster", CLUSTER)
     ]
@@ -59,7 +61,7 @@ def _finding(row: dict[str, Any]) -> FindingText:
         about.append(f"connection {row['connection']}")
     frames = f"frames {', '.join(map(str, row['frames']))}" if row["frames"] else ""
     head = f"{row['severity']}: {row['rule']}, {row['sure']}{since}"
-    whose = f"the {'client library' if row['culprit'] == 'client' else row['culprit']}'s doing"
+    whose = f"caused by the {'client library' if row['culprit'] == 'client' else row['culprit']}"
     more = f"more: `pcli diagnose --explain {row['rule']}`"
     where = "; ".join(filter(None, [whose, ", ".join(about), frames, more]))
     return FindingText(row["severity"], head, row["what"], row["advice"] or "", row["opposite"] or "", where)
@@ -75,7 +77,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
     rows.sort(key=lambda row: (-(row["exhausted_ns"] or 0), row["available_permits"] or 0))
     worst = rows[: len(LETTERS)]
     if not worst:
-        section.texts.append("No FLOW was seen.")
+        section.texts.append("The capture contains no FLOW.")
         return section
     series = [Series(letter, *_curve(read, row, span)) for letter, row in zip(LETTERS, worst)]
     lowest = min((min(one.y) for one in series if one.y), default=0)
@@ -83,7 +85,8 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
     svg = lines(series, "seconds", "permits", title="Permits", alt=alt, steps=True)
     section.charts.append(
         Chart(
-            svg, "The lowest balance of each second. At 0 and below the broker sends nothing. Letters as in the table."
+            svg,
+            "The lowest balance in each second. At 0 or below, the broker sends nothing. Letters as in the table.",
         )
     )
     cells = [
@@ -95,7 +98,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
         for letter, row in zip(LETTERS, worst)
     ]  # fmt: skip
     head = ("", "consumer", "without permits", "lowest below 0", "availablePermits", "unackedMessages", "msgOutCounter")
-    caption = "Consumers that were longest without permits; a dash: the capture does not tell"
+    caption = "The consumers that were without permits for the longest time; a dash marks an unknown value"
     more = f"Of {len(rows):,} consumers." if len(rows) > len(worst) else ""
     section.tables.append(TableText(caption, head, cells, frozenset(range(2, 7)), more))
     return section
@@ -119,35 +122,33 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
     unread = len(troubles_of(captures))
     if unread:
         files = "1 file" if unread == 1 else f"{number(unread)} files"
-        section.texts.append(f"{files} could not be read, or not to the end: see Captures.")
+        section.texts.append(f"{files} could not be read to the end: see Captures.")
     if not table.num_rows and not unread:
-        section.texts.append(
-            "Nothing is missing in the captures: every byte of every connection was seen, from where it begins in them."
-        )
+        section.texts.append("The captures contain every byte of each connection from its first captured packet.")
     if not table.num_rows:
         return section
     lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0
     holes = table["kind"].to_pylist().count("gap")
-    told = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} that are missing"] if holes else []
+    told = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} of missing data"] if holes else []
     others = table.num_rows - holes
-    told += [f"{number(others)} other place{'s' if others != 1 else ''} of which something is to be said"][:others]
-    section.texts.append(f"{' and '.join(told)}. What a gap could explain is said as less certain.")
+    told += [f"{number(others)} other note{'s' if others != 1 else ''}"][:others]
+    section.texts.append(f"{' and '.join(told)}. Findings that a gap could explain are less certain.")
     worst = table.sort_by([("bytes", "descending")]).slice(0, MOST_GAPS).to_pylist()
     rows = [
         (
             row["kind"],
-            said(row["capture"]),
+            name_text(row["capture"]),
             _figure(row["connection"]),
-            said(row["direction"]),
+            name_text(row["direction"]),
             _figure(row["bytes"]),
             _figure(row["packet"]),
-            said(row["text"]),
+            name_text(row["text"]),
         )
         for row in worst
     ]
-    head = ("kind", "file", "connection", "sent by", "bytes", "packet", "what")
+    head = ("kind", "file", "connection", "sent by", "bytes", "packet", "description")
     more = f"The {MOST_GAPS} largest of {table.num_rows:,}." if table.num_rows > MOST_GAPS else ""
-    section.tables.append(TableText("The largest ones", head, rows, frozenset({2, 4, 5}), more))
+    section.tables.append(TableText("The largest gaps", head, rows, frozenset({2, 4, 5}), more))
     return section
 
 
@@ -156,16 +157,16 @@ def captures(table: pa.Table) -> Section:
     section = Section("Captures", "captures")
     rows = [
         (
-            said(row["path"]),
-            row["status"] if not row["error"] else f"{row['status']}: {said(row['error'])}",
-            said(row["cluster"]),
+            name_text(row["path"]),
+            row["status"] if not row["error"] else f"{row['status']}: {name_text(row['error'])}",
+            name_text(row["cluster"]),
             size(row["file_bytes"] or 0), _figure(row["packets"]), _figure(row["frames"]),
         )
         for row in sorted(table.to_pylist(), key=_place)
     ]  # fmt: skip
     head = ("file", "status", "cluster", "size", "packets", "frames")
     more = f"The first 200 of {len(rows):,}." if len(rows) > 200 else ""
-    section.tables.append(TableText("Every file that was given or found", head, rows[:200], frozenset({3, 4, 5}), more))
+    section.tables.append(TableText("All files", head, rows[:200], frozenset({3, 4, 5}), more))
     return section
 
 

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The template escapes all text from the wire. Only charts, which contain none, are inserted as they are.
-2. Sections of tables that a run did not make are omitted. If no packet was read, all sections are: "nothing was found
-   wrong" would be misleading.
+2. Sections of tables that a run did not write are omitted. If no packet was read, all sections are omitted, because a
+   report without findings would be misleading.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
     environment.filters["marked"] = _marked
     template = environment.from_string(files("pcli.spark.report").joinpath("page.html").read_text("utf-8"))
     times = f"{moment(span.first_ns)} to {moment(span.last_ns)}, {duration(span.last_ns - span.first_ns)}"
-    subtitle = times if packets else "no packet was read"
+    subtitle = times if packets else "no packets were read"
     return template.render(title=title, subtitle=subtitle, sections=sections, cards=_cards(captures, figures))
 
 

@@ -13,7 +13,7 @@ class Chart:
     """A chart and its caption."""
 
     svg: str
-    """Made by charts.py; contains nothing from the wire."""
+    """The output of charts.py; it contains no text from the wire."""
     caption: str
 
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. No task holds the whole history of a consumer: splits compute sums, the driver scans them once, and the rows of each
-   split are made from its own sums and its initial balances.
+   split are computed from its own sums and its initial balances.
 2. A second in two windows is one row: rows are joined by connection.
 """
 
@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.permits import PERMITS, merge_permits, permit_rows, permit_starts
-from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, as_batch, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 
 __all__ = ["count_permits"]
 
@@ -30,7 +30,7 @@ _BUCKET_BYTES = 256 << 20
 
 def count_permits(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
-) -> list[Made]:
+) -> list[WrittenFile]:
     """Write the table `permits` of one recording, whose index is ``place``."""
     totals, events = (
         [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
@@ -64,7 +64,7 @@ def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Reco
 
 def _cut(
     staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets: int, split: SplitParts
-) -> Iterator[Piece]:
+) -> Iterator[Block]:
     """Yield a split's rows by connection."""
     tables = list(tables_of(staging, split, "permit_changes"))
     if not tables:
@@ -73,12 +73,12 @@ def _cut(
     rows = permit_rows(as_batch(pa.concat_tables(tables)), mine, cluster=cluster)
     of = rows.column("connection").to_numpy() % buckets
     for bucket in np.unique(of).tolist():
-        yield Piece(bucket, split.split, "permits", rows.filter(pa.array(of == bucket)))
+        yield Block(bucket, split.split, "permits", rows.filter(pa.array(of == bucket)))
 
 
 def _join(
     staging: Staging, place: int, partitioned: bool, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> list[Made]:
+) -> list[WrittenFile]:
     joined = merge_permits([_plain(batch) for _, batch in rows])
     table = pa.Table.from_batches([joined])
     return write_rows(staging, TABLES["permits"], part_number(place, bucket), table, partitioned=partitioned)

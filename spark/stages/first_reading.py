@@ -1,11 +1,11 @@
-"""The tables of a split made in its first reading, with its own numbers, which the merge of splits corrects.
+"""The tables of a split from its first reading, with the split's numbers, which the merge of splits corrects.
 
 Rules of this file
-1. Only partials of lifecycles can be made so (`Wanted.once`): they contain frames and connections only as numbers,
-   which `partial_renumbering` replaces when the tables are loaded. No table is written twice.
+1. Only partials of lifecycles can be computed in this way (`RequiredData.once`): they contain frames and connections
+   only as numbers, which `partial_renumbering` replaces when the tables are loaded. No table is written twice.
 2. Frames that the merge adds have the recording's numbers and are aggregated as one more split.
-3. If bytes are missing, or an assumed state was not quite right, the split is read again, because the effect on its
-   marks depends on their positions.
+3. If bytes are missing, or an assumed state was wrong, the split is read again, because the effect on its marks depends
+   on their positions.
 4. Data that only observation needs (notes and ends in order, frames by connection) is not produced here.
 """
 
@@ -23,7 +23,7 @@ from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
 from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
-from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, MergedSplit
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET
@@ -106,7 +106,7 @@ def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Tab
     aggregator = SplitAggregator()
     places = places_of([item for _, item in frames])
     aggregator.add(read_fields(places, checksums=False), numbers=np.array([number for number, _ in frames], np.int64))
-    aggregator.add_events(Aside(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))
+    aggregator.add_events(RecordingEvent(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))
     partials = aggregator.finish()
     for one in fields(partials):
         yield one.name, getattr(partials, one.name)

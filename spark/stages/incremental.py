@@ -1,7 +1,7 @@
 """Incremental runs: only new files are read; the tables of earlier files are kept.
 
 Steps
-- After each of the last files, the state of the reader is kept, and the tables of every split. A file after all
+- The state of the reader after each of the last files is kept, and so are the tables of every split. A file after all
   earlier ones is read from that state. The remaining stages use the tables of old and new files.
 - Results from the end of the recording are not kept, because it was not the final end.
 - A file between others (it arrived late), or one that has changed (it was still being written), is read together with
@@ -37,13 +37,13 @@ from pcli.spark.tables.table_commit import Run
 from pcli.spark.tables.table_store import Store
 from pcli.spark.tables.uri_redaction import hidden
 
-__all__ = ["Kept", "keep", "kept_of", "read_new", "with_gone"]
+__all__ = ["IncrementalState", "keep", "kept_of", "read_new", "with_missing_files"]
 
 _STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
-"""Number of last files with a kept state: so many may arrive late or change at small cost."""
+"""Number of last files with a kept state: the number of files that may arrive late or change at small cost."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class KeptRecording:
 
 
 @dataclass(slots=True)
-class Kept:
+class IncrementalState:
     """The kept values of an incremental run."""
 
     options: dict[str, Any]
@@ -67,19 +67,19 @@ class Kept:
     """By cluster."""
 
 
-def kept_of(run: Run, request: Request, required: RequiredData) -> Kept:
+def kept_of(run: Run, request: Request, required: RequiredData) -> IncrementalState:
     """Return the values of the last run, or empty ones; raise LocalError if that had other options."""
     store, options = run.staging.store, _options(request, required)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)
     if index is None or data is None:
-        return Kept(options)
-    kept: Kept = load(data, store.path(index))
+        return IncrementalState(options)
+    kept: IncrementalState = load(data, store.path(index))
     for name, value in kept.options.items():
         if options[name] != value:
             raise LocalError(
-                f"{store.root}: --incremental goes on with what an earlier run has kept, and that had another {name}: "
-                "ask as then, or leave --incremental out to read everything again"
+                f"{store.root}: --incremental continues an earlier run that had another {name}: "
+                "use the same options, or omit --incremental to read all files again"
             )
     return kept
 
@@ -95,11 +95,11 @@ def _options(request: Request, required: RequiredData) -> dict[str, Any]:
     }
 
 
-def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
+def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozenset[str]]:
     """Return the plan with the earlier files that are not read now, in their positions, and the set of these files."""
     now = {hidden(entry.found.where): entry for entry in plan.entries}
     gone = [
-        _as_gone(entry, now.get(entry.found.where))
+        _as_missing(entry, now.get(entry.found.where))
         for one in kept.recordings.values()
         for entry in one.entries
         if entry.found.where not in now or now[entry.found.where].head.status == "unreadable"
@@ -117,7 +117,7 @@ def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
     return whole, frozenset(names)
 
 
-def _as_gone(entry: Entry, now: Entry | None) -> Entry:
+def _as_missing(entry: Entry, now: Entry | None) -> Entry:
     """Return a file as it was read, with the reason why it cannot be read now.
 
     Without a reason if it does not exist.
@@ -132,7 +132,7 @@ def read_new(
     required: RequiredData,
     engine: Engine,
     staging: Staging,
-    kept: Kept,
+    kept: IncrementalState,
     gone: frozenset[str],
 ) -> ReadRecording:
     """Read the new files of a recording and update ``kept``; raise LocalError if a required file no longer exists."""
@@ -142,8 +142,8 @@ def read_new(
     for entry in recording.parts[at:]:
         if entry.found.where in gone:
             raise LocalError(
-                f"{entry.found.path}: a file that came late, or has changed, stands before it, and it cannot be read "
-                "again now: leave --incremental out to make tables of what is there"
+                f"{entry.found.path}: this file must be read again, because an earlier one is new or has changed, but "
+                "it is missing: omit --incremental to write tables of the existing files"
             )
     carried = _carried(staging.store, old.checkpoints[at]) if at else None
     before = [split for split in old.splits if split.part < at]
@@ -177,7 +177,7 @@ def read_new(
     return as_read(recording, read)
 
 
-def keep(run: Run, kept: Kept) -> dict[str, str]:
+def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
     """Return the files for the next run, for `Run.commit`: current and final path."""
     files: dict[str, str] = {}
 
@@ -186,7 +186,7 @@ def keep(run: Run, kept: Kept) -> dict[str, str]:
         files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
-    told = Kept(kept.options)
+    told = IncrementalState(kept.options)
     for cluster, one in kept.recordings.items():
         splits = []
         for split in one.splits:
@@ -220,7 +220,7 @@ def _noted(entry: Entry) -> Entry:
 def _carried(store: Store, name: str) -> Checkpoint:
     data = store.read(name)
     if data is None:
-        raise LocalError(f"{store.path(name)}: not there; leave --incremental out to read everything again")
+        raise LocalError(f"{store.path(name)}: missing; omit --incremental to read all files again")
     checkpoint: Checkpoint = load(data, store.path(name))
     return checkpoint
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note
 from pcli.spark.input.read_plan import Entry, Recording
-from pcli.spark.stages.split_tables import Counted, SplitParts
+from pcli.spark.stages.split_tables import ReadCounts, SplitParts
 from pcli.spark.tables.inventory_schemas import CAPTURES, GAPS
 
 __all__ = ["captures_table", "gaps_table"]
 
 
 def captures_table(
-    entries: Sequence[Entry], counted: Mapping[str, Counted], notes: Mapping[str, Note], positions: Mapping[str, int]
+    entries: Sequence[Entry], counted: Mapping[str, ReadCounts], notes: Mapping[str, Note], positions: Mapping[str, int]
 ) -> pa.Table:
     """Return a row for each file of the plan.
 
@@ -30,7 +30,7 @@ def captures_table(
     return pa.Table.from_pylist(rows, schema=CAPTURES)
 
 
-def _capture(entry: Entry, counted: Counted | None, note: Note | None, position: int | None) -> dict[str, Any]:
+def _capture(entry: Entry, counted: ReadCounts | None, note: Note | None, position: int | None) -> dict[str, Any]:
     found, head = entry.found, entry.head
     read = entry.part >= 0
     row: dict[str, Any] = {

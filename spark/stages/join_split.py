@@ -21,15 +21,15 @@ from pcli.spark.columnar.fields import places_of
 from pcli.spark.columnar.frame_columns import Longs, Places
 from pcli.spark.columnar.split_merge.merge_results import Extra, MergedSplit, insertion_points
 
-__all__ = ["Aside", "Joining"]
+__all__ = ["RowEvent", "SplitJoiner"]
 
-Aside = tuple[int, Note | StreamEnd]
+RowEvent = tuple[int, Note | StreamEnd]
 """A note or end, and the row that it precedes."""
 
 _COLUMNS: Final = tuple(one.name for one in fields(Places) if one.name not in ("data", "trouble"))
 
 
-class Joining:
+class SplitJoiner:
     """Converts a split's windows to the recording's numbers."""
 
     def __init__(self, joined: MergedSplit) -> None:
@@ -40,7 +40,7 @@ class Joining:
         self._rows = 0
         """Number of rows of the split before the window."""
 
-    def window(self, places: Places, packets: int) -> tuple[Places, list[Aside]]:
+    def window(self, places: Places, packets: int) -> tuple[Places, list[RowEvent]]:
         """Return a window's places, and the notes and ends in it; ``packets``: those of the split up to its end."""
         last = packets + self._renaming.packets
         end = self._taken
@@ -48,7 +48,7 @@ class Joining:
             end += 1
         return self._joined(places, self._next(end))
 
-    def rest(self) -> tuple[Places, list[Aside]]:
+    def rest(self) -> tuple[Places, list[RowEvent]]:
         """Return the items after the last window."""
         return self._joined(places_of([]), self._next(len(self._extra)))
 
@@ -57,7 +57,7 @@ class Joining:
         self._taken = end
         return extra
 
-    def _joined(self, places: Places, extra: Sequence[Extra]) -> tuple[Places, list[Aside]]:
+    def _joined(self, places: Places, extra: Sequence[Extra]) -> tuple[Places, list[RowEvent]]:
         stands = self._renaming.stands(places.stream)
         own = self._renaming.places(places if stands.all() else _picked(places, np.flatnonzero(stands)))
         if extra:
@@ -69,12 +69,12 @@ class Joining:
         if not extra:
             return own, []
         framed = np.array([isinstance(one.item, CapturedFrame) for one in extra], np.bool_)
-        asides = [
+        row_events = [
             (int(row), one.item)
             for one, row in zip(extra, at + np.cumsum(framed) - framed, strict=True)
             if not isinstance(one.item, CapturedFrame)
         ]
-        return (_merged(own, extra, framed, at[framed]) if framed.any() else own), asides
+        return (_merged(own, extra, framed, at[framed]) if framed.any() else own), row_events
 
 
 def _merged(own: Places, extra: Sequence[Extra], framed: Any, at: Longs) -> Places:

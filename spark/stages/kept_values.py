@@ -33,15 +33,15 @@ def dump(value: Any) -> bytes:
 def load(data: bytes, where: str) -> Any:
     """Return the value; raise LocalError with ``where`` if it is damaged or of another version of pcli."""
     try:
-        return _Careful(io.BytesIO(zlib.decompress(data))).load()
+        return _RestrictedUnpickler(io.BytesIO(zlib.decompress(data))).load()
     except (zlib.error, pickle.UnpicklingError, AttributeError, ImportError, EOFError, TypeError, ValueError) as error:
         raise LocalError(
-            f"{where}: damaged, or written by another version of pcli ({error}): leave --incremental out to read "
-            "everything again"
+            f"{where}: damaged, or written by another version of pcli ({error}): omit --incremental to read "
+            "all files again"
         ) from None
 
 
-class _Careful(pickle.Unpickler):
+class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
         """Return a class that `dump` may contain; refuse all others."""
         if (module, name) in _PLAIN or (module.startswith("pcli.") and "." not in name):

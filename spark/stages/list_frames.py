@@ -10,21 +10,21 @@ from pcli.spark.engine import Engine
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 
 __all__ = ["list_frames"]
 
 
 def list_frames(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
-) -> list[Made]:
+) -> list[WrittenFile]:
     """Write the table of one recording, whose index is ``place``."""
     sizes = [size_of([split], "frames") for split in reading.splits]
     write = partial(_write, staging, place, partitioned)
     return [one for some in engine.map("frames", write, reading.splits, sizes=sizes) for one in some]
 
 
-def _write(staging: Staging, place: int, partitioned: bool, split: SplitParts) -> list[Made]:
+def _write(staging: Staging, place: int, partitioned: bool, split: SplitParts) -> list[WrittenFile]:
     tables = list(tables_of(staging, split, "frames"))
     if not tables:
         return []

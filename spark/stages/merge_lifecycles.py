@@ -28,11 +28,11 @@ from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
 from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
-from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 
 __all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_messages"]
 
@@ -72,7 +72,7 @@ def merge_messages(
     place: int,
     *,
     partitioned: bool,
-) -> list[Made]:
+) -> list[WrittenFile]:
     """Write the table `messages` of one recording, whose index is ``place``."""
     facts = engine.share(merged_facts.facts)
     resolved = _resolved(engine, staging, reading, merged_facts, facts)
@@ -103,18 +103,18 @@ def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitPa
     return pa.concat_tables([PARTIALS["published"].empty_table(), *found])
 
 
-def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Piece]:
+def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Block]:
     """Yield the rows of a split, or those matched on the driver, by message."""
     if isinstance(item, pa.Table):
-        yield from _pieces("resolved", 0, item, buckets)
+        yield from _blocks("resolved", 0, item, buckets)
         return
     for table in tables_of(staging, item, "published"):
-        yield from _pieces("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
+        yield from _blocks("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
     for table in tables_of(staging, item, "consumed"):
-        yield from _pieces("consumed", item.split + 1, table, buckets)
+        yield from _blocks("consumed", item.split + 1, table, buckets)
 
 
-def _pieces(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Piece]:
+def _blocks(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Block]:
     if buckets == 1:
         parts = [(0, table)]
     else:
@@ -126,7 +126,7 @@ def _pieces(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Pie
         parts = [(at, table.slice(edges[at], edges[at + 1] - edges[at])) for at in range(buckets)]
     for bucket, rows in parts:
         for batch in rows.to_batches():
-            yield Piece(bucket, rank, kind, batch)
+            yield Block(bucket, rank, kind, batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class _Write:
     place: int
     partitioned: bool
 
-    def rows(self, number: int, rows: pa.Table) -> list[Made]:
+    def rows(self, number: int, rows: pa.Table) -> list[WrittenFile]:
         """Write a part."""
         part = part_number(self.place, number)
         return write_rows(self.staging, TABLES[self.table], part, rows, partitioned=self.partitioned)
@@ -150,7 +150,7 @@ _KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consu
 
 def _join(
     write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
-) -> tuple[list[Made], pa.Table]:
+) -> tuple[list[WrittenFile], pa.Table]:
     """Write the messages of a bucket; return the parts and the chunks in it."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
@@ -168,7 +168,7 @@ def merge_exchanges(
     place: int,
     *,
     partitioned: bool,
-) -> list[Made]:
+) -> list[WrittenFile]:
     """Write the table `exchanges` of one recording, whose index is ``place``."""
     facts, streams = merged_facts.facts, list(reading.streams.values())
     few = exchanges_of_requests(merged_facts.small, facts, streams, reading.recording.cluster)
@@ -179,7 +179,7 @@ def merge_exchanges(
     return [one for some in made for one in some] + write.rows(0, few)
 
 
-def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[Made]:
+def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[WrittenFile]:
     """Write the answered ACKs of a split."""
     facts, streams = shared.value
     tables = [

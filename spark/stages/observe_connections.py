@@ -4,7 +4,7 @@ Rules of this file
 1. Ties between connections (a topic, a transaction, a proxy) make them a group. A group is observed completely, in the
    order of the recording, and its results do not depend on other groups in its task.
 2. A group that would keep one task busy while others are idle is divided: its connections are observed first, then its
-   topics (observe_topics). That is a third more work, so small groups are not divided.
+   topics (observe_topics). This costs a third more work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 
@@ -21,20 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.frame_columns import Longs
-from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of, packed
 from pcli.spark.columnar.observation.group_division import Division, divide
 from pcli.spark.columnar.observation.observation_schemas import INNER
 from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
 from pcli.spark.columnar.observation.observe_group import conclude, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
-from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
-from pcli.spark.stages.shuffle_header_rows import pieces
+from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
-from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 
 __all__ = ["observe_recording"]
 
@@ -71,7 +71,7 @@ class _Item:
 
 def observe_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]
-) -> list[Made]:
+) -> list[WrittenFile]:
     """Write these tables of one recording."""
     required = [name for name in OBSERVED if name in set(names)]
     if not required:
@@ -87,9 +87,9 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     frames: Counter[int] = Counter()
     for split in reading.splits:
         frames.update(split.frames)
-    asides, cluster = _asides(reading.splits), reading.recording.cluster
+    recording_events, cluster = _recording_events(reading.splits), reading.recording.cluster
     recording = recording_of(
-        (one for some in asides for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
+        (one for some in recording_events for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
     groups, division = _groups(engine, staging, reading, frames)
     buckets, size = _buckets(groups)
@@ -97,8 +97,8 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     facts = engine.share(_Facts(cluster, recording, buckets, divided))
     items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
     items += [
-        _Item(split, rank, _table(aside_rows(some)))
-        for rank, (split, some) in enumerate(zip(reading.splits, asides), 1)
+        _Item(split, rank, _table(note_and_end_rows(some)))
+        for rank, (split, some) in enumerate(zip(reading.splits, recording_events), 1)
     ]
     sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
     given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
@@ -108,10 +108,10 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     return _joined(given, recording, cluster)
 
 
-def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
+def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
     """Yield notes and ends by split, with one order over all."""
     order = count(1)
-    return [[Aside(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
+    return [[RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
 
 
 def _groups(
@@ -146,14 +146,14 @@ def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
     return buckets, len(names)
 
 
-def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece]:
+def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Block]:
     """Yield the rows of each group in a split, in order."""
     tables = [] if item.split is None else tables_of(staging, item.split, "heads")
     rows = pa.concat_tables([*tables, item.rows])
     buckets = facts.value.buckets[rows["stream"].to_numpy()]
     order = np.lexsort((rows["order"].to_numpy(), rows["place"].to_numpy(), buckets))
     buckets, rows = buckets[order], rows.take(pa.array(order))
-    yield from pieces(rows, buckets, item.rank)
+    yield from blocks(rows, buckets, item.rank)
 
 
 def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:

@@ -18,9 +18,9 @@ from pcli.spark.columnar.observation.observe_group import observe_topics
 from pcli.spark.columnar.observation.partial_trackers import sorted_events
 from pcli.spark.columnar.observation.recording_context import Recording
 from pcli.spark.columnar.observation.topic_routing import topic_rows
-from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.engine import Block, Engine, Shared
 from pcli.spark.stages.read_recording import ReadRecording, tables_of
-from pcli.spark.stages.shuffle_header_rows import pieces
+from pcli.spark.stages.shuffle_header_rows import blocks
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.staging import Staging
 
@@ -55,13 +55,13 @@ def observe_topic_parts(
     return engine.exchange("observe topics", cut, items, division.size, join, sizes=sizes)
 
 
-def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Piece]:
+def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Block]:
     """Yield the rows of each part in a split, in order."""
     known, (rank, source) = facts.value, item
     required = pa.array(list(known.division.links), pa.int64())
     for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):
         ours = heads.filter(pc.is_in(heads["stream"], required))
-        yield from pieces(*topic_rows(ours, known.division), rank)
+        yield from blocks(*topic_rows(ours, known.division), rank)
 
 
 def _join(facts: Shared[_Facts], part: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:

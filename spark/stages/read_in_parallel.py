@@ -8,8 +8,8 @@ Rules of this file
    corrected, they are made in the first reading (`first_reading`), and few splits are read twice.
 2. A split that did not end where the next one starts (a wrong boundary, damage) is read again with its true end.
 3. A connection that does not fit is read again in that split, from its true state; this may affect the next split.
-4. The driver holds data at the boundaries of splits, but no frames from their middle, except for connections read
-   again.
+4. The driver holds data at the boundaries of splits. It holds no frames from their middle, except those of connections
+   that are read again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSpl
 from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
-from pcli.spark.input.splits import Ended, Split, mend
+from pcli.spark.input.splits import Split, SplitEnd, corrected_splits
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.first_reading import OwnTables, correct_split, stands
-from pcli.spark.stages.read_sequentially import no_garbage
-from pcli.spark.stages.second_reading import Parsed, parse_split
+from pcli.spark.stages.read_sequentially import collection_disabled
+from pcli.spark.stages.second_reading import ParseResult, parse_split
 from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.staging import Staging
@@ -39,11 +39,11 @@ __all__ = ["ParallelReading", "read_in_parallel"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScanResult:
     """The result of the first reading of a split."""
 
     edges: SplitEdges
-    ended: Ended
+    ended: SplitEnd
     read: bool
     """True if the file could be read."""
     own: SplitParts | None
@@ -54,7 +54,7 @@ class Scanned:
 class ParallelReading:
     """The result for a recording."""
 
-    parsed: list[Parsed]
+    parsed: list[ParseResult]
     merged_splits: MergedSplits
     positions: dict[int, int]
     """Bytes read of each part, after decompression."""
@@ -76,7 +76,7 @@ def read_in_parallel(
     parsed = engine.map("parse", partial(_parse, request, required, staging), items, sizes=sizes)
     _carry_times(parsed)
     _look_up_times(request, engine, splits, merged_splits, parsed)
-    parsed += [Parsed(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
+    parsed += [ParseResult(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
     positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
     return ParallelReading(parsed, merged_splits, positions, again)
 
@@ -92,10 +92,10 @@ class _Item:
     """Its tables, if they are correct except for its numbers."""
 
 
-def _parse(request: Request, required: RequiredData, staging: Staging, item: _Item) -> Parsed:
+def _parse(request: Request, required: RequiredData, staging: Staging, item: _Item) -> ParseResult:
     if item.own is not None:
-        return Parsed(correct_split(staging, item.number, item.own, item.joined))
-    with no_garbage():
+        return ParseResult(correct_split(staging, item.number, item.own, item.joined))
+    with collection_disabled():
         return parse_split(request, required, staging, item.number, item.split, item.joined)
 
 
@@ -110,7 +110,7 @@ def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
     return [(split.end if split.end >= 0 else sizes[split.part]) - split.start for split in splits]
 
 
-def _carry_times(parsed: Sequence[Parsed]) -> None:
+def _carry_times(parsed: Sequence[ParseResult]) -> None:
     """Set the time of a split's events before its first frame to that of the last frame of earlier splits."""
     last_ns = 0
     for one in parsed:
@@ -119,7 +119,11 @@ def _carry_times(parsed: Sequence[Parsed]) -> None:
 
 
 def _look_up_times(
-    request: Request, engine: Engine, splits: Sequence[Split], merged_splits: MergedSplits, parsed: Sequence[Parsed]
+    request: Request,
+    engine: Engine,
+    splits: Sequence[Split],
+    merged_splits: MergedSplits,
+    parsed: Sequence[ParseResult],
 ) -> None:
     """Look up the times of packets in other splits that notes refer to: few, and only if packets were lost."""
     starts = [joined.renaming.packets for joined in merged_splits.splits]
@@ -157,31 +161,31 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
 
 
 def _scan_all(
-    recording: Recording, task: Callable[[tuple[Split, bool]], Scanned], engine: Engine
-) -> tuple[list[Split], list[Scanned]]:
+    recording: Recording, task: Callable[[tuple[Split, bool]], ScanResult], engine: Engine
+) -> tuple[list[Split], list[ScanResult]]:
     """Return the splits by which the recording is read, each with its result."""
     splits = list(recording.splits)
-    known: dict[tuple[Split, bool], Scanned] = {}
+    known: dict[tuple[Split, bool], ScanResult] = {}
     while True:
         new = [(split, not number) for number, split in enumerate(splits) if (split, not number) not in known]
         found = engine.map("scan", task, new, sizes=_sizes(recording, [split for split, _ in new]))
         known.update(zip(new, found, strict=True))
         scanned = [known[split, not number] for number, split in enumerate(splits)]
-        mended = _mended(splits, scanned)
+        mended = _corrected(splits, scanned)
         if mended == splits:
             return splits, _with_last_notes(splits, scanned)
         splits = mended
 
 
-def _mended(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Split]:
+def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[Split]:
     out = []
     for part in sorted({split.part for split in splits}):
         rows = [row for row, split in enumerate(splits) if split.part == part]
-        out += mend([splits[row] for row in rows], [scanned[row].ended for row in rows])
+        out += corrected_splits([splits[row] for row in rows], [scanned[row].ended for row in rows])
     return out
 
 
-def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Scanned]:
+def _with_last_notes(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[ScanResult]:
     """Keep the note about a file only in its last split: in others it is the effect of a wrong boundary."""
     out = []
     for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
@@ -190,11 +194,11 @@ def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> lis
     return out
 
 
-def _scan(request: Request, required: RequiredData, staging: Staging, item: tuple[Split, bool]) -> Scanned:
+def _scan(request: Request, required: RequiredData, staging: Staging, item: tuple[Split, bool]) -> ScanResult:
     split, first = item
     reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
     own = OwnTables(split, required, staging) if required.once else None
-    with no_garbage():
+    with collection_disabled():
         for records in windows:
             places = reader.take(records)
             if reader.noted:
@@ -203,7 +207,7 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
                 own.add(places, records)
     for note in windows.notes:
         reader.note(note)
-    return Scanned(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
+    return ScanResult(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
 
 
 # -- merge -----------------------------------------------------------------------------------------------------------

@@ -73,10 +73,10 @@ def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) 
     """Return a function that reports progress by part and bytes; the files are the parts from ``first``."""
     total = sum(entry.found.size for entry in entries)
 
-    def tell(part: int, done: int) -> None:
-        engine.tell(Progress("read", part - first, 1, len(entries), min(done, total), total))
+    def report_progress(part: int, done: int) -> None:
+        engine.report_progress(Progress("read", part - first, 1, len(entries), min(done, total), total))
 
-    return tell
+    return report_progress
 
 
 def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:

@@ -1,7 +1,7 @@
 """A recording read from its first packet to its last by one reader, in one process.
 
 Rules of this file
-1. The reader continues from file to file. So no merge is needed, and numbers are those of the recording.
+1. The reader continues from file to file. No merge is needed, and numbers are those of the recording.
 2. Partials are closed after a number of bytes, so that memory does not grow with the file.
 3. If a file cannot be read to its end, this is reported, and the next file is read, as in `read_capture`.
 """
@@ -28,9 +28,9 @@ from pcli.spark.input.read_plan import Recording
 from pcli.spark.input.splits import Split, SplitReader, open_split
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.split_parser import SplitParser
-from pcli.spark.stages.split_tables import Counted, PartStorage, PlacedEvent, SplitParts
+from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts, SplitParts
 
-__all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
+__all__ = ["Checkpoint", "ReadInOrder", "between", "collection_disabled", "counted_of", "read_in_order"]
 
 _TIMED: Final = 4_000_000
 """Number of packets before the current window whose times are kept, in 32 MB."""
@@ -95,13 +95,13 @@ def read_in_order(
     ``on_bytes`` is called with the part and the bytes so far; ``on_part`` with the state after each file. ``carried``
     and ``before`` are the state and the results of the first files; only the other files are read.
     """
-    with no_garbage():
+    with collection_disabled():
         reading = _InOrder(recording, request, required, storage, carried, before)
         return reading.read(on_bytes, on_part)
 
 
 @contextmanager
-def no_garbage() -> Iterator[None]:
+def collection_disabled() -> Iterator[None]:
     """Disable cyclic garbage collection.
 
     Columns have no cycles, and each search of the long-lived objects costs a tenth.
@@ -243,9 +243,9 @@ def between(records: Records, since_ns: int | None, until_ns: int | None) -> Rec
     return replace(records, **columns)
 
 
-def counted_of(records: Records) -> Counted:
+def counted_of(records: Records) -> ReadCounts:
     """Return the counts of a window, without its frames."""
-    counted = Counted(len(records), 0, len(records.data))
+    counted = ReadCounts(len(records), 0, len(records.data))
     if len(records):
         counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())
         counted.links = {records.interfaces[face].link for face in np.unique(records.face).tolist()}

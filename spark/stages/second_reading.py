@@ -14,18 +14,18 @@ from pcli.spark.columnar.split_merge import EdgeReader
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit
 from pcli.spark.input.splits import Split
 from pcli.spark.request import Request, RequiredData
-from pcli.spark.stages.join_split import Aside, Joining
+from pcli.spark.stages.join_split import RowEvent, SplitJoiner
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
 from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.staging import Staging
 
-__all__ = ["Parsed", "parse_split"]
+__all__ = ["ParseResult", "parse_split"]
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParseResult:
     """The result."""
 
     parts: SplitParts
@@ -36,7 +36,7 @@ class Parsed:
 
 def parse_split(
     request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
-) -> Parsed:
+) -> ParseResult:
     """Read the split of this number again, after the merge has determined its valid rows."""
     return _Parse(request, required, staging, number, split, joined).run()
 
@@ -48,29 +48,29 @@ class _Parse:
         self._wanted = required
         self._windows = SplitWindows(request, split)
         self._reader = EdgeReader(request.reading, first=not number)
-        self._joining = Joining(joined)
+        self._joining = SplitJoiner(joined)
         self._parser = SplitParser(number, split.part, split.cluster, required, PartStorage(staging))
         self._before = joined.renaming.packets
         self._number = joined.first_number
-        self._out = Parsed(self._parser.parts)
+        self._out = ParseResult(self._parser.parts)
 
-    def run(self) -> Parsed:
+    def run(self) -> ParseResult:
         packets = 0
         for records in self._windows:
             packets += len(records)
             self._parser.parts.counted.add(counted_of(records))
-            places, asides = self._joining.window(self._reader.take(records), packets)
-            self._add(places, asides, records)
+            places, row_events = self._joining.window(self._reader.take(records), packets)
+            self._add(places, row_events, records)
             self._before += len(records)
         self._add(*self._joining.rest(), None)
         self._out.parts = self._parser.finish()
         return self._out
 
-    def _add(self, places: Places, asides: list[Aside], records: Records | None) -> None:
+    def _add(self, places: Places, row_events: list[RowEvent], records: Records | None) -> None:
         count, times = len(places), places.time_ns
         numbers = np.arange(self._number, self._number + count, dtype=np.int64)
-        self._parser.add(read_fields(places, checksums=self._wanted.checksums), numbers, asides)
-        for row, item in asides:
+        self._parser.add(read_fields(places, checksums=self._wanted.checksums), numbers, row_events)
+        for row, item in row_events:
             packet = item.packet - self._before - 1
             known = records is not None and 0 <= packet < len(records) and not _of_file(item)
             packet_ns = int(records.time_ns[packet]) if records is not None and known else None
@@ -83,5 +83,5 @@ class _Parse:
 
 
 def _of_file(item: Note | StreamEnd) -> bool:
-    """Return whether it is about a file, and so about no packet."""
+    """Return whether the event concerns a file and no packet."""
     return isinstance(item, Note) and item.kind == "file"

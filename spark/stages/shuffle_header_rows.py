@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Longs
-from pcli.spark.engine import Piece
+from pcli.spark.engine import Block
 
-__all__ = ["pieces"]
+__all__ = ["blocks"]
 
 _PIECE: Final = 1 << 16
 """Rows of a piece."""
 
 
-def pieces(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Piece]:
+def blocks(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Block]:
     """Yield pieces of rows that are sorted by bucket; ``buckets`` are those of the rows."""
     edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
     for start, end in pairwise(edges):
         for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
-            yield Piece(int(buckets[start]), rank, "heads", batch)
+            yield Block(int(buckets[start]), rank, "heads", batch)

@@ -21,7 +21,7 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.tables.staging import Staging
 from pcli.spark.tables.table_store import refused
 
-__all__ = ["MEMORY", "Counted", "Part", "PartStorage", "PlacedEvent", "SplitParts", "as_batch", "load", "size_of"]
+__all__ = ["MEMORY", "Part", "PartStorage", "PlacedEvent", "ReadCounts", "SplitParts", "as_batch", "load", "size_of"]
 
 MEMORY: Final = 256 << 20
 """Bytes of tables that one process keeps in memory; the others are in files of the run."""
@@ -57,7 +57,7 @@ class PlacedEvent:
 
 
 @dataclass(slots=True)
-class Counted:
+class ReadCounts:
     """Counts of one file, or of a split of it."""
 
     packets: int = 0
@@ -67,7 +67,7 @@ class Counted:
     last_ns: int | None = None
     links: set[int] = field(default_factory=set)
 
-    def add(self, other: Counted) -> None:
+    def add(self, other: ReadCounts) -> None:
         """Add the counts of another split of the same file."""
         self.packets += other.packets
         self.frames += other.frames
@@ -87,7 +87,7 @@ class SplitParts:
     """The index of its file in the recording."""
     tables: dict[str, list[Part]] = field(default_factory=dict)
     told: list[PlacedEvent] = field(default_factory=list)
-    counted: Counted = field(default_factory=Counted)
+    counted: ReadCounts = field(default_factory=ReadCounts)
     frames: Counter[int] = field(default_factory=Counter)
     """Number of frames by connection, if observation is needed."""
 

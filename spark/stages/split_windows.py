@@ -8,7 +8,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.capture_files import reason_of
-from pcli.spark.input.splits import Ended, Split, SplitReader, open_split
+from pcli.spark.input.splits import Split, SplitEnd, SplitReader, open_split
 from pcli.spark.request import Request
 from pcli.spark.stages.read_sequentially import between
 
@@ -22,7 +22,7 @@ class SplitWindows:
         self._request, self._split = request, split
         self.notes: list[Note] = []
         """Notes about the file, after all packets."""
-        self.ended = Ended(split.start, split.preamble)
+        self.ended = SplitEnd(split.start, split.preamble)
         self.read = False
         """True if the file exists and is a capture, read to its end or to damage."""
 

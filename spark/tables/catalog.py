@@ -117,6 +117,6 @@ def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
     names = {name.strip() for word in only for name in word.split(",") if name.strip()}
     for name in sorted(names - TABLES.keys()):
         near = nearest(name, list(TABLES)) or f"; there are {', '.join(TABLES)}"
-        raise LocalError(f"--only {name}: no table of that name{near}")
+        raise LocalError(f"--only {name}: unknown table{near}")
     wanted = names | {"captures", "gaps"} if names else TABLES.keys() - ON_REQUEST
     return [table for table in TABLES.values() if table.name in wanted or (frames and table.name in ON_REQUEST)]

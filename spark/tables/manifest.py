@@ -1,9 +1,9 @@
-"""The manifest: which files make up the tables, as of the last completed run.
+"""The manifest: the files of the tables after the last completed run.
 
 Rules of this file
 1. It is deterministic: the same run over the same captures writes the same content. It has no clock times and no random
    names.
-2. A manifest of a later version is not interpreted: LocalError reports that pcli must be updated.
+2. A manifest of a later version raises a LocalError that asks the user to update pcli.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ class Manifest:
                     state=tuple(said["state"]),
                 )
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise LocalError(f"{where}: this is no manifest of ours, or it is damaged") from None
+            raise LocalError(f"{where}: not a manifest of pcli, or damaged") from None
         raise LocalError(f"{where}: written by a newer pcli (version {version} of the tables): update this one")

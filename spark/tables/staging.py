@@ -1,8 +1,8 @@
 """Files of tables in preparation: any process writes them to a folder that readers ignore; the driver commits them.
 
 A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver,
-where `pcli.spark.tables.table_commit.Run.commit` makes them a generation. A task that fails or runs twice leaves files
-that are in no manifest. They are removed with the folder of the run.
+where `pcli.spark.tables.table_commit.Run.commit` commits them as a generation. A task that fails or runs twice leaves
+files that are in no manifest. They are removed with the folder of the run.
 
 Rules of this file
 1. The name of a file is the number of its part and a digest of its bytes. The same rows are therefore the same file,
@@ -33,7 +33,7 @@ from pcli.spark.tables.catalog import Table
 from pcli.spark.tables.manifest import Stored
 from pcli.spark.tables.table_store import Store, refused
 
-__all__ = ["Made", "Staging", "write_bytes", "write_rows"]
+__all__ = ["Staging", "WrittenFile", "write_bytes", "write_rows"]
 
 _ROW_GROUP: Final = 1 << 17
 """Maximum number of rows of a row group."""
@@ -57,7 +57,7 @@ class Staging:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WrittenFile:
     """A file that was written, and its place in the tables."""
 
     stored: Stored
@@ -65,7 +65,9 @@ class Made:
     """Its current path in the store."""
 
 
-def write_rows(staging: Staging, table: Table, part: int, rows: pa.Table, *, partitioned: bool = False) -> list[Made]:
+def write_rows(
+    staging: Staging, table: Table, part: int, rows: pa.Table, *, partitioned: bool = False
+) -> list[WrittenFile]:
     """Write a part of a table: one file, or one for each cluster and hour if ``partitioned``; none without rows.
 
     ``part`` is a number that no other part of the table has. The rows need all columns of the table's schema, in any
@@ -79,7 +81,7 @@ def write_rows(staging: Staging, table: Table, part: int, rows: pa.Table, *, par
     return [_write(staging, table, part, folder, piece) for folder, piece in _pieces(table, rows)]
 
 
-def write_empty(staging: Staging, table: Table) -> Made:
+def write_empty(staging: Staging, table: Table) -> WrittenFile:
     """Write a file without rows, so that an empty table can be read."""
     return _write(staging, table, 0, "", table.schema.empty_table())
 
@@ -115,7 +117,7 @@ def _pieces(table: Table, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield folder, rows.slice(start, end - start).drop_columns(["#hour", "cluster"])
 
 
-def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Table) -> Made:
+def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Table) -> WrittenFile:
     staged = f"{staging.folder}/{table.name}/{uuid.uuid4().hex}.parquet"
     with refused(staging.store.path(staged)), staging.store.create(staged) as stream:
         file = _Digested(stream)
@@ -132,7 +134,7 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
             write_statistics=[name for name, _ in leaves if _IN_LIST not in name],
         )
     name = f"{part:05d}-{file.digest.hexdigest()}.parquet"
-    return Made(Stored(table.name, folder, name, rows.num_rows, file.size), staged)
+    return WrittenFile(Stored(table.name, folder, name, rows.num_rows, file.size), staged)
 
 
 def _leaves(fields: Iterable[pa.Field], before: str = "") -> Iterator[tuple[str, pa.DataType]]:

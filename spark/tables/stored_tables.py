@@ -39,7 +39,7 @@ class StoredTables:
     def _manifest(self) -> Manifest:
         manifest = read_manifest(self._store)
         if manifest is None:
-            raise LocalError(f"{self._store.root}: there are no tables in it: `pcli analyze -o` makes them")
+            raise LocalError(f"{self._store.root}: the folder contains no tables: create them with `pcli analyze -o`")
         return manifest
 
     @property
@@ -58,7 +58,7 @@ class StoredTables:
 
     def _check(self, name: str) -> None:
         if name not in self.names:
-            raise LocalError(f"{self._store.root}: it has no table {name!r}: there are {', '.join(self.names)}")
+            raise LocalError(f"{self._store.root}: no table {name!r}; the tables are {', '.join(self.names)}")
 
     def dataset(self, name: str) -> Any:
         """Return a table as a pyarrow dataset for queries. A new run may remove its files when it commits."""

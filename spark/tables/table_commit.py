@@ -2,7 +2,8 @@
 
 The folder
 - ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct unless a run is just committing.
-- ``OUT/_manifest.json``: which files these are. A read by it (`pcli.spark.tables.stored_tables`) is always consistent.
+- ``OUT/_manifest.json``: the list of these files. A read through it (`pcli.spark.tables.stored_tables`) is always
+  consistent.
 - ``OUT/_work/<run>/``: the files of a run in progress. ``OUT/_state/…``: input of the next incremental run.
 
 Rules of this file
@@ -12,11 +13,11 @@ Rules of this file
 2. A run killed before its intent has changed nothing. If it is killed later, the next run completes it: every step may
    be repeated. Readers of the manifest have the old tables until then; a plain read may find both.
 3. Of two simultaneous runs, the second to commit finds a newer generation than it began with, and changes nothing. A
-   lock on the folder serializes commits; the kernel releases it when its holder dies. On a file system without such
+   lock on the folder serializes commits; the kernel releases it when the process ends. On a file system without
    locks, only the manifest distinguishes two simultaneous commits.
 4. Files are removed from the tables' folders only if a manifest of pcli names them and the current one does not.
-5. The work of a live run is never completed or removed. A run is dead if its process no longer exists or, if that
-   cannot be determined, if nothing was written for a day.
+5. The files of an active run are never moved or removed by another run. A run is dead if its process no longer exists
+   or, if that cannot be determined, if nothing was written for a day.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError
 from pcli.spark.tables.catalog import Table
 from pcli.spark.tables.manifest import MANIFEST, Manifest
-from pcli.spark.tables.staging import Made, Staging, write_empty
+from pcli.spark.tables.staging import Staging, WrittenFile, write_empty
 from pcli.spark.tables.table_store import Store
 
 __all__ = ["Run", "begin", "read_manifest"]
@@ -46,7 +47,7 @@ _SILENT_NS: Final = 86_400_000_000_000
 """A run of another machine is dead if it writes nothing for this many ns."""
 
 _RUN: Final = re.compile(r"_work/g(\d+)-(.+)-(\d+)-[0-9a-f]+")
-"""The folder of a run: the generation that it may become, and the host and process of its driver."""
+"""The name of a run's folder: the generation that it may create, and the host and process of its driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +61,16 @@ class Run:
 
     def commit(
         self,
-        made: Iterable[Made],
+        made: Iterable[WrittenFile],
         tables: Sequence[Table],
         *,
         partitioned: Iterable[str] = (),
         run: Mapping[str, Any],
         state: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Make these files the tables; return the resulting manifest, which is the old one if nothing is new.
+        """Commit these files as the tables; return the resulting manifest, which is the old one if nothing is new.
 
-        ``tables`` are all that the run should make, so empty ones exist too. ``state``: for each file for the next run,
+        ``tables`` are all requested tables, so empty ones exist too. ``state``: for each file for the next run,
         its current and final path; existing files are kept. Raise LocalError if another run has committed since this
         one began.
         """
@@ -120,7 +121,7 @@ def begin(store: Store) -> Run:
             store.write(f"{folder}/begun", b"")
         except LocalError as error:
             reason = str(error).removeprefix(f"{store.path(f'{folder}/begun')}: ")
-            raise LocalError(f"{store.root}: nothing can be written there: {reason}") from None
+            raise LocalError(f"{store.root}: not writable: {reason}") from None
     return Run(base, Staging(store, folder))
 
 
@@ -150,7 +151,7 @@ def _locked(store: Store) -> Iterator[None]:
 def _check_ours(store: Store) -> None:
     names = [name for name in store.list() if not name.startswith(".")]
     if names and MANIFEST not in names and _WORK not in names:
-        raise LocalError(f"{store.root}: there are other files in it, and no tables of pcli: name a new folder")
+        raise LocalError(f"{store.root}: the folder contains other files and no tables of pcli: give a new folder")
 
 
 def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
@@ -158,7 +159,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
     store, base = run.staging.store, run.base
     if (read_manifest(store) or Manifest()) != base:
         _remove_work(store, run.staging.folder)
-        raise LocalError(f"{store.root}: another run has ended there meanwhile: nothing was changed, run it again")
+        raise LocalError(f"{store.root}: another run has committed in the meantime; nothing was changed: run again")
     kept = _there(store, base)
     moves = {staged: target for staged, target in moves.items() if target not in kept}
     gone = sorted(kept - {file.path for file in manifest.files} - set(manifest.state))

@@ -122,7 +122,7 @@ class Store:
 def open_store(place: str) -> Store:
     """Return the store at a local path or URI; raise LocalError for an unknown file system. Nothing is created yet."""
     if shown(place) != place:
-        raise LocalError(f"{shown(place)}: this name is not UTF-8: name another folder")
+        raise LocalError(f"{shown(place)}: the name is not UTF-8: give another folder")
     if "://" not in place:
         return Store(fs.LocalFileSystem(), str(Path(place).absolute()))
     try:
@@ -130,7 +130,7 @@ def open_store(place: str) -> Store:
     except (OSError, ValueError, NotImplementedError) as error:
         raise LocalError(f"{hidden(place)}: {_first_line(error)}") from None
     if not root.strip("/"):
-        raise LocalError(f"{hidden(place)}: name a folder in it")
+        raise LocalError(f"{hidden(place)}: give a folder in it")
     return Store(files, root.rstrip("/"), place)
 
 
@@ -144,12 +144,12 @@ def refused(path: str) -> Iterator[None]:
 
 
 _WORDS: Final = {
-    errno.ENOSPC: "no space left; what was there before is as it was",
-    errno.EDQUOT: "the quota is used up; what was there before is as it was",
+    errno.ENOSPC: "no space left; existing tables are unchanged",
+    errno.EDQUOT: "the quota is exceeded; existing tables are unchanged",
     errno.EACCES: "permission denied",
-    errno.EROFS: "the file system can only be read",
+    errno.EROFS: "the file system is read-only",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
-    errno.EEXIST: "a file of that name is in the way",
+    errno.EEXIST: "a file with this name exists",
 }
 
 

@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 
 from pcli.codec.errors import LocalError
 from pcli.spark import engine as engines
-from pcli.spark.engine import InProcess, Piece, Progress, packed, unpacked
+from pcli.spark.engine import Block, InProcess, Progress, packed, unpacked
 from pcli.spark.jobs.spark_engine import SparkEngine
 
 
@@ -30,19 +30,19 @@ def cut(item):
     for part in range(2):
         for bucket in (0, 2):
             numbers = [n for n in range(item, 100, 10) if n % 4 == bucket and n % 3 % 2 == part]
-            yield Piece(bucket, -item, f"kind{part}", pa.record_batch({"n": pa.array(numbers, pa.int64())}))
+            yield Block(bucket, -item, f"kind{part}", pa.record_batch({"n": pa.array(numbers, pa.int64())}))
 
 
 def refusing_cut(item):
-    yield Piece(0, 0, "", pa.record_batch({"n": [1]}))
+    yield Block(0, 0, "", pa.record_batch({"n": [1]}))
     raise LocalError(f"item {item} is bad")
 
 
-def joined(bucket, pieces):
-    return bucket, [(kind, rows["n"].to_pylist()) for kind, rows in pieces if rows.num_rows]
+def joined(bucket, blocks):
+    return bucket, [(kind, rows["n"].to_pylist()) for kind, rows in blocks if rows.num_rows]
 
 
-def refusing_join(bucket, pieces):
+def refusing_join(bucket, blocks):
     raise LocalError(f"bucket {bucket} is bad")
 
 

@@ -60,7 +60,7 @@ DAMAGED = {
 
 
 @dataclass
-class Made:
+class WrittenFile:
     """A load on disk."""
 
     paths: list[Path]
@@ -83,12 +83,12 @@ class Apart(InProcess):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Makes a load, once."""
-    known: dict[Load, Made] = {}
+    known: dict[Load, WrittenFile] = {}
 
-    def make(load: Load) -> Made:
+    def make(load: Load) -> WrittenFile:
         if load not in known:
             folder = tmp_path_factory.mktemp("load")
-            known[load] = Made(make_load(load, folder), Happened(folder))
+            known[load] = WrittenFile(make_load(load, folder), Happened(folder))
         return known[load]
 
     return make
@@ -178,7 +178,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_what_is_lost_is_told(tmp_path: Path) -> None:
-    load = Made(make_load(DAMAGED["loss"], tmp_path), Happened(tmp_path))
+    load = WrittenFile(make_load(DAMAGED["loss"], tmp_path), Happened(tmp_path))
     frames = [item for item in items(load.paths) if isinstance(item, CapturedFrame)]
     there = {(*row, frame.time_ns) for frame in frames for row in ids(frame)}
     truth = of_truth(tmp_path)
@@ -192,7 +192,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 
-def judged(load: Made, tables: dict[str, Any]) -> Verdict:
+def judged(load: WrittenFile, tables: dict[str, Any]) -> Verdict:
     verdict = judge_messages(tables["messages"], load.happened)
     assert verdict.good, "\n".join(verdict.lines())
     asked = judge_exchanges(tables["exchanges"], load.happened)

@@ -1,4 +1,4 @@
-"""CRC-32C of metadata and payload, by one call of the library per frame. No other step costs more per byte of result.
+"""CRC-32C of metadata and payload, with one call of the library per frame, the most expensive step per byte of result.
 
 Rules of this file
 1. The library accepts only ``bytes``. One gather returns all slices of one size as a list, so slices are processed size
@@ -13,9 +13,9 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
 from pcli.spark.columnar.fields.layout_groups import by_key
-from pcli.spark.columnar.fields.payload_sections import Checked
+from pcli.spark.columnar.fields.payload_sections import ChecksummedFrames
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, Bytes, Longs
 
 __all__ = ["read_checksums"]
@@ -26,7 +26,7 @@ _LARGE: Final = 1 << 16
 """Slices of at least this size are processed one by one."""
 
 
-def read_checksums(frames: Blank, checked: Checked) -> None:
+def read_checksums(frames: FrameBuilder, checked: ChecksummedFrames) -> None:
     """Fill crc for the rows of ``checked``."""
     rows = checked.rows
     if not len(rows):

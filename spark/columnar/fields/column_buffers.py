@@ -18,16 +18,16 @@ import numpy as np
 from pcli.spark.columnar.fields.growable_columns import GrowingIds
 from pcli.spark.columnar.frame_columns import Frames, Longs, Places
 
-__all__ = ["Blank"]
+__all__ = ["FrameBuilder"]
 
-_FLAGS: Final = ("told", "metadata_told")
+_FLAGS: Final = ("complete", "metadata_complete")
 _OTHERS: Final = ("places", "acks", "words")
 _NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]
 _ZERO: Final = frozenset({"crc", "key_kind"})
 """Columns in which 0 means no value; in the others -1 does."""
 
 
-class Blank(Frames):
+class FrameBuilder(Frames):
     """Frames under construction."""
 
     __slots__ = ("_room",)
@@ -35,7 +35,7 @@ class Blank(Frames):
     def __init__(self, places: Places) -> None:
         """Begin with empty columns."""
         size = len(places)
-        columns: dict[str, Any] = {name: np.broadcast_to(np.int64(_nothing(name)), size) for name in _NUMBERS}
+        columns: dict[str, Any] = {name: np.broadcast_to(np.int64(_absent_value(name)), size) for name in _NUMBERS}
         columns |= {name: np.zeros(size, np.bool_) for name in _FLAGS}
         super().__init__(places=places, acks=GrowingIds().joined(), words=np.zeros(0, np.int64), **columns)
         self._room = iter(np.empty((len(_NUMBERS), size), np.int64))
@@ -45,7 +45,7 @@ class Blank(Frames):
         found: Longs = getattr(self, name)
         if not found.flags.writeable:
             found = next(self._room)
-            found.fill(_nothing(name))
+            found.fill(_absent_value(name))
             setattr(self, name, found)
         return found
 
@@ -54,5 +54,5 @@ class Blank(Frames):
         return Frames(**{one.name: getattr(self, one.name) for one in dataclasses.fields(Frames)})
 
 
-def _nothing(name: str) -> int:
+def _absent_value(name: str) -> int:
     return 0 if name in _ZERO else -1

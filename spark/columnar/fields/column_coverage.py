@@ -1,7 +1,7 @@
-"""Which fields have columns, and when the columns contain all of a command. All row decoders use this module.
+"""The fields that have columns, and the conditions under which the columns contain all of a command.
 
 Rules of this file
-1. ``told`` can be true only for the commands in LISTED. Of other commands the columns contain the ids only.
+1. ``complete`` can be true only for the commands in LISTED. Of other commands the columns contain the ids only.
 2. It is true if every field of the command has a column, all required fields are present, and no number equals the
    value that its column uses for an absent field. The command consists of its type and one body.
 """
@@ -15,11 +15,11 @@ from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
-__all__ = ["AMBIGUOUS", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "TELLABLE", "Where", "is_told"]
+__all__ = ["AMBIGUOUS", "COVERED_TYPES", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "MetadataColumn", "is_covered"]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class MetadataColumn:
     """The column of a metadata field."""
 
     column: str
@@ -106,13 +106,13 @@ NEEDED: Final[dict[int, set[str]]] = {
     for name, fields in _LISTED.items()
 }
 
-TELLABLE: Final = frozenset(NEEDED)
+COVERED_TYPES: Final = frozenset(NEEDED)
 """Numbers of the commands that columns can represent."""
 
 _ID_FIELDS: Final = {"ledgerId", "entryId", "partition", "batch_index", "ack_set"}
 
 
-def is_told(type_: int, values: Values) -> bool:
+def is_covered(type_: int, values: Values) -> bool:
     """Return whether the columns contain all of a command, given the complete ``values`` from observe.walk."""
     needed = NEEDED.get(type_)
     if needed is None or not needed <= values.keys():
@@ -139,18 +139,18 @@ def _pairs(type_: int, values: Values) -> bool:
     return (f"pulsar.{field}.txnid_most_bits" in values) == (f"pulsar.{field}.txnid_least_bits" in values)
 
 
-OF_METADATA: Final[dict[int, Where]] = {
-    FIELD["producer_name"]: Where("name", text=True),
-    FIELD["sequence_id"]: Where("metadata_sequence"),
-    FIELD["publish_time"]: Where("publish_ms"),
-    FIELD["num_messages_in_batch"]: Where("batch"),
-    FIELD["deliver_at_time"]: Where("deliver_at_ms"),
-    FIELD["marker_type"]: Where("marker"),
-    FIELD["txnid_least_bits"]: Where("metadata_least"),
-    FIELD["txnid_most_bits"]: Where("metadata_most"),
-    FIELD["highest_sequence_id"]: Where("metadata_highest"),
-    FIELD["uuid"]: Where("uuid", text=True),
-    FIELD["num_chunks_from_msg"]: Where("chunks"),
-    FIELD["chunk_id"]: Where("chunk"),
+OF_METADATA: Final[dict[int, MetadataColumn]] = {
+    FIELD["producer_name"]: MetadataColumn("name", text=True),
+    FIELD["sequence_id"]: MetadataColumn("metadata_sequence"),
+    FIELD["publish_time"]: MetadataColumn("publish_ms"),
+    FIELD["num_messages_in_batch"]: MetadataColumn("batch"),
+    FIELD["deliver_at_time"]: MetadataColumn("deliver_at_ms"),
+    FIELD["marker_type"]: MetadataColumn("marker"),
+    FIELD["txnid_least_bits"]: MetadataColumn("metadata_least"),
+    FIELD["txnid_most_bits"]: MetadataColumn("metadata_most"),
+    FIELD["highest_sequence_id"]: MetadataColumn("metadata_highest"),
+    FIELD["uuid"]: MetadataColumn("uuid", text=True),
+    FIELD["num_chunks_from_msg"]: MetadataColumn("chunks"),
+    FIELD["chunk_id"]: MetadataColumn("chunk"),
 }
 """Field numbers of the metadata to columns, without the two keys: only one of them is stored."""

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A command has a layout only if columns can represent it. A field without a column, a number too large for its field,
-   a repeated field or an unexpected wire type prevents this. Therefore ``told`` is true for every row with a layout.
+   a repeated field or an unexpected wire type prevents this. ``complete`` is thus true for every row with a layout.
 2. The fields and their columns come from column_coverage.py and the descriptors.
 """
 
@@ -16,18 +16,18 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
-from pcli.spark.columnar.fields.column_coverage import AMBIGUOUS, NEEDED, NUMBERS, TELLABLE
+from pcli.spark.columnar.fields.column_coverage import AMBIGUOUS, COVERED_TYPES, NEEDED, NUMBERS
 from pcli.spark.columnar.fields.layout_values import Spot
 from pcli.spark.columnar.fields.message_layouts import (
     LONGEST,
-    Mould,
-    Shape,
+    Layout,
+    LayoutBuilder,
     UnsupportedLayoutError,
     body_of,
     read_varint,
 )
 
-__all__ = ["CommandShape", "shape_of_command", "shape_of_id"]
+__all__ = ["CommandLayout", "command_layout", "id_layout"]
 
 _ID_COLUMNS: Final = {"ledgerId": "ledger", "entryId": "entry", "partition": "partition", "batch_index": "batch_index"}
 _NARROW: Final = 4
@@ -36,10 +36,10 @@ _MINUS_ONE: Final = b"\xff" * 9 + b"\x01"
 
 
 @dataclass(slots=True)
-class CommandShape:
+class CommandLayout:
     """A layout and the columns of its spots."""
 
-    shape: Shape
+    shape: Layout
     numbers: dict[str, Spot]
     """Column of Frames to spot. A spot of no bytes means the value -1."""
     words: list[Spot]
@@ -99,10 +99,10 @@ def _kind_of(number: int) -> _Kind:
     return _kind(body, keys, f"pulsar.{field}.", frozenset(keys[key] for key in NEEDED[number]))
 
 
-_KINDS: Final = {number: _kind_of(number) for number in TELLABLE}
+_KINDS: Final = {number: _kind_of(number) for number in COVERED_TYPES}
 
 
-def shape_of_id(data: bytes) -> CommandShape:
+def id_layout(data: bytes) -> CommandLayout:
     """Return the layout of a message id in an ACK; raise UnsupportedLayoutError if columns cannot represent it."""
     reader = _Reader(data)
     numbers: dict[str, Spot] = {}
@@ -110,23 +110,23 @@ def shape_of_id(data: bytes) -> CommandShape:
     reader.read(_ID, 0, len(data), numbers, words)
     if not _ID.needed <= numbers.keys():
         raise UnsupportedLayoutError
-    return CommandShape(reader.mould.cast(), numbers, words, [])
+    return CommandLayout(reader.builder.cast(), numbers, words, [])
 
 
-def shape_of_command(data: bytes) -> CommandShape:
+def command_layout(data: bytes) -> CommandLayout:
     """Return the layout of a command (bytes without the frame's lengths); raise UnsupportedLayoutError for others."""
     start = body_of(data, 0, len(data))
     kind = _KINDS.get(data[1])
     if kind is None:
         raise UnsupportedLayoutError
     reader = _Reader(data)
-    reader.mould.exact(0, start)
+    reader.builder.exact(0, start)
     numbers: dict[str, Spot] = {}
     words: list[Spot] = []
     reader.read(kind, start, len(data), numbers, words)
     if not kind.needed <= numbers.keys() or ("txn_most" in numbers) != ("txn_least" in numbers):
         raise UnsupportedLayoutError
-    return CommandShape(reader.mould.cast(), numbers, words, reader.ids)
+    return CommandLayout(reader.builder.cast(), numbers, words, reader.ids)
 
 
 class _Reader:
@@ -134,7 +134,7 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.mould = Mould(data)
+        self.builder = LayoutBuilder(data)
         self.ids: list[tuple[dict[str, Spot], list[Spot]]] = []
 
     def read(self, kind: _Kind, start: int, end: int, numbers: dict[str, Spot], words: list[Spot]) -> None:
@@ -143,16 +143,16 @@ class _Reader:
         while at < end:
             tag, place = read_varint(self.data, at, end)
             value, behind = read_varint(self.data, place, end)
-            self.mould.exact(at, place)
+            self.builder.exact(at, place)
             if tag in kind.below:
-                self.mould.exact(place, behind)
+                self.builder.exact(place, behind)
                 self._below(*kind.below[tag], behind, behind + value, numbers, end)
                 behind += value
             elif tag == kind.words:
-                self.mould.varint(place, behind)
+                self.builder.varint(place, behind)
                 words.append((place, behind - place))
             elif tag in kind.enums and value < 2 and behind == place + 1:
-                self.mould.exact(place, behind)
+                self.builder.exact(place, behind)
                 _once(numbers, kind.enums[tag], (place, 1))
             else:
                 self._number(kind, tag, place, behind, numbers)
@@ -161,11 +161,11 @@ class _Reader:
     def _number(self, kind: _Kind, tag: int, place: int, behind: int, numbers: dict[str, Spot]) -> None:
         column, limit = kind.numbers.get(tag, ("", 0))
         if behind - place <= limit:
-            self.mould.varint(place, behind)
+            self.builder.varint(place, behind)
             _once(numbers, column, (place, behind - place))
         elif limit == _NARROW and column in ("partition", "batch_index") and self.data[place:behind] == _MINUS_ONE:
             # Clients write -1 for an absent value: ten bytes that are the same in every row.
-            self.mould.exact(place, behind)
+            self.builder.exact(place, behind)
             _once(numbers, column, (place, 0))
         else:
             raise UnsupportedLayoutError

@@ -12,11 +12,11 @@ import numpy as np
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.fields.byte_matrix import Matrix, pull_varint
-from pcli.spark.columnar.fields.column_buffers import Blank
-from pcli.spark.columnar.fields.column_coverage import TELLABLE
-from pcli.spark.columnar.fields.command_layouts import CommandShape, shape_of_command
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.column_coverage import COVERED_TYPES
+from pcli.spark.columnar.fields.command_layouts import CommandLayout, command_layout
 from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
-from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
+from pcli.spark.columnar.fields.layout_groups import LayoutCache, by_key, read_alike
 from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id, pull_words
 from pcli.spark.columnar.fields.multi_id_acks import read_many_acks
 from pcli.spark.columnar.fields.row_decoder import RowReader
@@ -31,15 +31,15 @@ MANY: Final = 32
 """Size from which an ACK contains several ids, or large ones."""
 
 _ACK: Final = BY_NAME["ACK"].number
-_SHAPES: Final = Book(shape_of_command, few=8, share=1 << 30)
-_TELLABLE: Final = np.isin(np.arange(128), list(TELLABLE))
+_LAYOUTS: Final = LayoutCache(command_layout, few=8, share=1 << 30)
+_COVERED_TYPES: Final = np.isin(np.arange(128), list(COVERED_TYPES))
 """Whether columns can represent a command, by its one-byte type."""
 
 
 class Commands:
     """Reads commands into the columns of ``frames``."""
 
-    def __init__(self, frames: Blank, rows: RowReader, words: GrowingWords, ids: GrowingIds) -> None:
+    def __init__(self, frames: FrameBuilder, rows: RowReader, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames
         self._rows = rows
         self._words = words
@@ -50,19 +50,19 @@ class Commands:
         frames = self._frames
         starts = frames.places.start + 8
         size = frames.command_end - starts
-        alike = plain & (size <= WIDEST) & _TELLABLE.take(frames.type, mode="clip")
+        alike = plain & (size <= WIDEST) & _COVERED_TYPES.take(frames.type, mode="clip")
         some = np.flatnonzero(alike)
         keys = (frames.type << 8 | size).astype(np.uint16).take(some)
         left = [np.flatnonzero(~alike)]
         for key, rows in by_key(some, keys):
-            left.append(read_alike(frames.places.data, rows, starts.take(rows), key & 255, _SHAPES, self._put))
+            left.append(read_alike(frames.places.data, rows, starts.take(rows), key & 255, _LAYOUTS, self._put))
         rest = np.concatenate(left)
         many = plain[rest] & (frames.type[rest] == _ACK) & (size[rest] >= MANY)
         rest = np.concatenate((rest[~many], read_many_acks(frames, rest[many], self._ids)))
         for row in rest.tolist():
             self._rows.command(row)
 
-    def _put(self, found: CommandShape, rows: Longs, matrix: Matrix) -> None:
+    def _put(self, found: CommandLayout, rows: Longs, matrix: Matrix) -> None:
         frames = self._frames
         for name, spot in found.numbers.items():
             if spot[1]:
@@ -75,4 +75,4 @@ class Commands:
             for name, values in zip(ID_COLUMNS[: 0 if place else 3], columns, strict=False):
                 frames.column(name)[rows] = values
             self._ids.put([rows, *columns])
-        frames.told[rows] = True
+        frames.complete[rows] = True

@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from pcli.spark.columnar.fields.checksums import read_checksums
-from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
 from pcli.spark.columnar.fields.commands import Commands
 from pcli.spark.columnar.fields.frame_headers import read_heads
 from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
@@ -23,7 +23,7 @@ __all__ = ["read_fields"]
 
 def read_fields(places: Places, *, checksums: bool = True) -> Frames:
     """Read every frame of ``places``; without ``checksums`` the column crc is CRC_NONE throughout."""
-    frames = Blank(places)
+    frames = FrameBuilder(places)
     words, ids = GrowingWords(), GrowingIds()
     rows = RowReader(frames, words, ids)
     plain = read_heads(frames)

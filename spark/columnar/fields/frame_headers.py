@@ -9,7 +9,7 @@ import numpy as np
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.fields.byte_matrix import gather, pull_column, pull_u16
-from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
 from pcli.spark.columnar.frame_columns import Bools
 
 __all__ = ["read_heads"]
@@ -22,7 +22,7 @@ _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
-def read_heads(frames: Blank) -> Bools:
+def read_heads(frames: FrameBuilder) -> Bools:
     """Fill type, size and command_end; return which commands are complete and begin with a one-byte type."""
     places = frames.places
     data, start, kept = places.data, places.start, places.kept

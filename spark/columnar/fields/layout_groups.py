@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
-from pcli.spark.columnar.fields.message_layouts import Shape, UnsupportedLayoutError
+from pcli.spark.columnar.fields.message_layouts import Layout, UnsupportedLayoutError
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
-__all__ = ["Book", "by_key", "read_alike"]
+__all__ = ["LayoutCache", "by_key", "read_alike"]
 
 MOST: Final = 8
 """Number of layouts that are tried for one size, and kept for one size and beginning."""
@@ -28,19 +28,19 @@ KEPT: Final = 2048
 """Number of pairs of size and beginning for which layouts are kept, MOST for each."""
 
 
-class Shaped(Protocol):
+class HasLayout(Protocol):
     """An object with a layout."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Layout:
         """The layout."""
 
 
-T = TypeVar("T", bound=Shaped)
+T = TypeVar("T", bound=HasLayout)
 
 
-class Book(Generic[T]):
-    """The layouts seen so far."""
+class LayoutCache(Generic[T]):
+    """The known layouts."""
 
     def __init__(self, shape_of: Callable[[bytes], T], *, few: int, share: int) -> None:
         """``shape_of`` returns the layout of a message or raises UnsupportedLayoutError.
@@ -84,7 +84,7 @@ def read_alike(
     rows: Longs,
     starts: Longs,
     size: int,
-    book: Book[T],
+    book: LayoutCache[T],
     put: Callable[[T, Longs, Matrix], None],
 ) -> Longs:
     """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.

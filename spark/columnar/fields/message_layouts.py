@@ -1,4 +1,4 @@
-"""Layouts: which bytes of a message are structure, and the positions of its numbers and texts.
+"""Layouts: the bytes of a message that are structure, and the positions of its numbers and texts.
 
 Rows of one layout are decoded together, each number from one column.
 
@@ -19,7 +19,7 @@ from pcli.codec.wire.hot import pull_long
 from pcli.spark.columnar.fields.byte_matrix import Matrix
 from pcli.spark.columnar.frame_columns import Bools
 
-__all__ = ["LONGEST", "Mould", "Shape", "UnsupportedLayoutError", "body_of", "read_varint"]
+__all__ = ["LONGEST", "Layout", "LayoutBuilder", "UnsupportedLayoutError", "body_of", "read_varint"]
 
 LONGEST: Final = 10
 """Size of the longest varint."""
@@ -56,7 +56,7 @@ def body_of(data: bytes, start: int, end: int) -> int:
     return at
 
 
-class Mould:
+class LayoutBuilder:
     """The bytes of one message, and the bits that every message of its layout shares."""
 
     def __init__(self, data: bytes) -> None:
@@ -73,12 +73,12 @@ class Mould:
         if end - start == LONGEST:
             self._mask[end - 1] = 0xFE
 
-    def cast(self) -> Shape:
+    def cast(self) -> Layout:
         """Return the layout."""
-        return Shape(bytes(self._mask), self.data)
+        return Layout(bytes(self._mask), self.data)
 
 
-class Shape:
+class Layout:
     """The bytes and bits that determine whether a message has a layout."""
 
     __slots__ = ("_checks", "_mask", "_want")

@@ -8,12 +8,12 @@ import numpy as np
 
 from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
-from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.fields.byte_matrix import Matrix, pull_varint
-from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
 from pcli.spark.columnar.fields.column_coverage import OF_METADATA
-from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
-from pcli.spark.columnar.fields.metadata_layouts import MetadataShape, shape_of_metadata
+from pcli.spark.columnar.fields.layout_groups import LayoutCache, by_key, read_alike
+from pcli.spark.columnar.fields.metadata_layouts import MetadataLayout, metadata_layout
 from pcli.spark.columnar.fields.protobuf_scan import Plan, scan
 from pcli.spark.columnar.fields.row_decoder import RowReader
 from pcli.spark.columnar.frame_columns import Bools, Longs
@@ -29,13 +29,13 @@ _PLAN: Final = Plan(
     (*(field for field, where in OF_METADATA.items() if not where.text), _BASE64),
     (*(field for field, where in OF_METADATA.items() if where.text), *_KEYS),
 )
-_SHAPES: Final = Book(shape_of_metadata, few=64, share=16)
+_LAYOUTS: Final = LayoutCache(metadata_layout, few=64, share=16)
 
 
 class Metadata:
     """Reads metadata into the columns of ``frames``."""
 
-    def __init__(self, frames: Blank, rows: RowReader) -> None:
+    def __init__(self, frames: FrameBuilder, rows: RowReader) -> None:
         self._frames = frames
         self._rows = rows
 
@@ -48,13 +48,13 @@ class Metadata:
         left = [np.flatnonzero(whole & (size > WIDEST))]
         for key, rows in by_key(alike, size.astype(np.uint16).take(alike)):
             starts = frames.metadata_start.take(rows)
-            left.append(read_alike(frames.places.data, rows, starts, key, _SHAPES, self._put))
+            left.append(read_alike(frames.places.data, rows, starts, key, _LAYOUTS, self._put))
         rest = self._scan(np.sort(np.concatenate(left)))
         cut = np.flatnonzero(~whole & (frames.metadata_start >= 0))
         for row in np.concatenate((rest, cut)).tolist():
             self._rows.metadata(row)
 
-    def _put(self, found: MetadataShape, rows: Longs, matrix: Matrix) -> None:
+    def _put(self, found: MetadataLayout, rows: Longs, matrix: Matrix) -> None:
         frames = self._frames
         for name, spot in found.numbers.items():
             frames.column(name)[rows] = pull_varint(matrix, *spot)
@@ -64,9 +64,9 @@ class Metadata:
             frames.column(f"{name}_end")[rows] = base + end
         if found.key_kind:
             frames.column("key_kind")[rows] = found.key_kind
-        frames.metadata_told[rows] = True
+        frames.metadata_complete[rows] = True
         if found.roomy:
-            frames.metadata_told[rows[_marked_rows(matrix, found.size)]] = False
+            frames.metadata_complete[rows[_marked_rows(matrix, found.size)]] = False
 
     def _scan(self, rows: Longs) -> Longs:
         """Read rows of any layout; return the remaining rows."""
@@ -86,7 +86,7 @@ class Metadata:
             _fill(frames, f"{name}_start", done, next(columns))
             _fill(frames, f"{name}_end", done, next(columns))
         self._put_keys(done, flag, *columns)
-        frames.metadata_told[done] = ~_marked(frames, done)
+        frames.metadata_complete[done] = ~_marked(frames, done)
         return rows[~good]
 
     def _put_keys(self, rows: Longs, flag: Longs, start: Longs, end: Longs, first: Longs, last: Longs) -> None:
@@ -98,7 +98,7 @@ class Metadata:
         frames.column("key_kind")[rows] = np.where(ordered, 2, np.where(start < 0, 0, np.where(flag > 0, 3, 1)))
 
 
-def _fill(frames: Blank, name: str, rows: Longs, values: Longs) -> None:
+def _fill(frames: FrameBuilder, name: str, rows: Longs, values: Longs) -> None:
     """Write values, if there are any."""
     if (values != -1).any():
         frames.column(name)[rows] = values
@@ -112,9 +112,9 @@ def _marked_rows(matrix: Matrix, size: int) -> Longs:
     return rows
 
 
-def _marked(frames: Blank, rows: Longs) -> Bools:
+def _marked(frames: FrameBuilder, rows: Longs) -> Bools:
     """Return which rows have that mark, for metadata of any size."""
-    pieces = pieces_of(frames.places.data, frames.metadata_start[rows], frames.metadata_end[rows])
+    pieces = binary_array(frames.places.data, frames.metadata_start[rows], frames.metadata_end[rows])
     _, offsets, whole = pieces.buffers()
     edges = np.frombuffer(offsets, np.int32)[: len(rows) + 1] if offsets is not None else np.zeros(1, np.int32)
     places = _hits(whole.to_pybytes() if whole is not None else b"")

@@ -14,9 +14,15 @@ from typing import Final
 from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.spark.columnar.fields.column_coverage import OF_METADATA
-from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, Shape, UnsupportedLayoutError, read_varint
+from pcli.spark.columnar.fields.message_layouts import (
+    LONGEST,
+    Layout,
+    LayoutBuilder,
+    UnsupportedLayoutError,
+    read_varint,
+)
 
-__all__ = ["MetadataShape", "shape_of_metadata"]
+__all__ = ["MetadataLayout", "metadata_layout"]
 
 _PARTITION: Final = FIELD["partition_key"]
 _ORDERING: Final = FIELD["ordering_key"]
@@ -24,10 +30,10 @@ _BASE64: Final = FIELD["partition_key_b64_encoded"]
 
 
 @dataclass(slots=True)
-class MetadataShape:
+class MetadataLayout:
     """A layout and the columns of its spots."""
 
-    shape: Shape
+    shape: Layout
     numbers: dict[str, tuple[int, int]]
     """Column to the first byte and size of a varint."""
     texts: dict[str, tuple[int, int]]
@@ -39,28 +45,28 @@ class MetadataShape:
     """Whether one of the texts is long enough to contain `dead_letters.MARK`."""
 
 
-def shape_of_metadata(data: bytes) -> MetadataShape:
+def metadata_layout(data: bytes) -> MetadataLayout:
     """Return the layout of metadata; raise UnsupportedLayoutError if it has none."""
-    mould = Mould(data)
+    builder = LayoutBuilder(data)
     found: dict[int, tuple[int, int]] = {}
     longest = at = 0
     while at < len(data):
         tag, place = read_varint(data, at, len(data))
         value, behind = read_varint(data, place, len(data))
-        mould.exact(at, place)
+        builder.exact(at, place)
         field, wire = tag >> 3, tag & 7
         if wire == 2 and behind + value <= len(data):
-            mould.exact(place, behind)
+            builder.exact(place, behind)
             _note(found, field, (behind, behind + value), texts=True)
             longest = max(longest, value)
             behind += value
         elif wire == 0:
-            (mould.exact if field == _BASE64 else mould.varint)(place, behind)
+            (builder.exact if field == _BASE64 else builder.varint)(place, behind)
             _note(found, field, (place, behind - place), texts=False)
         else:
             raise UnsupportedLayoutError
         at = behind
-    return _shape(mould, found, data, longest)
+    return _shape(builder, found, data, longest)
 
 
 def _note(found: dict[int, tuple[int, int]], field: int, spot: tuple[int, int], *, texts: bool) -> None:
@@ -74,7 +80,7 @@ def _note(found: dict[int, tuple[int, int]], field: int, spot: tuple[int, int], 
     found[field] = spot
 
 
-def _shape(mould: Mould, found: dict[int, tuple[int, int]], data: bytes, longest: int) -> MetadataShape:
+def _shape(builder: LayoutBuilder, found: dict[int, tuple[int, int]], data: bytes, longest: int) -> MetadataLayout:
     numbers = {OF_METADATA[one].column: spot for one, spot in found.items() if one in OF_METADATA}
     texts = {
         where.column: numbers.pop(where.column)
@@ -89,4 +95,4 @@ def _shape(mould: Mould, found: dict[int, tuple[int, int]], data: bytes, longest
         texts["key"], kind = partition, 1
         if flag is not None:
             kind = 3 if any(byte & 127 for byte in data[flag[0] : sum(flag)]) else 1
-    return MetadataShape(mould.cast(), numbers, texts, kind, len(data), longest >= len(MARK))
+    return MetadataLayout(builder.cast(), numbers, texts, kind, len(data), longest >= len(MARK))

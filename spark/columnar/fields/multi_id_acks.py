@@ -14,10 +14,10 @@ import numpy as np
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
-from pcli.spark.columnar.fields.column_buffers import Blank
-from pcli.spark.columnar.fields.command_layouts import CommandShape, shape_of_id
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.command_layouts import CommandLayout, id_layout
 from pcli.spark.columnar.fields.growable_columns import GrowingIds
-from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
+from pcli.spark.columnar.fields.layout_groups import LayoutCache, by_key, read_alike
 from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, read_varint
 from pcli.spark.columnar.frame_columns import Bools, Longs
@@ -31,10 +31,10 @@ _COLUMNS: Final = {0x08: "owner", 0x10: "ack_type", 0x30: "txn_least", 0x38: "tx
 _ID: Final = 0x1A
 _WIDEST: Final = 255
 """Maximum size of an id that is decoded here."""
-_SHAPES: Final = Book(shape_of_id, few=8, share=1 << 30)
+_LAYOUTS: Final = LayoutCache(id_layout, few=8, share=1 << 30)
 
 
-def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
+def read_many_acks(frames: FrameBuilder, rows: Longs, target: GrowingIds) -> Longs:
     """Read complete ACKs into their columns and their ids into ``target``; return the remaining rows."""
     numbers: list[dict[str, int]] = []
     done: list[int] = []
@@ -57,14 +57,14 @@ def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
     whole[owners[~good]] = False
     read = np.array(done, np.int64)
     for place in np.flatnonzero(whole).tolist():
-        frames.told[done[place]] = True
+        frames.complete[done[place]] = True
         for name, value in numbers[place].items():
             frames.column(name)[done[place]] = value
     _put(frames, read[owners], columns, whole[owners], target)
     return np.concatenate((np.array(odd, np.int64), read[~whole]))
 
 
-def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
+def _cut(frames: FrameBuilder, row: int) -> tuple[dict[str, int], list[int]]:
     """Return the numbers of an ACK by column, and the start and end of each id in ``data``."""
     base, end = int(frames.places.start[row]) + 8, int(frames.command_end[row])
     data = frames.places.data[base:end].tobytes()
@@ -98,32 +98,32 @@ def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
     return numbers, spans
 
 
-def _read_ids(frames: Blank, spans: Longs, target: GrowingIds) -> tuple[Longs, Bools]:
+def _read_ids(frames: FrameBuilder, spans: Longs, target: GrowingIds) -> tuple[Longs, Bools]:
     """Return rows of ID_COLUMNS for the ids at ``spans``, and which ids could be read."""
     data, starts, size = frames.places.data, spans[:, 0], spans[:, 1] - spans[:, 0]
     columns = np.full((len(ID_COLUMNS), len(spans)), -1, np.int64)
     good = np.zeros(len(spans), np.bool_)
 
-    def put(found: CommandShape, which: Longs, matrix: Matrix) -> None:
+    def put(found: CommandLayout, which: Longs, matrix: Matrix) -> None:
         for into, values in zip(columns, pull_id(matrix, found.numbers, found.words, target.words), strict=True):
             into[which] = values
         good[which] = True
 
     some = np.flatnonzero(size <= _WIDEST)
     for key, which in by_key(some, size[some].astype(np.uint16)):
-        for one in read_alike(data, which, starts[which], key, _SHAPES, put).tolist():
+        for one in read_alike(data, which, starts[which], key, _LAYOUTS, put).tolist():
             _try(data[starts[one] : starts[one] + key].tobytes(), one, put)
     return columns, good
 
 
-def _try(data: bytes, which: int, put: Callable[[CommandShape, Longs, Matrix], None]) -> None:
+def _try(data: bytes, which: int, put: Callable[[CommandLayout, Longs, Matrix], None]) -> None:
     """Decode one id, if it has a layout."""
     with suppress(UnsupportedLayoutError):
-        found = _SHAPES.find(data)
+        found = _LAYOUTS.find(data)
         put(found, np.array([which]), gather(np.frombuffer(data, np.uint8), np.zeros(1, np.int64), len(data)))
 
 
-def _put(frames: Blank, rows: Longs, columns: Longs, whole: Bools, target: GrowingIds) -> None:
+def _put(frames: FrameBuilder, rows: Longs, columns: Longs, whole: Bools, target: GrowingIds) -> None:
     """Add the ids of completely read ACKs to ``target``, and the first id of each to the columns of Frames."""
     rows, columns = rows[whole], columns[:, whole]
     target.put([rows, *columns])

@@ -12,10 +12,10 @@ import numpy as np
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.frame import MESSAGE, SEND
 from pcli.spark.columnar.fields.byte_matrix import gather, pull_u16, pull_u32
-from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = ["Checked", "read_parts"]
+__all__ = ["ChecksummedFrames", "read_parts"]
 
 _BLOCK = 6
 """Bytes of a magic and a number: the prefix of broker entry metadata, and the size of the checksum section."""
@@ -23,7 +23,7 @@ _HEADERS = _BLOCK + 4
 
 
 @dataclass(slots=True)
-class Checked:
+class ChecksummedFrames:
     """Frames whose captured bytes are sufficient to verify the checksum."""
 
     rows: Longs
@@ -32,7 +32,7 @@ class Checked:
     stored: Longs
 
 
-def read_parts(frames: Blank) -> Checked:
+def read_parts(frames: FrameBuilder) -> ChecksummedFrames:
     """Fill metadata_start, metadata_end and payload_size; return the frames with a checksum and all their bytes."""
     places = frames.places
     data = places.data
@@ -48,7 +48,7 @@ def read_parts(frames: Blank) -> Checked:
         # The common case: a checksum with nothing before it.
         _fill(frames, rows, at + _HEADERS, stop, begin + size - stop)
         able = whole if not whole.all() else slice(None)
-        return Checked(rows[able], (at + _BLOCK)[able], pull_u32(head, 2)[able])
+        return ChecksummedFrames(rows[able], (at + _BLOCK)[able], pull_u32(head, 2)[able])
     entry = np.flatnonzero((magic == BROKER_ENTRY_MAGIC) & (end - at >= _BLOCK))
     lost = np.zeros(len(rows), np.bool_)
     if len(entry):
@@ -70,10 +70,10 @@ def read_parts(frames: Blank) -> Checked:
         frames, rows[there], start[there], np.minimum(stop, end)[there], np.where(paid, begin + size - stop, -1)[there]
     )
     able = paid & whole & summed
-    return Checked(rows[able], checked[able], stored[able])
+    return ChecksummedFrames(rows[able], checked[able], stored[able])
 
 
-def _fill(frames: Blank, rows: Longs, start: Longs, end: Longs, payload: Longs) -> None:
+def _fill(frames: FrameBuilder, rows: Longs, start: Longs, end: Longs, payload: Longs) -> None:
     frames.column("metadata_start")[rows] = start
     frames.column("metadata_end")[rows] = end
     frames.column("payload_size")[rows] = payload

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The command is parsed by the object path (observe.walk) with its plans. A field without a column, or anything that
-   the parser does not expect, makes ``told`` false.
+   the parser does not expect, makes ``complete`` false.
 2. The metadata is parsed as `tracking.metadata.pull_fields` does, byte by byte, but the result contains positions
    instead of bytes.
 """
@@ -20,8 +20,8 @@ from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import pull_long
 from pcli.codec.wire.message_id import signed
-from pcli.spark.columnar.fields.column_buffers import Blank
-from pcli.spark.columnar.fields.column_coverage import NUMBERS, OF_METADATA, Where, is_told
+from pcli.spark.columnar.fields.column_buffers import FrameBuilder
+from pcli.spark.columnar.fields.column_coverage import NUMBERS, OF_METADATA, MetadataColumn, is_covered
 from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, body_of
 
@@ -40,13 +40,13 @@ Place = int | tuple[int, int]
 class RowReader:
     """Reads single rows into the columns of Frames; ids and words go to the growable columns."""
 
-    def __init__(self, frames: Blank, words: GrowingWords, ids: GrowingIds) -> None:
+    def __init__(self, frames: FrameBuilder, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames
         self._words = words
         self._ids = ids
 
     def command(self, row: int) -> None:
-        """Fill the columns owner to ack sets, and ``told``; the type must be filled in already."""
+        """Fill the columns owner to ack sets, and ``complete``; the type must be filled in already."""
         frames = self._frames
         data = self._bytes(row, int(frames.command_end[row]))
         values: Values = {}
@@ -61,7 +61,7 @@ class RowReader:
             )
         if type_ == _ACK:
             self._put_ids(row, values)
-        frames.told[row] = whole and is_told(type_, values) and _is_alone(data)
+        frames.complete[row] = whole and is_covered(type_, values) and _is_alone(data)
 
     def metadata(self, row: int) -> None:
         """Read the metadata between metadata_start and metadata_end."""
@@ -76,7 +76,7 @@ class RowReader:
             if found is not None:
                 plain = _put(frames, row, base, where, found) and plain
         _put_key(frames, row, base, fields)
-        frames.metadata_told[row] = plain
+        frames.metadata_complete[row] = plain
 
     def _bytes(self, row: int, end: int) -> bytes:
         """Return the frame's bytes up to ``end``, and the following bytes that an invalid number could extend into."""
@@ -134,7 +134,7 @@ def pull_places(data: bytes, start: int, end: int) -> tuple[dict[int, Place], bo
     return found, position == end
 
 
-def _put(frames: Blank, row: int, base: int, where: Where, found: Place) -> bool:
+def _put(frames: FrameBuilder, row: int, base: int, where: MetadataColumn, found: Place) -> bool:
     """Store a field in its columns; return whether the columns represent it exactly."""
     if isinstance(found, int):
         if where.text:
@@ -148,7 +148,7 @@ def _put(frames: Blank, row: int, base: int, where: Where, found: Place) -> bool
     return True
 
 
-def _put_key(frames: Blank, row: int, base: int, fields: dict[int, Place]) -> None:
+def _put_key(frames: FrameBuilder, row: int, base: int, fields: dict[int, Place]) -> None:
     """Choose the key as tracking.metadata.key_of does."""
     ordering, partition = fields.get(FIELD["ordering_key"]), fields.get(FIELD["partition_key"])
     if isinstance(ordering, tuple) and ordering[1] > ordering[0]:

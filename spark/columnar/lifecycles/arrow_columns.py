@@ -12,7 +12,7 @@ import pyarrow as pa
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.table_schema import LONG
 
-__all__ = ["array_of", "longs_of", "picked", "struct_of", "table_by_and_by", "texts_at"]
+__all__ = ["array_of", "longs_of", "picked", "struct_of", "table_in_batches", "texts_at"]
 
 _AT_ONCE: Final = 8192
 """Maximum number of rows held as dicts at the same time: a thousand take some megabytes."""
@@ -49,7 +49,7 @@ def texts_at(texts: list[str], places: Longs, *, empty_is_null: bool = False) ->
     return values.take(pa.array(places, mask=places < 0))
 
 
-def table_by_and_by(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+def table_in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return rows as a table. They are read in batches, so that few of them exist as dicts at the same time."""
     rows, tables = iter(rows), [schema.empty_table()]
     while some := list(islice(rows, _AT_ONCE)):

@@ -214,11 +214,11 @@ class _MessageGroups:
                 continue
             mark = first_reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
             number = marks.number[mark]
-            strange = number <= consumers.delivered[delivered]
+            excluded = number <= consumers.delivered[delivered]
             if sub in facts.cursor_resets:
                 sets = np.array(facts.cursor_resets[sub])
-                strange |= np.searchsorted(sets, number) != np.searchsorted(sets, consumers.delivered[delivered])
-            self.odd[group[(mark >= 0) & strange]] = True
+                excluded |= np.searchsorted(sets, number) != np.searchsorted(sets, consumers.delivered[delivered])
+            self.odd[group[(mark >= 0) & excluded]] = True
             own = usual.acked[rows]
             first = (mark >= 0) & ((own < 0) | (number < consumers.acked[own]))
             usual.cumulative_ns[rows] = np.where(first, marks.time_ns[mark], -1)

@@ -79,7 +79,7 @@ class _FactCollector:
     """Collects facts from the forwarded frames."""
 
     def __init__(self) -> None:
-        self._observer, self._tracker = Observer(), Tracker(on_done=self._forgotten)
+        self._observer, self._tracker = Observer(), Tracker(on_done=self._evicted)
         self._duplicate_connections: set[int] = set()
         self._opened: set[tuple[bool, int, int]] = set()
         self._peers: dict[tuple[bool, int, int], Producer | Consumer] = {}
@@ -110,7 +110,7 @@ class _FactCollector:
         else:
             self._tracker.note(item)
 
-    def _forgotten(self, group: str, record: Any) -> None:
+    def _evicted(self, group: str, record: Any) -> None:
         if group == "connection" and record.leg_of is not None and record.leg_of >= 0:
             self._duplicate_connections.add(record.stream)
 
@@ -198,13 +198,13 @@ class _FactCollector:
         if step is not None:
             step(self, observed)
 
-    def _sub_of(self, observed: Facts) -> int:
+    def _subscription_number(self, observed: Facts) -> int:
         peer = observed.peer
         facts = self._consumers.get((observed.frame.stream.number, peer.id)) if isinstance(peer, Consumer) else None
         return -1 if facts is None else facts[0].sub
 
     def _back(self, observed: Facts, cause: str, *, everyone: bool = False, all_but: bool = False) -> None:
-        sub, peer = self._sub_of(observed), observed.peer
+        sub, peer = self._subscription_number(observed), observed.peer
         if sub >= 0 and isinstance(peer, Consumer):
             owner = (-1, -1) if everyone else (observed.frame.stream.number, signed(peer.id))
             self._redelivery_causes.setdefault(sub, []).append(
@@ -214,7 +214,7 @@ class _FactCollector:
     def _success(self, observed: Facts) -> None:
         if observed.request is not None and observed.request.type == _SEEK:
             self._back(observed, "seek", everyone=True)
-            self._cursor_resets.setdefault(self._sub_of(observed), []).append(observed.frame.number)
+            self._cursor_resets.setdefault(self._subscription_number(observed), []).append(observed.frame.number)
 
     def _active(self, observed: Facts) -> None:
         if observed.command.get("pulsar.active_consumer_change.is_active", False):
@@ -230,7 +230,7 @@ class _FactCollector:
         if observed.command.get("pulsar.ackResponse.error", "") and observed.request_number:
             self._failed_acks.add(observed.request_number)
 
-    def _ask_end(self, observed: Facts) -> None:
+    def _end_requested(self, observed: Facts) -> None:
         words = {name.rpartition(".")[2]: value for name, value in observed.command.items()}
         self._asked[observed.frame.stream.number, words.get("request_id", -1)] = words
 
@@ -253,7 +253,7 @@ class _FactCollector:
         """Return all facts."""
         asked = set()
         for group, record in self._tracker.records():
-            self._forgotten(group, record)
+            self._evicted(group, record)
             if group == "subscription" and not record.gone:
                 asked.add(record.topic.name)
         made = np.array(self._rows[0], np.int64).reshape(-1, 4)
@@ -289,7 +289,7 @@ def _steps() -> dict[int, Any]:
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _FactCollector._redeliver,
         "CLOSE_CONSUMER": _FactCollector._close,
         "ACK_RESPONSE": _FactCollector._ack_response,
-        **dict.fromkeys(("END_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION"), _FactCollector._ask_end),
+        **dict.fromkeys(("END_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION"), _FactCollector._end_requested),
         **dict.fromkeys(
             ("END_TXN_RESPONSE", "END_TXN_ON_PARTITION_RESPONSE", "END_TXN_ON_SUBSCRIPTION_RESPONSE"),
             _FactCollector._end_txn,

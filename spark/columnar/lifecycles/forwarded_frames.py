@@ -79,7 +79,7 @@ class ForwardedFrames:
         order = order_of(key)
         begins = np.append(group_starts(key[order]), True)
         asks = (types[rows] == _ACK)[order]
-        told = frames.told[rows][order]
+        told = frames.complete[rows][order]
         first: Bools = begins[:-1] & ~begins[1:] & asks & told
         first[:-1] &= begins[2:] & ~asks[1:] & told[1:]
         first[-1:] = False

@@ -38,14 +38,14 @@ def with_role(forwarded: pa.Table, *names: str) -> pa.Table:
 def replay(forwarded: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[ReplayedItem]:
     """Yield the frames of FORWARDED and the notes and ends of EVENTS in order."""
     forwarded = forwarded.sort_by("place")
-    asides = list(_notes_and_ends(events, streams))
+    row_events = list(_notes_and_ends(events, streams))
     at = 0
     for role, stream, row in _rows(forwarded):
-        while at < len(asides) and asides[at][0] < row[0]:
-            yield 0, asides[at][1]
+        while at < len(row_events) and row_events[at][0] < row[0]:
+            yield 0, row_events[at][1]
             at += 1
         yield role, HeadFrame(row, streams[stream])
-    for _, item in asides[at:]:
+    for _, item in row_events[at:]:
         yield 0, item
 
 

@@ -107,7 +107,7 @@ class _TableBuilder:
     def table(self, cluster: str) -> pa.Table:
         usual, facts = self._usual, self._facts
         size = len(usual.groups)
-        messages = self._either("messages", "batch")
+        messages = self._sent_or_delivered("messages", "batch")
         messages = np.maximum(messages, 1)
         topic, names = self._topics()
         state = self._states(topic, names)
@@ -154,7 +154,7 @@ class _TableBuilder:
             found[there] = np.minimum.reduceat(times, self._offsets[:-1][there])
         return found
 
-    def _either(self, sent: str, delivered: str = "") -> Longs:
+    def _sent_or_delivered(self, sent: str, delivered: str = "") -> Longs:
         if self._all_sent:
             return self._of_sent(sent)
         return np.where(self._sent, self._of_sent(sent), self._of_first(delivered or sent))
@@ -213,18 +213,18 @@ class _TableBuilder:
 
     def _producer(self, messages: Longs) -> pa.Array:
         size = len(messages)
-        publish, deliver = self._either("publish_ms"), self._either("deliver_at_ms")
+        publish, deliver = self._sent_or_delivered("publish_ms"), self._sent_or_delivered("deliver_at_ms")
         columns: dict[str, Any] = {
             "connection": longs_of(self._of_sent("stream")),
             "producer_id": longs_of(self._of_sent("producer_id")),
             "name": self._names(),
             "sequence_id": self._sequences(),
-            "highest_sequence_id": longs_of(self._either("highest")),
+            "highest_sequence_id": longs_of(self._sent_or_delivered("highest")),
             "sent_ns": longs_of(self._of_sent("sent_ns")),
             "receipt_ns": longs_of(self._of_sent("receipt_ns")),
             "messages": messages,
-            "batch": self._either("batch") >= 0,
-            "size": longs_of(self._either("size")),
+            "batch": self._sent_or_delivered("batch") >= 0,
+            "size": longs_of(self._sent_or_delivered("size")),
             "publish_ns": nanoseconds(publish, 1),
             "deliver_at_ns": nanoseconds(deliver, 1),
             "key": self._keys(),
@@ -242,7 +242,7 @@ class _TableBuilder:
         """Return sequence ids: of SENDs any number; of deliveries null if the metadata has none."""
         if self._all_sent:
             return pa.array(self._of_sent("sequence"))
-        return pa.array(self._either("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
+        return pa.array(self._sent_or_delivered("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
 
     def _names(self) -> pa.Array:
         facts = self._facts

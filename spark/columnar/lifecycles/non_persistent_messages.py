@@ -30,10 +30,10 @@ def messages_of_non_persistent_topics(
         name = facts.sessions[row["session"]].topic, facts.labels.get(row["name"], ""), row["sequence"]
         if row["delivered_number"] >= 0:
             found.setdefault(name, MessageRows()).consumed.append(row)
-    return [_story(parts, facts, cluster) for parts in found.values()]
+    return [_history(parts, facts, cluster) for parts in found.values()]
 
 
-def _story(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
+def _history(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
     story = message_of(parts, facts, cluster)
     row = story.row
     row["ledger"] = row["entry"] = None

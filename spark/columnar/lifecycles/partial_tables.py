@@ -43,7 +43,7 @@ PUBLISHED: Final = pa.schema([
     column("producer_id", LONG, "producer_id"),
     column("ledger", LONG, "of the receipt"),
     column("entry", LONG, "of the receipt"),
-    column("place", LONG, "what rows of one message share"),
+    column("place", LONG, "shuffle key, equal in all rows of one message"),
     column("sequence", LONG, "sequence_id, 64 bits"),
     column("highest", LONG, "highest_sequence_id of the SEND"),
     column("sent_number", LONG, "frame of the SEND"),
@@ -56,7 +56,7 @@ PUBLISHED: Final = pa.schema([
     column("publish_ms", LONG, "publish_time"),
     column("deliver_at_ms", LONG, "deliver_at_time"),
     column("marker", LONG, "marker_type"),
-    column("key", BYTES, "as Frames.key_start says"),
+    column("key", BYTES, "the key, as in Frames"),
     column("key_kind", LONG, "as Frames.key_kind"),
 ])  # fmt: skip
 """SENDs with their receipts, if the split has one of each with that sequence id, in this order."""
@@ -66,15 +66,15 @@ CONSUMED: Final = pa.schema([
     column("consumer_id", LONG, "consumer_id"),
     column("ledger", LONG, "ledger"),
     column("entry", LONG, "entry"),
-    column("place", LONG, "what rows of one message share"),
+    column("place", LONG, "shuffle key, equal in all rows of one message"),
     column("delivered_number", LONG, "frame of the MESSAGE"),
     column("delivered_ns", LONG, "its time"),
     column("redelivery", LONG, "redelivery_count"),
-    column("acked_number", LONG, "frame of the first individual ACK behind it"),
+    column("acked_number", LONG, "frame of the first individual ACK after it"),
     column("acked_ns", LONG, "its time"),
-    column("ack", BYTES, "what is unusual of that ACK, see consuming.pack_ack: the transaction's two halves (both -1: "
-           "none), then the words of the ack set; null: nothing is"),
-    column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES that names it behind it"),
+    column("ack", BYTES, "transaction (two numbers, -1 if none) and ack set of that ACK, see "
+           "split_deliveries.pack_ack; null if it has neither"),
+    column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES after it that names it"),
     column("nacked_ns", LONG, "its time"),
     column("partition", LONG, "of the id"),
     column("batch", LONG, "num_messages_in_batch of the metadata"),
@@ -84,9 +84,9 @@ CONSUMED: Final = pa.schema([
     column("sequence", LONG, "sequence_id of the metadata"),
     column("highest", LONG, "highest_sequence_id of the metadata"),
     column("name", LONG, "producer_name of the metadata: an id of LABELS; 0: none"),
-    column("key", BYTES, "as Frames.key_start says"),
+    column("key", BYTES, "the key, as in Frames"),
     column("key_kind", LONG, "as Frames.key_kind"),
-    column("head", BYTES, "the MESSAGE up to its payload, where the columns do not tell all"),
+    column("head", BYTES, "the MESSAGE up to its payload, if the columns do not contain everything"),
 ])  # fmt: skip
 """Deliveries, with their first acknowledgement and redelivery request."""
 
@@ -94,10 +94,10 @@ CUMULATIVE: Final = pa.schema([
     _STREAM,
     column("consumer_id", LONG, "consumer_id"),
     column("ledger", LONG, "ledger"),
-    column("entry", LONG, "entry; below 0: all before the ledger"),
+    column("entry", LONG, "entry; negative for all entries before the ledger"),
     column("number", LONG, "frame of the ACK"),
     column("time_ns", LONG, "its time"),
-    column("ack", BYTES, "what is unusual of it, as in CONSUMED"),
+    column("ack", BYTES, "transaction and ack set, as in CONSUMED"),
 ])  # fmt: skip
 """Cumulative ACKs, each with its one id."""
 
@@ -132,39 +132,39 @@ SESSIONS: Final = pa.schema([
     _STREAM,
     column("producer_id", LONG, "producer_id"),
     column("first_number", LONG, "frame of its first SEND in the window"),
-    column("least_sequence", LONG, "the least sequence id of those"),
-    column("most_sequence", LONG, "the highest"),
-    column("least_publish_ms", LONG, "the least publish_time"),
-    column("most_publish_ms", LONG, "the highest"),
+    column("least_sequence", LONG, "lowest sequence id of its SENDs"),
+    column("most_sequence", LONG, "highest sequence id"),
+    column("least_publish_ms", LONG, "lowest publish_time"),
+    column("most_publish_ms", LONG, "highest publish_time"),
 ])  # fmt: skip
 """A summary of the SENDs of each producer in each window, used to find resends in other sessions and splits."""
 
 LEDGERS: Final = pa.schema([
     _STREAM,
     column("owner_id", LONG, "producer_id or consumer_id"),
-    column("produces", LONG, "1: of a producer, 0: of a consumer"),
+    column("produces", LONG, "1 for a producer, 0 for a consumer"),
     column("ledger", LONG, "ledger"),
-    column("number", LONG, "the first frame that names it"),
+    column("number", LONG, "first frame that contains it"),
 ])  # fmt: skip
 """The producers and consumers of each ledger. A ledger belongs to one topic."""
 
 EVENTS: Final = pa.schema([
     _STREAM,
-    column("number", LONG, "the last frame before it, in the split or recording; 0: none"),
-    column("since", LONG, "of a hole the last frame of its connection and direction before it; -1: none in the split"),
-    column("packet", LONG, "the packet that told it"),
-    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak: see split_aggregation.py"),
-    column("time_ns", LONG, "of an end, or of the frame; of a note that of the last frame before it"),
-    column("from_client", LONG, "1, 0; -1: both"),
-    column("offset", LONG, "of a note, or of the frame"),
-    column("length", LONG, "of a note, or of the frame"),
+    column("number", LONG, "last frame before it, in the split or recording; 0 if none"),
+    column("since", LONG, "for a gap, the last frame before it in its direction; -1 if the split has none"),
+    column("packet", LONG, "packet at which it was reported"),
+    column("kind", TEXT, "end, a kind of note, frame: with a kind of problem; last, weak: see split_aggregation.py"),
+    column("time_ns", LONG, "time of the end or frame; for a note, of the last frame before it"),
+    column("from_client", LONG, "1, 0; -1 for both"),
+    column("offset", LONG, "offset of the note or frame"),
+    column("length", LONG, "length of the note or frame"),
     column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see split_aggregation.py"),
-    column("text", TEXT, "of a note"),
+    column("text", TEXT, "text of the note"),
 ])  # fmt: skip
 """Ends of connections, and gaps of the capture."""
 
 LABELS: Final = pa.schema([
-    column("id", LONG, "what CONSUMED.name says"),
+    column("id", LONG, "id in CONSUMED.name"),
     column("text", TEXT, "the producer's name"),
 ])  # fmt: skip
 """Names of producers in metadata."""

@@ -32,7 +32,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import push_send_receipt
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.frame_columns import CRC_NONE, START, short
-from pcli.spark.columnar.lifecycles.arrow_columns import table_by_and_by
+from pcli.spark.columnar.lifecycles.arrow_columns import table_in_batches
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
 from pcli.spark.columnar.lifecycles.partial_tables import FORWARDED, ROLES, Partials
 from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
@@ -45,19 +45,19 @@ __all__ = ["RESOLVED", "key_text", "resolve_sends"]
 _ID: Final = record(column("ledger", LONG, "ledger"), column("entry", LONG, "entry"))
 
 RESOLVED: Final = pa.schema([
-    column("place", LONG, "what rows of one message share"),
-    column("ledger", LONG, "ledger; -1: it has no id"),
+    column("place", LONG, "shuffle key, equal in all rows of one message"),
+    column("ledger", LONG, "ledger; -1 if it has no id"),
     column("entry", LONG, "entry"),
     column("stream", LONG, "the connection of the last SEND"),
-    column("producer_id", LONG, "producer_id there; -1: not known"),
-    column("topic", TEXT, "full name; empty: not known"),
+    column("producer_id", LONG, "producer_id there; -1 if unknown"),
+    column("topic", TEXT, "full name; empty if unknown"),
     column("partition", LONG, "-1: none"),
     column("name", TEXT, "of the producer"),
     column("sequence", LONG, "sequence_id, 64 bits"),
     column("highest", LONG, "highest_sequence_id"),
     column("sent_number", LONG, "frame of the first SEND"),
     column("sent_ns", LONG, "its time"),
-    column("receipt_number", LONG, "frame of the answer; -1: none"),
+    column("receipt_number", LONG, "frame of the response; -1 if none"),
     column("receipt_ns", LONG, "its time"),
     column("messages", LONG, "messages in it"),
     column("batch", BOOL, "whether it is a batch"),
@@ -70,14 +70,14 @@ RESOLVED: Final = pa.schema([
     column("error", TEXT, "error of the SEND_ERROR"),
     column("txn", record(column("most", LONG, "most"), column("least", LONG, "least")), "null: none"),
     column("marker", BOOL, "whether it is a marker"),
-    column("uuid", TEXT, "of a chunked message; empty: it is none"),
-    column("chunks", INT, "of how many chunks"),
+    column("uuid", TEXT, "uuid of a chunked message; empty if it is not chunked"),
+    column("chunks", INT, "number of chunks"),
     column("entries", many(record(
         column("id", INT, "chunk"), column("ledger", LONG, "-1: not known"), column("entry", LONG, "-1: not known"),
     )), "chunks as sent"),
-    column("stored", BOOL, "whether it has an id, or is of a non-persistent topic and has its receipt"),
+    column("stored", BOOL, "whether it has an id, or a receipt on a non-persistent topic"),
     column("persistent", BOOL, "whether its topic is"),
-    column("state", TEXT, "in_flight, lost, refused, duplicate; else to be found out"),
+    column("state", TEXT, "in_flight, lost, refused, duplicate; other states are determined later"),
 ])  # fmt: skip
 """Lifecycles with their publication. Shuffled by ``place``; those with a uuid go to `join_chunks`."""
 
@@ -102,8 +102,8 @@ def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, stream
         elif isinstance(item, Note):
             tracker.note(item)
     tracker.finish()
-    rows = (_row(life, outcomes.owners, stored=stored) for life, stored in outcomes.found.values())
-    table = table_by_and_by(rows, RESOLVED)
+    rows = (_row(lifecycle, outcomes.owners, stored=stored) for lifecycle, stored in outcomes.found.values())
+    table = table_in_batches(rows, RESOLVED)
     ids = (table.column(name).to_numpy() for name in ("ledger", "entry", "sequence"))
     return table.set_column(0, RESOLVED.field("place"), pa.array(shuffle_key(*ids)))
 
@@ -122,13 +122,13 @@ class _ProducerOutcomes:
         """Return the record of a topic, as SubscriptionTracker does."""
         return self._lifecycles.topic(name).record
 
-    def stored(self, life: Lifecycle) -> None:
+    def stored(self, lifecycle: Lifecycle) -> None:
         """Collect a stored lifecycle."""
-        self.found[id(life)] = life, True
+        self.found[id(lifecycle)] = lifecycle, True
 
-    def never_stored(self, life: Lifecycle) -> None:
+    def never_stored(self, lifecycle: Lifecycle) -> None:
         """Collect a lifecycle that was not stored."""
-        self.found.setdefault(id(life), (life, False))
+        self.found.setdefault(id(lifecycle), (lifecycle, False))
 
     def see(self, observed: object) -> None:
         """Ignore a frame."""
@@ -143,21 +143,21 @@ class _ProducerOutcomes:
         """Ignore the end of the capture."""
 
 
-def _row(life: Lifecycle, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
-    last = life.resent[-1][1] if life.resent else life.sent_frame
+def _row(item: Lifecycle, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
+    last = item.resent[-1][1] if item.resent else item.sent_frame
     return {
-        "place": 0, "stream": life.stream, **_place(life.ledger, life.entry),
+        "place": 0, "stream": item.stream, **_place(item.ledger, item.entry),
         "producer_id": signed(owners.get(last, -1)),
-        "topic": "" if life.topic is None else life.topic.name, "partition": life.partition,
-        "name": life.producer_name, "sequence": signed(life.sequence_id), "highest": signed(life.highest_sequence_id),
-        "sent_number": life.sent_frame, "sent_ns": life.sent_ns, "receipt_number": life.receipt_frame or -1,
-        "receipt_ns": life.receipt_ns, "messages": life.messages, "batch": life.batch, "size": life.size,
-        "publish_ms": signed(life.publish_ms), "deliver_at_ms": signed(life.deliver_at_ms), "key": life.key,
-        "resends": len(life.resent), "other_ids": [_place(*one) for one in life.other_ids], "error": life.error,
-        "txn": None if life.txn is None else {"most": signed(life.txn[0]), "least": signed(life.txn[1])},
-        "marker": life.marker, "uuid": life.uuid, "chunks": short(life.num_chunks),
-        "entries": [{"id": short(one[0]), **_place(*one[2:])} for one in life.chunks],
-        "stored": stored, "persistent": life.topic is None or life.topic.persistent, "state": life.state,
+        "topic": "" if item.topic is None else item.topic.name, "partition": item.partition,
+        "name": item.producer_name, "sequence": signed(item.sequence_id), "highest": signed(item.highest_sequence_id),
+        "sent_number": item.sent_frame, "sent_ns": item.sent_ns, "receipt_number": item.receipt_frame or -1,
+        "receipt_ns": item.receipt_ns, "messages": item.messages, "batch": item.batch, "size": item.size,
+        "publish_ms": signed(item.publish_ms), "deliver_at_ms": signed(item.deliver_at_ms), "key": item.key,
+        "resends": len(item.resent), "other_ids": [_place(*one) for one in item.other_ids], "error": item.error,
+        "txn": None if item.txn is None else {"most": signed(item.txn[0]), "least": signed(item.txn[1])},
+        "marker": item.marker, "uuid": item.uuid, "chunks": short(item.num_chunks),
+        "entries": [{"id": short(one[0]), **_place(*one[2:])} for one in item.chunks],
+        "stored": stored, "persistent": item.topic is None or item.topic.persistent, "state": item.state,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Several columns become one key by ranking the values of each, so that no width is assumed.
-2. A column with the same value in all rows (see `Blank`) remains a single number until it becomes a table column.
+2. A column with the same value in all rows (see `FrameBuilder`) stays a single number until it becomes a table column.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from pcli.spark.columnar.lifecycles.partial_tables import EVENTS, Partials
 from pcli.spark.columnar.lifecycles.row_operations import group_starts, order_of
 from pcli.spark.columnar.lifecycles.split_deliveries import SplitDeliveries
 from pcli.spark.columnar.lifecycles.split_sends import SplitSends
-from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 __all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]
 
@@ -59,9 +59,9 @@ class SplitAggregator:
         if len(numbers):
             self._number, self._time_ns = int(numbers[-1]), int(frames.places.time_ns[-1])
 
-    def add_events(self, asides: Iterable[Aside]) -> None:
+    def add_events(self, recording_events: Iterable[RecordingEvent]) -> None:
         """Add notes and ends whose preceding frame in the recording is known."""
-        rows = [_row(one.after, one.last_ns, one.item) | {"since": -1} for one in asides]
+        rows = [_row(one.after, one.last_ns, one.item) | {"since": -1} for one in recording_events]
         if rows:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
 

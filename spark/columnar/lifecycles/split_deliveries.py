@@ -26,7 +26,7 @@ from pcli.codec.observe.decoding.message_decoder import walk
 from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import signed
-from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED, CUMULATIVE, LABELS
 from pcli.spark.columnar.lifecycles.row_operations import (
@@ -123,7 +123,7 @@ class SplitDeliveries:
             **dict.fromkeys(("acked_number", "acked_ns", "nacked_number", "nacked_ns"), -1),
             "ack": None,
             "name": self._names(frames, rows),
-            "key": pieces_of(places.data, picked(frames.key_start, rows), picked(frames.key_end, rows)),
+            "key": binary_array(places.data, picked(frames.key_start, rows), picked(frames.key_end, rows)),
             "head": _heads(frames, numbers, rows),
         }
         return table_of(CONSUMED, columns)
@@ -242,7 +242,7 @@ def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) ->
 
 def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
     """Return the bytes of unusual MESSAGEs up to the payload, null for all others; None if all are usual."""
-    odd = ~(frames.told.take(rows) & frames.metadata_told.take(rows))
+    odd = ~(frames.complete.take(rows) & frames.metadata_complete.take(rows))
     for column in (frames.set_start, frames.chunk, frames.marker):
         odd |= picked(column, rows) >= 0
     for column in (frames.metadata_most, frames.metadata_least):

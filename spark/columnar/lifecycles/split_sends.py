@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.wire.commands import BY_NAME
-from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS
 from pcli.spark.columnar.lifecycles.row_operations import (
@@ -93,7 +93,7 @@ class SplitSends:
             "sent_ns": places.time_ns.take(sent),
             "receipt_number": numbers.take(received),
             "receipt_ns": places.time_ns.take(received),
-            "key": pieces_of(places.data, picked(frames.key_start, sent), picked(frames.key_end, sent)),
+            "key": binary_array(places.data, picked(frames.key_start, sent), picked(frames.key_end, sent)),
         }
         return table_of(PUBLISHED, columns)
 
@@ -123,11 +123,11 @@ class SplitSends:
 
 def _kinds(frames: Frames, rows: Longs) -> Longs:
     types = frames.type.take(rows)
-    told = frames.told.take(rows) & (picked(frames.owner, rows) >= 0)
+    told = frames.complete.take(rows) & (picked(frames.owner, rows) >= 0)
     asks = (
         told
         & (types == _SEND)
-        & frames.metadata_told.take(rows)
+        & frames.metadata_complete.take(rows)
         & (picked(frames.chunk, rows) < 0)
         & (picked(frames.txn_most, rows) == -1)
         & (picked(frames.txn_least, rows) == -1)

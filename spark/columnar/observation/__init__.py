@@ -12,7 +12,7 @@
 - observation_schemas: the tables; record_columns and the modules `*_table`, `topic_tables`: their columns
 """
 
-from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of
 from pcli.spark.columnar.observation.connection_ties import TIES, merge_ties, ties_of
 from pcli.spark.columnar.observation.frame_header_rows import HEADS, to_heads
@@ -22,12 +22,12 @@ from pcli.spark.columnar.observation.recording_context import Recording, recordi
 __all__ = [
     "HEADS",
     "TIES",
-    "Aside",
     "Recording",
-    "aside_rows",
+    "RecordingEvent",
     "conclude",
     "groups_of",
     "merge_ties",
+    "note_and_end_rows",
     "observe",
     "recording_of",
     "stream_rows",

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.spark.columnar.observation.frame_header_rows import END, HEADS, NOTE, STREAM
 
-__all__ = ["Aside", "aside_rows", "read_aside", "read_stream", "stream_rows"]
+__all__ = ["RecordingEvent", "note_and_end_rows", "read_event", "read_stream", "stream_rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class RecordingEvent:
     """A note or an end, with its position in the recording."""
 
     after: int
@@ -35,10 +35,10 @@ class Aside:
     item: Note | StreamEnd
 
 
-def aside_rows(asides: Iterable[Aside]) -> pa.RecordBatch:
+def note_and_end_rows(recording_events: Iterable[RecordingEvent]) -> pa.RecordBatch:
     """Return the rows of notes and ends; a note without a connection has none."""
     rows = []
-    for one in asides:
+    for one in recording_events:
         stream = one.item.stream
         if stream is not None:
             kind, told = (NOTE, _note(one.item)) if isinstance(one.item, Note) else (END, _end(one.item))
@@ -80,10 +80,10 @@ def read_stream(number: int, data: bytes) -> Stream:
     return stream
 
 
-def read_aside(kind: int, stream: Stream, place: int, time_ns: int, order: int, data: bytes) -> Aside:
+def read_event(kind: int, stream: Stream, place: int, time_ns: int, order: int, data: bytes) -> RecordingEvent:
     """Return the note or end of a row."""
     told = json.loads(data)
     if kind == END:
-        return Aside(place, time_ns, order, StreamEnd(stream, *told))
+        return RecordingEvent(place, time_ns, order, StreamEnd(stream, *told))
     words, text, packet, from_client, offset, length, source = told
-    return Aside(place, time_ns, order, Note(words, text, packet, stream, from_client, offset, length, source))
+    return RecordingEvent(place, time_ns, order, Note(words, text, packet, stream, from_client, offset, length, source))

@@ -10,8 +10,8 @@ Rules of this file
    first one, or goes to the address that the first one names, while the first one waits for its CONNECTED.
 5. Hosts do not tie connections: their events are recorded (host_history.py).
 
-So the findings of the groups are those of the whole recording, with two exceptions. Memory limits apply to each group.
-And consumers without SUBSCRIBE and without a common ledger are separate here, while a Tracker of the whole recording
+The findings of the groups are therefore those of the whole recording, with two exceptions. Memory limits apply to each
+group. Consumers without SUBSCRIBE and without a common ledger are separate here, while a Tracker of the whole recording
 keeps them in one unnamed subscription, where events of different topics may be mixed.
 """
 
@@ -35,8 +35,8 @@ __all__ = [
     "packed",
     "rows_by_tie",
     "same_ports",
-    "strange",
-    "tied_by_strangers",
+    "ties_without_opening",
+    "unopened",
 ]
 
 PACKED_FRAMES: Final = 100_000
@@ -70,7 +70,7 @@ def groups_of(
     for stream, other in (
         *same_ports(streams),
         *((row["stream"], (tie, row["text"])) for tie in ("topic", "transaction") for row in rows.get(tie, ())),
-        *((row["stream"], other) for row, other in tied_by_strangers(rows)),
+        *((row["stream"], other) for row, other in ties_without_opening(rows)),
         *by_proxy(rows, streams),
     ):
         sets.join(stream, other)
@@ -99,7 +99,7 @@ def same_ports(streams: Mapping[int, Stream]) -> Iterator[tuple[int, Thing]]:
     return ((one.number, ("ports", (one.client, one.server))) for one in streams.values())
 
 
-def strange(rows: TieRows) -> Iterator[Row]:
+def unopened(rows: TieRows) -> Iterator[Row]:
     """Yield ledgers of consumers before their SUBSCRIBE, and names of producers before their PRODUCER."""
     for opening, speaking, side in (("SUBSCRIBE", "ledger", "consumer"), ("PRODUCER", "sender", "producer")):
         opened: dict[Owner, int] = {}
@@ -110,13 +110,13 @@ def strange(rows: TieRows) -> Iterator[Row]:
                 yield row
 
 
-def tied_by_strangers(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
+def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
     """Yield the rows with ledgers and producer names that tie, each with the tie.
 
     A producer that was closed may have sent afterwards, which is like sending without PRODUCER.
     """
     closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
-    found = [*strange(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]
+    found = [*unopened(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]
     ledgers = {row["ledger"] for row in found if row["tie"] == "ledger"}
     names = {row["text"] for row in found if row["tie"] == "sender"}
     yield from ((row, ("ledger", row["ledger"])) for row in rows.get("ledger", ()) if row["ledger"] in ledgers)

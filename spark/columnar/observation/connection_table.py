@@ -1,4 +1,4 @@
-"""The columns of the table `connections`: one row for each TCP connection that carries Pulsar, or should."""
+"""The columns of the table `connections`: one row for each TCP connection that carries Pulsar or was expected to."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
-from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, above, cell, counts, known
+from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, cell, counts, known, non_negative
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 
-__all__ = ["CONNECTION_CELLS", "OneConnection"]
+__all__ = ["CONNECTION_CELLS", "FinalConnection"]
 
 
 @dataclass(frozen=True, slots=True)
-class OneConnection:
+class FinalConnection:
     """A connection at the end of the recording."""
 
     record: ConnectionRecord
@@ -23,11 +23,11 @@ class OneConnection:
     broker_bytes: int
 
 
-def _of(name: str) -> Callable[[OneConnection], Any]:
+def _of(name: str) -> Callable[[FinalConnection], Any]:
     return lambda one: getattr(one.record, name)
 
 
-def _known(name: str) -> Callable[[OneConnection], Any]:
+def _known(name: str) -> Callable[[FinalConnection], Any]:
     return lambda one: known(getattr(one.record, name))
 
 
@@ -49,15 +49,16 @@ CONNECTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("client_bytes", LONG, "bytes of the client's frames", lambda one: one.client_bytes),
     cell("broker_bytes", LONG, "bytes of the broker's frames", lambda one: one.broker_bytes),
     cell("client_version", TEXT, "value in CONNECT", _known("client_version")),
-    cell("protocol_version", INT, "value in CONNECT", lambda one: above(one.record.protocol_version)),
+    cell("protocol_version", INT, "value in CONNECT", lambda one: non_negative(one.record.protocol_version)),
     cell("server_version", TEXT, "value in CONNECTED", _known("server_version")),
-    cell("server_protocol_version", INT, "value in CONNECTED", lambda one: above(one.record.server_protocol_version)),
+    cell("server_protocol_version", INT, "value in CONNECTED",
+         lambda one: non_negative(one.record.server_protocol_version)),
     cell("max_message_size", LONG, "value in CONNECTED", _known("max_message_size")),
     cell("proxy_to_broker_url", TEXT, "value in CONNECT", _known("proxy_to_broker_url")),
     cell("leg_of", LONG, "tcp.stream of the client's connection if this is a proxy's connection to the broker",
-         lambda one: above(one.record.leg_of)),
-    cell("connected_ns", LONG, "time of CONNECTED", lambda one: above(one.record.connected_ns)),
-    cell("ended_ns", LONG, "time of its end; null if it has not ended", lambda one: above(one.record.ended_ns)),
+         lambda one: non_negative(one.record.leg_of)),
+    cell("connected_ns", LONG, "time of CONNECTED", lambda one: non_negative(one.record.connected_ns)),
+    cell("ended_ns", LONG, "time of its end; null if it has not ended", lambda one: non_negative(one.record.ended_ns)),
     cell("end", TEXT, "how it ended, see docs/tables.md", _known("end")),
     cell("challenges", LONG, "AUTH_CHALLENGEs on the established connection", lambda one: one.record.challenges.count),
     cell("wrong_crc_client", LONG, "SENDs with a wrong checksum", lambda one: _wrong(one.record, from_client=True)),

@@ -30,12 +30,12 @@ __all__ = ["TIES", "merge_ties", "ties_of"]
 
 TIES: Final = pa.schema(
     [
-        column("place", LONG, "number of the frame; of many alike the first"),
+        column("place", LONG, "number of the frame; of equal ties the first"),
         column("stream", LONG, "tcp.stream"),
         column(
             "tie", TEXT, "topic, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED"
         ),
-        column("side", TEXT, "whose id is in owner: producer or consumer; empty: nobody's"),
+        column("side", TEXT, "producer or consumer, the kind of the owner; empty if none"),
         column("owner", LONG, "producer_id or consumer_id; -1: none"),
         column("ledger", LONG, "ledger of messages or receipts; -1: none"),
         column("text", TEXT, "topic, transaction, producer's name, proxy_to_broker_url"),
@@ -176,7 +176,7 @@ def _ledgers(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """Yield the ledgers from which consumers receive and in which producers store messages."""
     receipts = frames.type == _RECEIPT
     rows = (receipts | (frames.type == MESSAGE)) & (frames.ledger >= 0)
-    found = _distinct(rows, numbers, **_whose(frames, receipts), ledger=frames.ledger)
+    found = _distinct(rows, numbers, **_owners_of(frames, receipts), ledger=frames.ledger)
     return _batch(found, "ledger", {"text": pa.array([""] * found.num_rows, TEXT)})
 
 
@@ -184,7 +184,7 @@ def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """Yield the transactions of messages and acknowledgements."""
     sends = frames.type == SEND
     rows = (sends | (frames.type == _ACK)) & ((frames.txn_most != -1) | (frames.txn_least != -1))
-    found = _distinct(rows, numbers, **_whose(frames, sends), most=frames.txn_most, least=frames.txn_least)
+    found = _distinct(rows, numbers, **_owners_of(frames, sends), most=frames.txn_most, least=frames.txn_least)
     texts = [
         _txn(most, least) for most, least in zip(found["most"].to_pylist(), found["least"].to_pylist(), strict=True)
     ]
@@ -192,7 +192,7 @@ def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     return _batch(found, "transaction", {"ledger": blank, "text": pa.array(texts, TEXT)})
 
 
-def _whose(frames: Frames, produced: Bools) -> dict[str, Longs]:
+def _owners_of(frames: Frames, produced: Bools) -> dict[str, Longs]:
     """Yield the producers (``produced``) or consumers of frames."""
     return {"stream": frames.places.stream, "produced": produced.astype(np.int64), "owner": frames.owner}
 

@@ -15,20 +15,20 @@ from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     REASONS,
     Cell,
-    above,
     cell,
     counts,
     known,
-    lasted,
+    non_negative,
     reasons,
+    state_duration,
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 
-__all__ = ["CONSUMER_CELLS", "OneConsumer"]
+__all__ = ["CONSUMER_CELLS", "FinalConsumer"]
 
 
 @dataclass(frozen=True, slots=True)
-class OneConsumer:
+class FinalConsumer:
     """A consumer at the end of the recording."""
 
     record: ConsumerRecord
@@ -57,21 +57,21 @@ _FIGURES: Final = {
 }
 
 
-def _own(one: OneConsumer, name: str, value: int) -> Any:
+def _own(one: FinalConsumer, name: str, value: int) -> Any:
     """Return a counter of the last session; if that has ended, its value at the end."""
     return one.figures[name] if one.figures else value
 
 
-def _parked(one: OneConsumer) -> int:
+def _parked(one: FinalConsumer) -> int:
     return one.permits.unspent if one.record.blocked.since_ns >= 0 else 0
 
 
-def _sure(get: Callable[[OneConsumer], Any]) -> Callable[[OneConsumer], Any]:
+def _if_certain(get: Callable[[FinalConsumer], Any]) -> Callable[[FinalConsumer], Any]:
     """Return a value, or null if a frame of the consumer may be missing (permit_figures)."""
     return lambda one: None if why_unknown(one.record) else get(one)
 
 
-def _unknown(one: OneConsumer) -> list[dict[str, str]]:
+def _unknown(one: FinalConsumer) -> list[dict[str, str]]:
     found, why = reasons(one.figures.get("unknown", {}), _FIGURES), why_unknown(one.record)
     return found + [{"figure": name, "reason": why} for name in _RELATIVE if why]
 
@@ -128,8 +128,8 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("ack_age_mean_ns", LONG, "mean time from MESSAGE to ACK", lambda one: (
         one.record.ack_age_total_ns // one.record.ack_ages.count if one.record.ack_ages.count else None
     )),
-    cell("last_message_ns", LONG, "time of its last MESSAGE", lambda one: above(one.record.last_message_ns)),
-    cell("last_ack_ns", LONG, "time of its last ACK", lambda one: above(one.record.last_ack_ns)),
+    cell("last_message_ns", LONG, "time of its last MESSAGE", lambda one: non_negative(one.record.last_message_ns)),
+    cell("last_ack_ns", LONG, "time of its last ACK", lambda one: non_negative(one.record.last_ack_ns)),
     cell("acks_unanswered", LONG, "ACKs with a request id but without a response",
          lambda one: one.record.acks_unanswered.count),
     cell("acks_failed", COUNTS, "refused ACKs by error", lambda one: counts(one.record.acks_failed)),
@@ -149,16 +149,17 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.double_subscribe.count),
     cell("permits_known", BOOL, "true if the permit balance is absolute; false if only its changes are known",
          lambda one: one.permits.known),
-    cell("queue", LONG, "permits of its first FLOW, the receiver queue size", _sure(lambda one: one.permits.queue)),
+    cell("queue", LONG, "permits of its first FLOW, the receiver queue size",
+         _if_certain(lambda one: one.permits.queue)),
     cell("flows", LONG, "FLOWs in its last session", lambda one: one.permits.flows),
     cell("flowed", LONG, "their permits", lambda one: one.permits.flowed),
     cell("delivered", LONG, "messages that used permits", lambda one: one.permits.delivered),
-    cell("balance", LONG, "flowed minus delivered", _sure(lambda one: one.permits.balance)),
-    cell("parked", LONG, "permits that the broker is inferred to hold back", _sure(_parked)),
-    cell("lowest", LONG, "lowest negative balance; 0 if never negative", _sure(lambda one: one.permits.lowest)),
+    cell("balance", LONG, "flowed minus delivered", _if_certain(lambda one: one.permits.balance)),
+    cell("parked", LONG, "permits that the broker is inferred to hold back", _if_certain(_parked)),
+    cell("lowest", LONG, "lowest negative balance; 0 if never negative", _if_certain(lambda one: one.permits.lowest)),
     cell("exhausted", LONG, "number of times that it had no permits after its first FLOW",
-         _sure(lambda one: exhaustion(one.permits, one.now_ns)[0])),
-    cell("exhausted_ns", LONG, "total duration", _sure(lambda one: exhaustion(one.permits, one.now_ns)[1])),
+         _if_certain(lambda one: exhaustion(one.permits, one.now_ns)[0])),
+    cell("exhausted_ns", LONG, "total duration", _if_certain(lambda one: exhaustion(one.permits, one.now_ns)[1])),
     cell("overshoot", LONG, "batches delivered although fewer permits were left",
          lambda one: one.permits.overshoot.count),
     cell("doubled", LONG, "FLOWs that granted more permits than the queue holds",
@@ -167,10 +168,10 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("corrupt", LONG, "messages with a wrong checksum", lambda one: one.permits.corrupt.count),
     cell("blocked", LONG, "number of times that it was inferred to be blocked on unacknowledged messages",
          lambda one: one.record.blocked.count),
-    cell("blocked_ns", LONG, "total duration", lambda one: lasted(one.record.blocked, one.now_ns)),
+    cell("blocked_ns", LONG, "total duration", lambda one: state_duration(one.record.blocked, one.now_ns)),
     cell("silent", LONG, "number of times that it received nothing although delivery was possible",
          lambda one: one.record.silent.count),
-    cell("silent_ns", LONG, "total duration", lambda one: lasted(one.record.silent, one.now_ns)),
+    cell("silent_ns", LONG, "total duration", lambda one: state_duration(one.record.silent, one.now_ns)),
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip

@@ -22,9 +22,9 @@ class Sets:
     def top(self, item: Hashable) -> Hashable:
         """Return the current representative of an item's set."""
         path = []
-        while (above := self._above.get(item, item)) != item:
+        while (non_negative := self._above.get(item, item)) != item:
             path.append(item)
-            item = above
+            item = non_negative
         for one in path:
             self._above[one] = item
         return item

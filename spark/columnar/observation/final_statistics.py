@@ -12,11 +12,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures, topic_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["Standing", "standing_of"]
+__all__ = ["FinalStatistics", "final_statistics_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FinalStatistics:
     """Figures at the end of the recording."""
 
     topics: dict[str, dict[str, Any]]
@@ -29,7 +29,7 @@ class Standing:
         return self._consumers.get(id(record), {})
 
 
-def standing_of(tracker: SubscriptionTracker, now_ns: int) -> Standing:
+def final_statistics_of(tracker: SubscriptionTracker, now_ns: int) -> FinalStatistics:
     """Return the figures at a time (ns since 1970); the records must exist as long as these."""
     tracker.update(now_ns)
     books = tracker.lifecycles.topics.items()
@@ -37,4 +37,4 @@ def standing_of(tracker: SubscriptionTracker, now_ns: int) -> Standing:
         one for _, book in books for subscription in book.subscriptions.values() for one in subscription.attached
     ]
     topics = {name: topic_figures(book, now_ns) for name, book in books if name}
-    return Standing(topics, {id(one.record): consumer_figures(one) for one in members}, now_ns)
+    return FinalStatistics(topics, {id(one.record): consumer_figures(one) for one in members}, now_ns)

@@ -19,13 +19,13 @@ from pcli.codec.observe.rules import Finding
 from pcli.spark.columnar.observation.record_columns import Cell, cell, known, rows_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["FINDING_CELLS", "Found", "findings_of", "merge_findings"]
+__all__ = ["FINDING_CELLS", "FindingRow", "findings_of", "merge_findings"]
 
 _SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), column("value", TEXT, "its value")))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FindingRow:
     """A finding with the last frame of its connection."""
 
     finding: Finding
@@ -33,7 +33,7 @@ class Found:
     """Last frame of the connection that it is about; 0 if it is not about one."""
 
 
-def _subject(one: Found) -> list[dict[str, str]]:
+def _subject(one: FindingRow) -> list[dict[str, str]]:
     return [{"name": name, "value": str(value)} for name, value in one.finding.subject.items()]
 
 
@@ -66,12 +66,12 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
 """All columns except the cluster."""
 
 
-def findings_of(table: pa.RecordBatch) -> list[Found]:
+def findings_of(table: pa.RecordBatch) -> list[FindingRow]:
     """Yield the findings in rows; values of subjects are texts as in the row, except the stream."""
     return [_found(row) for row in table.to_pylist()]
 
 
-def _found(row: dict[str, Any]) -> Found:
+def _found(row: dict[str, Any]) -> FindingRow:
     subject: dict[str, Any] = {one["name"]: one["value"] for one in row["subject"]}
     if row["connection"] is not None:
         subject["stream"] = row["connection"]
@@ -79,12 +79,12 @@ def _found(row: dict[str, Any]) -> Found:
         row["rule"], row["severity"], row["culprit"], row["sure"], subject, row["what"], row["since_ns"] or 0,
         row["frames"], row["opposite"] or "", row["advice"] or "", row["cause"] or "",
     )  # fmt: skip
-    return Found(finding, row["last_frame"] or 0)
+    return FindingRow(finding, row["last_frame"] or 0)
 
 
 def merge_findings(batches: Iterable[pa.RecordBatch], cluster: str) -> pa.RecordBatch:
     """Return one table with the findings of all groups of a recording."""
-    kept: dict[tuple[Any, ...], Found] = {}
+    kept: dict[tuple[Any, ...], FindingRow] = {}
     for one in (one for batch in batches for one in findings_of(batch)):
         older = kept.get(one.finding.identity)
         if older is None or older.last_frame <= one.last_frame:

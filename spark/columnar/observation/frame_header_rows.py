@@ -19,17 +19,17 @@ import pyarrow as pa
 
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.frame import SEND
-from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.byte_arrays import binary_array
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.table_schema import BOOL, BYTES, INT, LONG, column
 
-__all__ = ["END", "FRAME", "HEADS", "HEARD", "NOTE", "STREAM", "dead_letters", "to_heads"]
+__all__ = ["BROKER_FRAME", "END", "FRAME", "HEADS", "NOTE", "STREAM", "dead_letters", "to_heads"]
 
 STREAM: Final = 0
 FRAME: Final = 1
 NOTE: Final = 2
 END: Final = 3
-HEARD: Final = 4
+BROKER_FRAME: Final = 4
 """Kinds of rows."""
 
 HEADS: Final = pa.schema(
@@ -40,18 +40,18 @@ HEADS: Final = pa.schema(
         column(
             "place", LONG, "frame: its number; note, end: that of the last frame before it, 0: none; connection: -1"
         ),
-        column("order", LONG, "frame: 0; notes and ends: their place among each other, from 1 on"),
+        column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("stream", LONG, "tcp.stream"),
-        column("time_ns", LONG, "of the frame; of notes and ends that of the last frame before them, 0: none"),
-        column("from_client", BOOL, "who sent the frame"),
-        column("type", INT, "number of the command type, -1: none, or one of more than 31 bits"),
+        column("time_ns", LONG, "time of the frame; for notes and ends, of the last frame before them, 0 if none"),
+        column("from_client", BOOL, "true if the client sent the frame"),
+        column("type", INT, "number of the command type; -1 if none or above 31 bits"),
         column("owner", LONG, "producer_id or consumer_id of a command that has one; -1: none"),
-        column("sync", pa.int8(), "how the frame's place is known: START, ANCHORED or RESYNC of columns.py"),
-        column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of columns.py"),
+        column("sync", pa.int8(), "certainty of the frame boundary: START, ANCHORED or RESYNC of frame_columns"),
+        column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of frame_columns"),
         column("kept", INT, "bytes of the frame in the capture"),
-        column("size", LONG, "bytes of the frame as its prefix says"),
-        column("data", BYTES, "of a frame its head, else JSON"),
-        column("trouble", BYTES, "what the capture did to the frame, as JSON; mostly null"),
+        column("size", LONG, "bytes of the frame according to its length prefix"),
+        column("data", BYTES, "the frame up to its payload, otherwise JSON"),
+        column("trouble", BYTES, "problems of the capture in the frame, as JSON; usually null"),
     ]
 )
 """One row for each frame, note, end of a connection, or connection."""
@@ -66,7 +66,7 @@ _SCANNED: Final = 10
 def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """Return the rows of a window's frames; ``numbers`` are their places."""
     places, size = frames.places, len(frames)
-    data = pieces_of(places.data, places.start, _ends(frames))
+    data = binary_array(places.data, places.start, _ends(frames))
     columns: dict[str, Any] = {
         "kind": np.full(size, FRAME, np.int8),
         "place": numbers,
@@ -88,7 +88,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 def dead_letters(frames: Frames) -> Longs:
     """Return the rows of SENDs whose metadata marks a dead letter."""
-    resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_told & (frames.metadata_end >= 0))
+    resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_complete & (frames.metadata_end >= 0))
     data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
     found = [row for row in resend_candidates.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
     return np.array(found, np.int64)

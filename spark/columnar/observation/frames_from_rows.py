@@ -21,9 +21,9 @@ from pcli.codec.wire.frame import Parts, pull_type, split
 from pcli.codec.wire.problems import Problem
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
 from pcli.spark.columnar.frame_columns import CRC_GOOD
-from pcli.spark.columnar.observation.capture_event_rows import Aside, read_aside, read_stream
-from pcli.spark.columnar.observation.frame_header_rows import FRAME, HEARD, STREAM
-from pcli.spark.columnar.observation.partial_trackers import Heard
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, read_event, read_stream
+from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, STREAM
+from pcli.spark.columnar.observation.partial_trackers import BrokerFrameTime
 
 __all__ = ["HeadFrame", "from_heads"]
 
@@ -97,7 +97,7 @@ class HeadFrame(CapturedFrame):
 _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 
 
-def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Heard | Aside]:
+def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | BrokerFrameTime | RecordingEvent]:
     """Yield frames, notes and ends of batches of HEADS in order.
 
     Raise KeyError if the row of a connection is missing.
@@ -111,7 +111,7 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Heard 
                 yield HeadFrame(row, streams[number])
             elif kind == STREAM:
                 streams[number] = read_stream(number, row[8])
-            elif kind == HEARD:
-                yield Heard(number, row[0], row[1])
+            elif kind == BROKER_FRAME:
+                yield BrokerFrameTime(number, row[0], row[1])
             else:
-                yield read_aside(kind, streams[number], row[0], row[1], order, row[8])
+                yield read_event(kind, streams[number], row[0], row[1], order, row[8])

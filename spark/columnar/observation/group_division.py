@@ -34,8 +34,8 @@ from pcli.spark.columnar.observation.connection_groups import (
     owner_of,
     rows_by_tie,
     same_ports,
-    strange,
-    tied_by_strangers,
+    ties_without_opening,
+    unopened,
 )
 from pcli.spark.columnar.observation.disjoint_sets import Sets
 
@@ -71,25 +71,25 @@ class Division:
         """Return whether a record (of a group of rules that is not about connections) belongs to this part."""
         match record:
             case TopicRecord():
-                return self._is_thing(part, "topic", record.name)
+                return self._owns(part, "topic", record.name)
             case SubscriptionRecord() if record.topic.name:
-                return self._is_thing(part, "topic", record.topic.name)
+                return self._owns(part, "topic", record.topic.name)
             case SubscriptionRecord():
                 return any(self.is_of(part, one) for one in record.consumers.values())
             case KeyRecord():
                 return self.is_of(part, record.subscription)
             case TransactionRecord():
                 most, least = record.id
-                return self._is_thing(part, "transaction", f"{most & MINUS_ONE}:{least & MINUS_ONE}")
+                return self._owns(part, "transaction", f"{most & MINUS_ONE}:{least & MINUS_ONE}")
             case ConsumerRecord() | ProducerRecord() if record.topic:
-                return self._is_thing(part, "topic", record.topic)
+                return self._owns(part, "topic", record.topic)
             case ConsumerRecord() | ProducerRecord():
                 side = _SIDES[isinstance(record, ConsumerRecord)]
                 session = record.session
                 return session is None or self.part_of((session.stream, side, session.id)) == part
         return True
 
-    def _is_thing(self, part: int, kind: str, name: str) -> bool:
+    def _owns(self, part: int, kind: str, name: str) -> bool:
         return self.things.get((kind, name), 0) == part
 
 
@@ -113,7 +113,7 @@ def divide(
         division.owners[owner] = places[sets.top(owner)]
     for thing in things:
         division.things[thing] = places[sets.top(thing)]
-    _tell(division, rows)
+    _assign_receivers(division, rows)
     return division
 
 
@@ -128,10 +128,10 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
         for row in rows.get(tie, ()):
             if row["side"]:
                 sets.join(owner_of(row), (tie, row["text"]))
-    for row, other in tied_by_strangers(rows):
+    for row, other in ties_without_opening(rows):
         sets.join(owner_of(row), other)
     lost = set()
-    for row in strange(rows):
+    for row in unopened(rows):
         sets.join(("rest", row["stream"]), owner_of(row))
         if row["side"] == "producer":
             lost.add(row["stream"])
@@ -186,7 +186,7 @@ def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
     return {stream: least.setdefault(sets.top(stream), stream) for stream in sorted(streams)}
 
 
-def _tell(division: Division, rows: TieRows) -> None:
+def _assign_receivers(division: Division, rows: TieRows) -> None:
     """Return the parts that receive the commands of each connection: its own and those of connections tied to it."""
     parts: dict[int, set[int]] = {}
     for stream, part in division.rest.items():

@@ -23,16 +23,16 @@ from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking.tracker import Tracker
-from pcli.spark.columnar.observation.capture_event_rows import Aside
-from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, OneConnection
-from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, OneConsumer
-from pcli.spark.columnar.observation.final_statistics import standing_of
-from pcli.spark.columnar.observation.finding_table import FINDING_CELLS, Found, merge_findings
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
+from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, FinalConnection
+from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, FinalConsumer
+from pcli.spark.columnar.observation.final_statistics import final_statistics_of
+from pcli.spark.columnar.observation.finding_table import FINDING_CELLS, FindingRow, merge_findings
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads
 from pcli.spark.columnar.observation.group_division import Division
 from pcli.spark.columnar.observation.host_history import HostLog, play
-from pcli.spark.columnar.observation.partial_trackers import LAST, Heard, LinkTracker, TopicTracker
-from pcli.spark.columnar.observation.producer_table import PRODUCER_CELLS, OneProducer
+from pcli.spark.columnar.observation.partial_trackers import LAST, BrokerFrameTime, LinkTracker, TopicTracker
+from pcli.spark.columnar.observation.producer_table import PRODUCER_CELLS, FinalProducer
 from pcli.spark.columnar.observation.record_columns import rows_of
 from pcli.spark.columnar.observation.recording_context import Recording, capture_part, whole
 from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS, keys_of, topics_of
@@ -54,7 +54,7 @@ def observe(
     empty for all.
     """
     group = _Group(recording, only, Tracker)
-    group.take_all(batches)
+    group.process_all(batches)
     return group.tables(cluster)
 
 
@@ -63,7 +63,7 @@ def observe_links(
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of a part of connections (group_division.py), without those of topics; with LINK_EVENTS."""
     group = _Group(recording, only, LinkTracker)
-    group.take_all(batches)
+    group.process_all(batches)
     tables = group.tables(cluster)
     return tables | {"link_events": group.tracker.rows()}
 
@@ -83,7 +83,7 @@ def observe_topics(
     ``events``: rows of LINK_EVENTS in order.
     """
     group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
-    group.take_all(batches)
+    group.process_all(batches)
     group.tracker.play(LAST - 1)
     return group.tables(cluster)
 
@@ -105,7 +105,7 @@ class _Group(Generic[_T]):
         self._recording, self._is_own, self._tracker_of = recording, is_own, tracker
         self._log = HostLog()
         self._records: dict[str, list[Any]] = {}
-        self._found: dict[tuple[Any, ...], Found] = {}
+        self._found: dict[tuple[Any, ...], FindingRow] = {}
         self._bytes: Counter[tuple[int, bool]] = Counter()
         rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE and rule.name in (only or RULES)]
         self._diagnosis = Diagnosis(
@@ -121,24 +121,24 @@ class _Group(Generic[_T]):
         self.tracker = self._tracker_of(**options)
         return self.tracker
 
-    def take_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def process_all(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Process all rows."""
-        for item in from_heads(self.weigh(batches)):
+        for item in from_heads(self.count_bytes(batches)):
             self.take(item)
 
-    def weigh(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count_bytes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches and count their bytes."""
         for batch in batches:
             side = batch.column("from_client").to_numpy(zero_copy_only=False)
             both = batch.column("stream").to_numpy() * 2 + side
-            ways, places = np.unique(both, return_inverse=True)
-            sums = np.zeros(len(ways), np.int64)
+            directions, places = np.unique(both, return_inverse=True)
+            sums = np.zeros(len(directions), np.int64)
             np.add.at(sums, places, batch.column("size").to_numpy())
-            for way, total in zip(ways.tolist(), sums.tolist(), strict=True):
-                self._bytes[way >> 1, bool(way & 1)] += total
+            for direction, total in zip(directions.tolist(), sums.tolist(), strict=True):
+                self._bytes[direction >> 1, bool(direction & 1)] += total
             yield batch
 
-    def take(self, item: HeadFrame | Heard | Aside) -> None:
+    def take(self, item: HeadFrame | BrokerFrameTime | RecordingEvent) -> None:
         """Process a frame, a note, an end, or the time of a frame from the broker."""
         log, diagnosis = self._log, self._diagnosis
         if isinstance(item, HeadFrame):
@@ -147,7 +147,7 @@ class _Group(Generic[_T]):
                 diagnosis.capture.cut = item.number > self._recording.cut_after
             diagnosis.see(self._see(item))
             return
-        if isinstance(item, Heard):
+        if isinstance(item, BrokerFrameTime):
             self.tracker.note_broker_frame(item.stream, item.time_ns, item.number)
             return
         log.place, log.order = item.after, item.order
@@ -163,19 +163,19 @@ class _Group(Generic[_T]):
             return
         self._records.setdefault(group, []).append(record)
         last_frame = record.last_frame if group == "connection" else 0
-        self._found |= {one.identity: Found(one, last_frame) for one in found}
+        self._found |= {one.identity: FindingRow(one, last_frame) for one in found}
 
     def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:
         """Finish and return all tables."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
         now, lives, records = known.last_ns, self._diagnosis.subscriptions, self._records
-        standing = standing_of(lives, now)
+        standing = final_statistics_of(lives, now)
         self._diagnosis.finish()
         topics, subscriptions = topics_of(lives, standing, self._is_own)
-        consumers = [OneConsumer(one, standing.consumer(one), now) for one in records.get("consumer", ())]
-        links = [self._weighed(one) for one in records.get("connection", ())]
-        producers = [OneProducer(one, now) for one in records.get("producer", ())]
+        consumers = [FinalConsumer(one, standing.consumer(one), now) for one in records.get("consumer", ())]
+        links = [self._with_bytes(one) for one in records.get("connection", ())]
+        producers = [FinalProducer(one, now) for one in records.get("producer", ())]
         return {
             "findings": rows_of(FINDING_CELLS, list(self._found.values()), cluster),
             "consumers": rows_of(CONSUMER_CELLS, consumers, cluster),
@@ -188,8 +188,8 @@ class _Group(Generic[_T]):
             "capture_parts": capture_part(capture),
         }
 
-    def _weighed(self, record: Any) -> OneConnection:
-        return OneConnection(record, self._bytes[record.stream, True], self._bytes[record.stream, False])
+    def _with_bytes(self, record: Any) -> FinalConnection:
+        return FinalConnection(record, self._bytes[record.stream, True], self._bytes[record.stream, False])
 
 
 def conclude(
@@ -210,7 +210,7 @@ def conclude(
     records = [("host", one) for one in play(host_events, capture)] + [("capture", capture)]
     rules = [rule for rule in RULES.values() if rule.name in (only or RULES)]
     more = [
-        Found(found, 0)
+        FindingRow(found, 0)
         for group, record in records
         for rule in rules
         if rule.group == group

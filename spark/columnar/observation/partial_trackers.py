@@ -2,7 +2,7 @@
 
 Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
 are observed (`TopicTracker`), at the same positions among the frames. Of the broker's frames in other parts, a topic
-part only receives the times (`Heard`).
+part only receives the times (`BrokerFrameTime`).
 
 Rules of this file
 1. An event has the place of the frame, or of the note or end after it, that caused it. Doubts that a frame raises
@@ -24,15 +24,15 @@ from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.columnar.observation.host_history import HostLog
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
-__all__ = ["LAST", "LINK_EVENTS", "Heard", "LinkTracker", "TopicTracker", "sorted_events"]
+__all__ = ["LAST", "LINK_EVENTS", "BrokerFrameTime", "LinkTracker", "TopicTracker", "sorted_events"]
 
 LAST: Final = 1 << 62
 """The place of events at the end of the recording."""
 
 LINK_EVENTS: Final = pa.schema(
     [
-        column("place", LONG, "number of the frame, or of the last one before an aside; at the end LAST"),
-        column("order", LONG, "frame: 0; notes and ends: their place among each other, from 1 on"),
+        column("place", LONG, "number of the frame, or of the last frame before a note or an end; LAST at the end"),
+        column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("event", TEXT, "leg, doubt, end"),
         column("stream", LONG, "tcp.stream"),
         column("time_ns", LONG, "end: when it was"),
@@ -46,7 +46,7 @@ _Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class BrokerFrameTime:
     """The time of a frame from the broker."""
 
     stream: int
@@ -130,7 +130,7 @@ class TopicTracker(Tracker):
         """Replay the events before a frame, or those with it except doubts about its connection."""
         event = self._next
         while event is not None and (event["place"], event["order"], event["event"] == "doubt") < (number, 0, True):
-            self._happen(event)
+            self._replay_event(event)
             event = self._next = next(self._events, None)
 
     def finish(self) -> None:
@@ -144,7 +144,7 @@ class TopicTracker(Tracker):
         yield from self.producers.records()
         yield from self.subscriptions.records()
 
-    def _happen(self, event: _Event) -> None:
+    def _replay_event(self, event: _Event) -> None:
         stream, words = event["stream"], event["words"]
         if event["event"] == "leg":
             self._legs.add(stream)

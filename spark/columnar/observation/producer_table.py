@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, above, cell, counts, known, lasted
+from pcli.spark.columnar.observation.record_columns import (
+    COUNTS,
+    Cell,
+    cell,
+    counts,
+    known,
+    non_negative,
+    state_duration,
+)
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, many
 
-__all__ = ["PRODUCER_CELLS", "OneProducer"]
+__all__ = ["PRODUCER_CELLS", "FinalProducer"]
 
 
 @dataclass(frozen=True, slots=True)
-class OneProducer:
+class FinalProducer:
     """A producer at the end of the recording."""
 
     record: ProducerRecord
@@ -52,14 +60,14 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("receipts", LONG, "SEND_RECEIPTs", lambda one: one.record.receipts),
     cell("send_errors", COUNTS, "SEND_ERRORs by error", lambda one: counts(one.record.send_errors)),
     cell("open_sends", LONG, "pending SENDs at the end", lambda one: one.record.open_sends),
-    cell("oldest_open_ns", LONG, "time of the oldest of them", lambda one: above(one.record.oldest_open_ns)),
+    cell("oldest_open_ns", LONG, "time of the oldest of them", lambda one: non_negative(one.record.oldest_open_ns)),
     cell("unreceipted", LONG, "SENDs without a response when their session ended",
          lambda one: one.record.unreceipted.count),
     cell("lost", LONG, "those of them that were not resent", lambda one: one.record.lost.count),
     cell("no_receipt_ns", LONG, "total time in which SENDs waited without any receipt, in waits of a second or more",
-         lambda one: lasted(one.record.no_receipt, one.now_ns)),
+         lambda one: state_duration(one.record.no_receipt, one.now_ns)),
     cell("waiting_ns", LONG, "time that it waited for exclusive access (WaitForExclusive)",
-         lambda one: lasted(one.record.waiting, one.now_ns)),
+         lambda one: state_duration(one.record.waiting, one.now_ns)),
     cell("receipts_out_of_order", LONG, "receipts that arrived before the receipt of an earlier SEND",
          lambda one: one.record.out_of_order.count),
     cell("receipts_skipped", LONG, "SENDs without a response although later ones were answered",

@@ -16,7 +16,19 @@ import pyarrow as pa
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
-__all__ = ["COUNTS", "REASONS", "Cell", "above", "cell", "counts", "known", "lasted", "reasons", "rows_of", "schema_of"]
+__all__ = [
+    "COUNTS",
+    "REASONS",
+    "Cell",
+    "cell",
+    "counts",
+    "known",
+    "non_negative",
+    "reasons",
+    "rows_of",
+    "schema_of",
+    "state_duration",
+]
 
 COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("count", LONG, "count")))
 """Names with counts."""
@@ -67,7 +79,7 @@ def known(value: Any) -> Any:
     return value or None
 
 
-def above(value: int) -> int | None:
+def non_negative(value: int) -> int | None:
     """Return a number that is not negative; None otherwise."""
     return value if value >= 0 else None
 
@@ -82,6 +94,6 @@ def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
-def lasted(stretch: StateDuration, now_ns: int) -> int:
+def state_duration(stretch: StateDuration, now_ns: int) -> int:
     """Return the total duration of a state in ns; a state that still holds counts until now."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

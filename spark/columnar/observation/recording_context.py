@@ -18,7 +18,7 @@ from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.observe.tracking.connections.capture_notes import apply_note
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
 __all__ = ["CAPTURE_PARTS", "Recording", "capture_part", "recording_of", "whole"]
@@ -52,15 +52,19 @@ class Recording:
 
 
 def recording_of(
-    asides: Iterable[Aside], streams: Mapping[int, Stream], frames: Mapping[int, int], first_ns: int, last_ns: int
+    recording_events: Iterable[RecordingEvent],
+    streams: Mapping[int, Stream],
+    frames: Mapping[int, int],
+    first_ns: int,
+    last_ns: int,
 ) -> Recording:
     """Return the facts of a recording.
 
-    ``asides``: all notes in order, possibly with ends; ``streams``: its connections in their state at its end;
-    ``frames``: number of frames of each; ``first_ns`` and ``last_ns``: times of its first and last frame.
+    ``recording_events``: all notes in order, possibly with ends; ``streams``: the connections in their final state;
+    ``frames``: number of frames of each; ``first_ns`` and ``last_ns``: times of the first and last frame.
     """
     capture, first_bytes, cut_after = CaptureRecord(), NonPulsarStreams(), _NEVER
-    for one in asides:
+    for one in recording_events:
         if isinstance(one.item, Note):
             capture.frames, capture.last_ns = one.after, one.last_ns
             apply_note(capture, first_bytes, None, one.item)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.frame_columns import Longs
-from pcli.spark.columnar.observation.frame_header_rows import FRAME, HEADS, HEARD, STREAM
+from pcli.spark.columnar.observation.frame_header_rows import BROKER_FRAME, FRAME, HEADS, STREAM
 from pcli.spark.columnar.observation.group_division import Division
 
 __all__ = ["topic_rows"]
@@ -90,9 +90,9 @@ def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) ->
 
 
 def _blank(heads: pa.Table, rows: Longs) -> pa.Table:
-    """Return these rows as HEARD, without their bytes."""
+    """Return these rows as BROKER_FRAME, without their bytes."""
     found = heads.take(pa.array(rows))
-    blank = {"kind": np.full(len(rows), HEARD, np.int8), "size": np.zeros(len(rows), np.int64)}
+    blank = {"kind": np.full(len(rows), BROKER_FRAME, np.int8), "size": np.zeros(len(rows), np.int64)}
     columns = {name: found[name] for name in HEADS.names} | {
         **{name: pa.array(values) for name, values in blank.items()},
         **{name: pa.nulls(len(rows), HEADS.field(name).type) for name in ("data", "trouble")},

@@ -12,25 +12,25 @@ from typing import Any, Final
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
-from pcli.spark.columnar.observation.final_statistics import Standing
+from pcli.spark.columnar.observation.final_statistics import FinalStatistics
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     REASONS,
     Cell,
-    above,
     cell,
     counts,
     known,
-    lasted,
+    non_negative,
     reasons,
+    state_duration,
 )
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 
-__all__ = ["KEY_CELLS", "SUBSCRIPTION_CELLS", "TOPIC_CELLS", "OneSubscription", "OneTopic", "keys_of", "topics_of"]
+__all__ = ["KEY_CELLS", "SUBSCRIPTION_CELLS", "TOPIC_CELLS", "FinalSubscription", "FinalTopic", "keys_of", "topics_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class OneTopic:
+class FinalTopic:
     """A topic at the end of the recording."""
 
     record: TopicRecord
@@ -38,7 +38,7 @@ class OneTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class OneSubscription:
+class FinalSubscription:
     """A subscription at the end of the recording."""
 
     record: SubscriptionRecord
@@ -48,35 +48,35 @@ class OneSubscription:
 
 
 def topics_of(
-    tracker: SubscriptionTracker, standing: Standing, is_own: Callable[[Any], bool]
-) -> tuple[list[OneTopic], list[OneSubscription]]:
+    tracker: SubscriptionTracker, standing: FinalStatistics, is_own: Callable[[Any], bool]
+) -> tuple[list[FinalTopic], list[FinalSubscription]]:
     """Return all topics with names, and their subscriptions except those without a captured SUBSCRIBE.
 
     ``is_own`` is called with records.
     """
-    topics: list[OneTopic] = []
-    subscriptions: list[OneSubscription] = []
+    topics: list[FinalTopic] = []
+    subscriptions: list[FinalSubscription] = []
     now = standing.now_ns
-    for book in tracker.lifecycles.topics.values():
-        found = standing.topics.get(book.record.name)
-        if found is not None and is_own(book.record):
-            topics.append(OneTopic(book.record, found))
-            nameless = {name for name, one in book.subscriptions.items() if one.unidentified}
-            known = ((name, one) for name, one in book.record.subscriptions.items() if name not in nameless)
-            subscriptions += (OneSubscription(one, found["subscriptions"].get(name, {}), now) for name, one in known)
+    for state in tracker.lifecycles.topics.values():
+        found = standing.topics.get(state.record.name)
+        if found is not None and is_own(state.record):
+            topics.append(FinalTopic(state.record, found))
+            nameless = {name for name, one in state.subscriptions.items() if one.unidentified}
+            known = ((name, one) for name, one in state.record.subscriptions.items() if name not in nameless)
+            subscriptions += (FinalSubscription(one, found["subscriptions"].get(name, {}), now) for name, one in known)
     return topics, subscriptions
 
 
 def keys_of(tracker: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
-    """Yield every remembered key of Key_Shared subscriptions: as Keys.rows, with its topic and subscription."""
+    """Yield the retained keys of Key_Shared subscriptions, as Keys.rows does, with topic and subscription."""
     for topic in tracker.lifecycles.topics.values():
-        for book in topic.subscriptions.values():
-            if book.keys is not None and is_own(book.record):
-                records: dict[str, KeyRecord] = book.keys.records
-                system = topic.record.system or is_system_subscription(book.record.name)
-                for row in book.keys.rows():
+        for state in topic.subscriptions.values():
+            if state.keys is not None and is_own(state.record):
+                records: dict[str, KeyRecord] = state.keys.records
+                system = topic.record.system or is_system_subscription(state.record.name)
+                for row in state.keys.rows():
                     record = records.get(row["key"])
-                    yield {**row, "subscription": book.record, "record": record, "system": system}
+                    yield {**row, "subscription": state.record, "record": record, "system": system}
 
 
 _TOPIC: Final = {"msgInCounter": "msg_in_counter"}
@@ -98,9 +98,9 @@ TOPIC_CELLS: Final[tuple[Cell, ...]] = (
     cell("messages_in", LONG, "messages published in the capture", lambda one: one.record.messages_in),
     cell("bytes_in", LONG, "their bytes, as Pulsar counts them", lambda one: one.record.bytes_in),
     cell("entries_in", LONG, "stored entries", lambda one: one.record.entries_in),
-    cell("last_in_ns", LONG, "time of the last stored entry", lambda one: above(one.record.last_in_ns)),
-    cell("last_ledger", LONG, "ledger of its highest captured id", lambda one: above(one.record.last_id[0])),
-    cell("last_entry", LONG, "entry of its highest captured id", lambda one: above(one.record.last_id[1])),
+    cell("last_in_ns", LONG, "time of the last stored entry", lambda one: non_negative(one.record.last_in_ns)),
+    cell("last_ledger", LONG, "ledger of its highest captured id", lambda one: non_negative(one.record.last_id[0])),
+    cell("last_entry", LONG, "entry of its highest captured id", lambda one: non_negative(one.record.last_id[1])),
     cell("deduplicates", BOOL, "true if the broker dropped duplicates in the capture",
          lambda one: one.record.deduplicates),
     cell("unloads", LONG, "number of times that the broker closed its producers and consumers without a request",
@@ -144,7 +144,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("seeks", LONG, "SEEKs", lambda one: one.record.seeks.count),
     cell("hash_waits", LONG, "number of times that entries of a key waited for another consumer",
          lambda one: one.record.hash_waits.count),
-    cell("hash_waits_ns", LONG, "total duration", lambda one: lasted(one.record.hash_waits, one.now_ns)),
+    cell("hash_waits_ns", LONG, "total duration", lambda one: state_duration(one.record.hash_waits, one.now_ns)),
     cell("order_broken", LONG, "deliveries that violated the order of a key",
          lambda one: one.record.order_broken.count),
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",

@@ -24,10 +24,10 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.reading.recent_segments import Past
+from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import read_segments
 from pcli.spark.columnar.reading.window_decoder import WindowDecoder
-from pcli.spark.columnar.reading.window_frames import Found, Notes
+from pcli.spark.columnar.reading.window_frames import Notes, WindowFrames
 
 __all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp", "read_places"]
 
@@ -52,7 +52,7 @@ class Reader:
         self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
     ) -> None:
         """``carried``: the state to continue from, including its options. ``tcp``: the connections to use."""
-        self.fast = _fresh(tcp or new_tcp(options), options) if carried is None else carried.fast
+        self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried.fast
         """The reader of the object path."""
         self.notes: Notes = []
         """Notes and stream ends of the last window, each with the row of `Places` that it precedes."""
@@ -69,7 +69,7 @@ class Reader:
     @property
     def fed(self) -> int:
         """Number of data packets delivered so far, over all connections; valid between windows only."""
-        return self._past.fed
+        return self._recent.fed
 
     @property
     def packet(self) -> int:
@@ -82,9 +82,9 @@ class Reader:
         self.fast.packet = number
 
     @property
-    def _past(self) -> Past:
+    def _recent(self) -> RecentSegments:
         past = self.fast.tcp.history
-        assert isinstance(past, Past)
+        assert isinstance(past, RecentSegments)
         return past
 
     def begin_file(self) -> None:
@@ -93,8 +93,8 @@ class Reader:
 
     def take(self, records: Records) -> Places:
         """Return the frames that these packets complete."""
-        count, base, past = len(records), self.fast.packet, self._past
-        found = Found(records.time_ns, base + 1)
+        count, base, past = len(records), self.fast.packet, self._recent
+        found = WindowFrames(records.time_ns, base + 1)
         segments = None if count < SMALL or self.fast.careful else read_segments(records)
         if segments is not None:
             WindowDecoder(self.fast, past, found, records, segments).run()
@@ -106,7 +106,7 @@ class Reader:
 
     def end(self) -> Places:
         """Return the frames left in connections at the end of the input."""
-        found = Found(base=self.fast.packet)
+        found = WindowFrames(base=self.fast.packet)
         self.fast.tcp.end(self.fast.packet)
         found.collect(self.tcp, self.fast.packet, self.tcp.table.count)
         return self._places(found)
@@ -115,13 +115,13 @@ class Reader:
         """Return everything that the next window needs."""
         return State(self.fast)
 
-    def _one_by_one(self, records: Records, past: Past, found: Found) -> None:
+    def _one_by_one(self, records: Records, past: RecentSegments, found: WindowFrames) -> None:
         for index in range(len(records)):
             past.turn, streams = index, self.tcp.table.count
             self.fast.packets(records.data, [records.record(index)])
             found.collect(self.tcp, self.fast.packet, streams)
 
-    def _places(self, found: Found) -> Places:
+    def _places(self, found: WindowFrames) -> Places:
         places, self.notes = found.places()
         self.note_turns = found.note_turns()
         self.streams.update((stream.number, stream) for stream in found.streams)
@@ -140,11 +140,11 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
         if source is not None:
             for item in windows(name, source, size):
                 if isinstance(item, Note):
-                    yield Found().places()[0], [(0, replace(item, packet=reader.packet))]
+                    yield WindowFrames().places()[0], [(0, replace(item, packet=reader.packet))]
                 else:
                     yield reader.take(item), reader.notes
         if note is not None:
-            yield Found().places()[0], [(0, note)]
+            yield WindowFrames().places()[0], [(0, note)]
     yield reader.end(), reader.notes
 
 
@@ -153,11 +153,11 @@ def new_tcp(options: ReadOptions) -> TcpReassembly:
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = True
     tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)
-    tcp.history = Past()
+    tcp.history = RecentSegments()
     return tcp
 
 
-def _fresh(tcp: TcpReassembly, options: ReadOptions) -> fast_path.Reader:
+def _new_connections(tcp: TcpReassembly, options: ReadOptions) -> fast_path.Reader:
     reader = fast_path.Reader(tcp, tcp.output)
     reader.careful = options.careful
     return reader

@@ -19,7 +19,7 @@ from pcli.codec.capture.flows import MAX_MARKS, SLOW, Direction
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.tcp_segments import Segments
 
-__all__ = ["Lane", "Side", "Traffic"]
+__all__ = ["Conversation", "Side", "Traffic"]
 
 
 class Side:
@@ -33,7 +33,7 @@ class Side:
         self.end = end
 
 
-class Lane:
+class Conversation:
     """A connection's packets in the window."""
 
     __slots__ = ("patience", "sides", "until")
@@ -70,7 +70,7 @@ class Traffic:
         self._bad: list[int] = np.flatnonzero(~ordinary).tolist()
         counts = np.bincount(own, minlength=len(segments.keys))
         ends = np.cumsum(counts)
-        self.lanes = _lanes(segments.keys, (ends - counts).tolist(), ends.tolist())
+        self.conversations = _conversations(segments.keys, (ends - counts).tolist(), ends.tolist())
 
     def break_of(self, side: Side, direction: Direction | None, expected: int) -> int:
         """Return the position at which a side stops being ordinary. ``expected`` corresponds to ``Direction.next``."""
@@ -103,12 +103,12 @@ class Traffic:
         return bisect_left(self.packets, packet, side.at, side.end)
 
 
-def _lanes(keys: list[bytes], starts: list[int], ends: list[int]) -> list[Lane]:
+def _conversations(keys: list[bytes], starts: list[int], ends: list[int]) -> list[Conversation]:
     sides = {key: Side(key, start, end) for key, start, end in zip(keys, starts, ends)}
-    lanes = []
+    conversations = []
     while sides:
         key, side = sides.popitem()
         half = (len(key) - 4) // 2
         back = sides.pop(key[half:-4] + key[:half] + key[-2:] + key[-4:-2], None)
-        lanes.append(Lane([side] if back is None else [side, back]))
-    return lanes
+        conversations.append(Conversation([side] if back is None else [side, back]))
+    return conversations

@@ -15,16 +15,16 @@ import numpy as np
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.resync import check_frame
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.reading.direction_packets import Lane
+from pcli.spark.columnar.reading.direction_packets import Conversation
 from pcli.spark.columnar.reading.joined_bytes import Joined
 from pcli.spark.columnar.reading.length_prefixes import unusual, unusual_open, walk
-from pcli.spark.columnar.reading.resync_checks import affordable, may_begin, plausible
+from pcli.spark.columnar.reading.resync_checks import may_begin, plausible, within_budget
 
-__all__ = ["Cut", "cut", "look"]
+__all__ = ["FrameBoundaries", "cut", "look"]
 
 
 @dataclass(slots=True)
-class Cut:
+class FrameBoundaries:
     """The frames in joined bytes, in the order of the bytes."""
 
     start: Longs
@@ -47,7 +47,7 @@ class Cut:
         return some, (np.cumsum(self.counts) - self.counts)[some]
 
 
-def cut(pool: bytearray, joined: Joined) -> Cut:
+def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
     """Return all frames, found by their length prefixes alone."""
     frames: list[int] = []
     seen, opened = [0], []
@@ -67,7 +67,7 @@ def cut(pool: bytearray, joined: Joined) -> Cut:
     # For each segment, count the frames that end by its end: there are fewer segments than frames.
     upto = np.searchsorted(ends, joined.ends, "right")
     last = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
-    return Cut(begins, size, owner, counts, opened, last, _checked(joined, owner, size))
+    return FrameBoundaries(begins, size, owner, counts, opened, last, _checked(joined, owner, size))
 
 
 def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
@@ -83,31 +83,31 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
     return found
 
 
-def look(pool: bytearray, joined: Joined, frames: Cut) -> dict[Lane, int]:
+def look(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conversation, int]:
     """Return the lanes with an unusual frame, and the packet of the window in which the first such frame begins."""
-    wrong: dict[Lane, int] = {}
+    wrong: dict[Conversation, int] = {}
     for owner, place in [*_unusual(pool, joined, frames), *_unusual_open(pool, joined, frames)]:
         # Bytes from earlier windows were ordinary, so a packet of this window made the frame unusual.
         segment = max(int(np.searchsorted(joined.ends, place, "right")), int(joined.first[owner]))
-        lane, packet = joined.stretches[owner].lane, int(joined.packets[segment])
-        wrong[lane] = min(wrong.get(lane, packet), packet)
+        conversation, packet = joined.stretches[owner].conversation, int(joined.packets[segment])
+        wrong[conversation] = min(wrong.get(conversation, packet), packet)
     return wrong
 
 
-def _unusual(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, int]]:
+def _unusual(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[tuple[int, int]]:
     """Return the stretch and start of the first unusual frame of each stretch that has one."""
     if not len(frames.start):
         return []
     limits = np.array([one.direction.limit for one in joined.stretches], np.int64)
-    strange = unusual(pool, frames.start, frames.size, limits.take(frames.owner))
+    marked = unusual(pool, frames.start, frames.size, limits.take(frames.owner))
     if frames.checked.any():
-        _doubt(pool, joined, frames, strange)
-    bad = np.flatnonzero(strange)
+        _doubt(pool, joined, frames, marked)
+    bad = np.flatnonzero(marked)
     owners, firsts = np.unique(frames.owner[bad], return_index=True)
     return list(zip(owners.tolist(), frames.start[bad[firsts]].tolist()))
 
 
-def _unusual_open(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, int]]:
+def _unusual_open(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[tuple[int, int]]:
     """Return the same for incomplete last frames."""
     found = []
     for owner, (one, at, end) in enumerate(zip(joined.stretches, frames.opened, joined.end.tolist())):
@@ -116,17 +116,17 @@ def _unusual_open(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[in
     return found
 
 
-def _doubt(pool: bytearray, joined: Joined, frames: Cut, strange: Bools) -> None:
+def _doubt(pool: bytearray, joined: Joined, frames: FrameBoundaries, marked: Bools) -> None:
     """Mark as unusual those frames that fail verification."""
-    rows = np.flatnonzero(frames.checked & ~strange)
-    strange[rows[frames.size[rows] < HEAD_SIZE]] = True
+    rows = np.flatnonzero(frames.checked & ~marked)
+    marked[rows[frames.size[rows] < HEAD_SIZE]] = True
     rows = rows[frames.size[rows] >= HEAD_SIZE]
-    strange[rows[~plausible(pool, frames.start[rows])]] = True
+    marked[rows[~plausible(pool, frames.start[rows])]] = True
     behind = joined.ends[frames.last[rows]] - frames.start[rows] - frames.size[rows]
-    for row in rows[(behind > 0) & (behind < HEAD_SIZE) & ~strange[rows]].tolist():
+    for row in rows[(behind > 0) & (behind < HEAD_SIZE) & ~marked[rows]].tolist():
         start = int(frames.start[row])
-        strange[row] = not check_frame(bytes(pool[start : start + int(frames.size[row])]))
+        marked[row] = not check_frame(bytes(pool[start : start + int(frames.size[row])]))
     paid = np.bincount(frames.owner[frames.checked], frames.size[frames.checked], len(joined.stretches))
     for owner in np.flatnonzero(paid).tolist():
-        if not affordable(joined.stretches[owner].direction, int(paid[owner])):
-            strange[frames.owner == owner] = True
+        if not within_budget(joined.stretches[owner].direction, int(paid[owner])):
+            marked[frames.owner == owner] = True

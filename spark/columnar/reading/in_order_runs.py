@@ -17,38 +17,44 @@ import numpy as np
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import IGNORE, SLOW, Direction
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.reading.direction_packets import Lane, Traffic
-from pcli.spark.columnar.reading.frame_boundaries import Cut, cut, look
+from pcli.spark.columnar.reading.direction_packets import Conversation, Traffic
+from pcli.spark.columnar.reading.frame_boundaries import FrameBoundaries, cut, look
 from pcli.spark.columnar.reading.joined_bytes import Joined, Joiner, Stretch
 from pcli.spark.columnar.reading.length_prefixes import missing
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.reading.recent_segments import Past
+from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.reading.tcp_segments import Segments
-from pcli.spark.columnar.reading.window_frames import Found
+from pcli.spark.columnar.reading.window_frames import WindowFrames
 
-__all__ = ["Runs"]
+__all__ = ["InOrderRuns"]
 
 _MASK: Final = 0xFFFFFFFF
 _LENGTHS: Final = 8
 """Size of the two length fields of a frame."""
 
 
-class Runs:
+class InOrderRuns:
     """Processes stretches of one window. The number of its first packet is ``base``."""
 
     def __init__(
-        self, records: Records, segments: Segments, traffic: Traffic, found: Found, past: Past, base: int
+        self,
+        records: Records,
+        segments: Segments,
+        traffic: Traffic,
+        found: WindowFrames,
+        past: RecentSegments,
+        base: int,
     ) -> None:
         self._records = records
         self._segments = segments
         self._traffic = traffic
         self._found = found
-        self._past = past
+        self._recent = past
         self._base = base
         self._joiner = Joiner(records, segments, traffic, found)
         past.begin(records.data, segments.at, segments.stop)
 
-    def take(self, stretches: list[Stretch]) -> dict[Lane, int]:
+    def take(self, stretches: list[Stretch]) -> dict[Conversation, int]:
         """Process the lanes that are entirely ordinary; return the others unchanged, with the first unusual packet."""
         filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
         filled = [one for one in filled if one.direction.next != IGNORE]
@@ -58,30 +64,30 @@ class Runs:
             (waiting if self._joiner.waits(one) else ending).append(one)
         wrong = self._take_data(ending) if ending else {}
         for one in waiting:
-            if one.lane not in wrong:
+            if one.conversation not in wrong:
                 self._add(one)
         for one in stretches:
-            if one.lane not in wrong:
+            if one.conversation not in wrong:
                 self._acknowledge(one)
                 one.side.at = one.end
         return wrong
 
-    def _take_data(self, stretches: list[Stretch]) -> dict[Lane, int]:
+    def _take_data(self, stretches: list[Stretch]) -> dict[Conversation, int]:
         pool, before = self._found.pool, len(self._found.pool)
         joined = self._joiner.join(stretches)
         pool = self._found.pool
         frames = cut(pool, joined)
         wrong = look(pool, joined, frames)
-        if len(wrong) == len({one.lane for one in stretches}):
+        if len(wrong) == len({one.conversation for one in stretches}):
             del pool[before:]
             return wrong
-        good = np.array([one.lane not in wrong for one in stretches], np.bool_)
+        good = np.array([one.conversation not in wrong for one in stretches], np.bool_)
         if len(frames.start):
             self._deliver(joined, frames, good)
             self._trust(joined, frames, good)
         mine = good[joined.owner]
         offsets = joined.begins[mine] + joined.offset[joined.owner[mine]]
-        self._past.take([one.direction for one in stretches], joined.packets[mine], joined.owner[mine], offsets)
+        self._recent.take([one.direction for one in stretches], joined.packets[mine], joined.owner[mine], offsets)
         first = [*joined.first.tolist(), len(joined.packets)]
         for index in np.flatnonzero(good).tolist():
             self._leave(joined, index, frames.opened[index], first[index], first[index + 1])
@@ -93,14 +99,14 @@ class Runs:
         packets, begins = self._joiner.add(one)
         times = self._records.time_ns[packets].tolist()
         direction.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
-        self._past.take([direction], packets, np.zeros(len(packets), np.int64), begins - before + direction.offset)
+        self._recent.take([direction], packets, np.zeros(len(packets), np.int64), begins - before + direction.offset)
         direction.offset += len(direction.run) - before
         direction.need -= len(direction.run) - before
         direction.next = direction.base + direction.offset & _MASK
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
-    def _deliver(self, joined: Joined, frames: Cut, good: Bools) -> None:
+    def _deliver(self, joined: Joined, frames: FrameBoundaries, good: Bools) -> None:
         base, owner = self._base, frames.owner
         first = _first_segments(joined, frames)
         first_packet = joined.packets.take(first) + base
@@ -117,7 +123,7 @@ class Runs:
             columns = [column.take(rows) for column in columns]
         self._found.put([one.direction for one in joined.stretches], columns)
 
-    def _note_short(self, joined: Joined, frames: Cut, first: Longs, good: Bools) -> None:
+    def _note_short(self, joined: Joined, frames: FrameBoundaries, first: Longs, good: Bools) -> None:
         """Record packets on the slow path: those after a frame's first few bytes, up to the end of its lengths."""
         short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
         owner = frames.owner[short]
@@ -126,9 +132,9 @@ class Runs:
         highest = np.full(len(joined.stretches), -1, np.int64)
         np.maximum.at(highest, frames.owner[short], joined.packets[whole])
         for index in np.flatnonzero(highest >= 0).tolist():
-            self._was_slow(joined.stretches[index].direction, int(highest[index]))
+            self._record_slow_packet(joined.stretches[index].direction, int(highest[index]))
 
-    def _trust(self, joined: Joined, frames: Cut, good: Bools) -> None:
+    def _trust(self, joined: Joined, frames: FrameBoundaries, good: Bools) -> None:
         """Count the verified bytes."""
         rows = np.flatnonzero(frames.checked & good[frames.owner])
         for owner in np.unique(frames.owner[rows]).tolist():
@@ -136,7 +142,7 @@ class Runs:
             direction, size = joined.stretches[owner].direction, int(frames.size[mine].sum())
             direction.checked_bytes += size
             direction.budget.spent += size
-            self._was_slow(direction, int(joined.packets[frames.last[mine[-1]]]))
+            self._record_slow_packet(direction, int(joined.packets[frames.last[mine[-1]]]))
 
     # -- directions ------------------------------------------------------------------------------------------------
 
@@ -166,7 +172,7 @@ class Runs:
             whole = int(np.searchsorted(ends, opened + _LENGTHS))
             behind = int(packets[whole]) if whole < len(ends) else self._traffic.packets[one.end - 1]
             if behind > packets[0]:
-                self._was_slow(direction, behind)
+                self._record_slow_packet(direction, behind)
 
     def _acknowledge(self, one: Stretch) -> None:
         """Record the last acknowledgement, and the last packet that takes the slow path."""
@@ -174,21 +180,21 @@ class Runs:
         packets = self._traffic.order[at:end]
         lean = self._segments.lean[packets]
         if one.checked and one.direction.checked_bytes <= one.direction.limit:
-            self._was_slow(one.direction, int(packets[-1]))
+            self._record_slow_packet(one.direction, int(packets[-1]))
         elif not lean.all():
-            self._was_slow(one.direction, int(packets[~lean][-1]))
+            self._record_slow_packet(one.direction, int(packets[~lean][-1]))
         if one.direction.next == IGNORE:
             # The fast path skips lean packets with data and does not read their acknowledgement.
             packets = packets[(self._traffic.size[at:end] == 0) | ~lean]
         if len(packets):
             one.direction.ack = int(self._segments.ack[packets[-1]])
 
-    def _was_slow(self, direction: Direction, packet: int) -> None:
+    def _record_slow_packet(self, direction: Direction, packet: int) -> None:
         connection = direction.connection
         connection.last = max(connection.last, packet + self._base)
 
 
-def _first_segments(joined: Joined, frames: Cut) -> Longs:
+def _first_segments(joined: Joined, frames: FrameBoundaries) -> Longs:
     """Return the segment in which each frame begins: the stretch's first if the frame began in an earlier window."""
     last = frames.last
     ended = joined.ends.take(last) == frames.start + frames.size

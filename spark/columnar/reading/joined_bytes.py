@@ -15,10 +15,10 @@ import numpy as np
 
 from pcli.codec.capture.flows import Direction
 from pcli.spark.columnar.frame_columns import Longs, ranges
-from pcli.spark.columnar.reading.direction_packets import Lane, Side, Traffic
+from pcli.spark.columnar.reading.direction_packets import Conversation, Side, Traffic
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.tcp_segments import Segments
-from pcli.spark.columnar.reading.window_frames import Found
+from pcli.spark.columnar.reading.window_frames import WindowFrames
 
 __all__ = ["Joined", "Joiner", "Stretch"]
 
@@ -27,7 +27,7 @@ __all__ = ["Joined", "Joiner", "Stretch"]
 class Stretch:
     """Ordinary packets of a direction: positions ``at`` of its side to ``end``."""
 
-    lane: Lane
+    conversation: Conversation
     side: Side
     direction: Direction
     end: int
@@ -66,7 +66,7 @@ class Joined:
 class Joiner:
     """Joins stretches of one window."""
 
-    def __init__(self, records: Records, segments: Segments, traffic: Traffic, found: Found) -> None:
+    def __init__(self, records: Records, segments: Segments, traffic: Traffic, found: WindowFrames) -> None:
         self._traffic = traffic
         self._found = found
         self._view = memoryview(records.data)

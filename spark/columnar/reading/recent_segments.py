@@ -19,13 +19,13 @@ from pcli.codec.capture.flows import Direction
 from pcli.codec.capture.recent_packets import HISTORY, Entry, History
 from pcli.spark.columnar.frame_columns import Longs
 
-__all__ = ["Past"]
+__all__ = ["RecentSegments"]
 
 _STEP: Final = 4 * HISTORY
 _key = itemgetter(0)
 
 
-class Past(History):
+class RecentSegments(History):
     """A `History` made of entries and of packets of a window."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Past(History):
         """Entries processed one by one, each with twice the index of the packet at which it was delivered."""
         self._taken: list[Longs] = []
         """For each packet of the window, if processed together: number of its direction (else -1) and offset in it."""
-        self._ways: list[Direction] = []
+        self._directions: list[Direction] = []
         self._window: tuple[bytes, Longs, Longs] | None = None
         self.fed = 0
         """Number of data packets so far, including those processed together."""

@@ -20,7 +20,7 @@ from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.resync import BUDGET
 from pcli.spark.columnar.frame_columns import Bools, Longs
 
-__all__ = ["affordable", "in_doubt", "may_begin", "plausible"]
+__all__ = ["is_unverified", "may_begin", "plausible", "within_budget"]
 
 
 def _tag_bytes(index: int) -> Longs:
@@ -35,7 +35,7 @@ _FIRST: Final = _tag_bytes(0)
 _SECOND: Final = _tag_bytes(1)
 
 
-def in_doubt(direction: Direction, *, fragments: bool) -> bool:
+def is_unverified(direction: Direction, *, fragments: bool) -> bool:
     """Return whether a direction takes the slow path only because its frames must be verified.
 
     ``fragments``: whether the capture has fragmented IP packets, which may have carried the stored bytes.
@@ -71,6 +71,6 @@ def may_begin(pool: bytearray, start: int, end: int) -> bool:
     return end - start < HEAD_SIZE or PATTERNS[None].match(pool, start) is not None
 
 
-def affordable(direction: Direction, size: int) -> bool:
+def within_budget(direction: Direction, size: int) -> bool:
     """Return whether verifying ``size`` bytes stays within a direction's budget, whichever packets contain them."""
     return direction.budget.spent + size <= BUDGET * (direction.offset + 1024)

@@ -20,14 +20,14 @@ from pcli.codec.capture import fast_path
 from pcli.codec.capture.connections import MAX_CONNECTIONS
 from pcli.codec.capture.flows import SLOW, Direction
 from pcli.codec.capture.tunnels import Segment, pull_segment
-from pcli.spark.columnar.reading.direction_packets import Lane, Traffic
-from pcli.spark.columnar.reading.in_order_runs import Runs
+from pcli.spark.columnar.reading.direction_packets import Conversation, Traffic
+from pcli.spark.columnar.reading.in_order_runs import InOrderRuns
 from pcli.spark.columnar.reading.joined_bytes import Stretch
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.reading.recent_segments import Past
-from pcli.spark.columnar.reading.resync_checks import in_doubt
+from pcli.spark.columnar.reading.recent_segments import RecentSegments
+from pcli.spark.columnar.reading.resync_checks import is_unverified
 from pcli.spark.columnar.reading.tcp_segments import Segments
-from pcli.spark.columnar.reading.window_frames import Found
+from pcli.spark.columnar.reading.window_frames import WindowFrames
 
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
@@ -41,11 +41,11 @@ class WindowDecoder:
     """Decodes one window."""
 
     def __init__(
-        self, reader: fast_path.Reader, past: Past, found: Found, records: Records, segments: Segments
+        self, reader: fast_path.Reader, past: RecentSegments, found: WindowFrames, records: Records, segments: Segments
     ) -> None:
         self._reader = reader
         self._tcp = reader.tcp
-        self._past = past
+        self._recent = past
         self._found = found
         self._records = records
         self._segments = segments
@@ -72,34 +72,36 @@ class WindowDecoder:
     def run(self) -> None:
         """Process all packets of the window."""
         traffic = Traffic(self._segments)
-        if self._crowded(traffic):
+        if self._limit_is_near(traffic):
             for index in range(len(self._records)):
                 self._ring(index)
                 self._single(index)
             return
-        runs = Runs(self._records, self._segments, traffic, self._found, self._past, self._base)
-        self._together(traffic.lanes, traffic, runs, 0, FIRST)
+        runs = InOrderRuns(self._records, self._segments, traffic, self._found, self._recent, self._base)
+        self._together(traffic.conversations, traffic, runs, 0, FIRST)
         waiting = [
-            (index, number) for number, lane in enumerate(traffic.lanes) if (index := self._next(lane, traffic)) >= 0
+            (index, number)
+            for number, conversation in enumerate(traffic.conversations)
+            if (index := self._next(conversation, traffic)) >= 0
         ]
         heapify(waiting)
         while waiting:
             index, number = waiting[0]
             self._ring(index)
-            lane = traffic.lanes[number]
-            if index < lane.until or not self._together([lane], traffic, runs, index, LATER):
+            conversation = traffic.conversations[number]
+            if index < conversation.until or not self._together([conversation], traffic, runs, index, LATER):
                 self._single(index)
-                self._step(lane, traffic, index)
-            following = self._next(lane, traffic)
+                self._step(conversation, traffic, index)
+            following = self._next(conversation, traffic)
             if following >= 0:
                 heapreplace(waiting, (following, number))
             else:
                 heappop(waiting)
         self._ring(len(self._records) - 1)
 
-    def _crowded(self, traffic: Traffic) -> bool:
+    def _limit_is_near(self, traffic: Traffic) -> bool:
         """Return whether the limit on open connections could be reached in this window."""
-        room = MAX_CONNECTIONS - len(self._tcp.table.living) - len(traffic.lanes)
+        room = MAX_CONNECTIONS - len(self._tcp.table.living) - len(traffic.conversations)
         return room <= len(self._records) - int(np.count_nonzero(self._segments.ordinary))
 
     # -- one by one ------------------------------------------------------------------------------------------------
@@ -108,13 +110,13 @@ class WindowDecoder:
         """Fire the timers that are due up to this packet, before the packet is processed."""
         table = self._tcp.table
         while (due := max(table.timer - self._base, self._tick + 1)) <= index:
-            self._tick = self._past.turn = due
+            self._tick = self._recent.turn = due
             self._tcp.run_timers(self._base + due)
             self._found.collect(self._tcp, self._base + due, table.count)
 
     def _single(self, index: int) -> None:
         """Process a packet as `codec.capture.fast` does."""
-        self._past.turn = index
+        self._recent.turn = index
         number, streams = self._base + index, self._tcp.table.count
         segment = self._opaque.get(index)
         if segment is not None:
@@ -130,36 +132,40 @@ class WindowDecoder:
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
-    def _next(self, lane: Lane, traffic: Traffic) -> int:
+    def _next(self, conversation: Conversation, traffic: Traffic) -> int:
         """Return the index of the lane's next packet, or -1 if none."""
-        found = [traffic.packets[side.at] for side in lane.sides if side.at < side.end]
+        found = [traffic.packets[side.at] for side in conversation.sides if side.at < side.end]
         return min(found, default=-1)
 
-    def _step(self, lane: Lane, traffic: Traffic, index: int) -> None:
-        for side in lane.sides:
+    def _step(self, conversation: Conversation, traffic: Traffic, index: int) -> None:
+        for side in conversation.sides:
             if side.at < side.end and traffic.packets[side.at] == index:
                 side.at += 1
 
-    def _together(self, lanes: list[Lane], traffic: Traffic, runs: Runs, index: int, least: int) -> bool:
+    def _together(
+        self, conversations: list[Conversation], traffic: Traffic, runs: InOrderRuns, index: int, least: int
+    ) -> bool:
         """Process the ordinary packets of these lanes from ``index`` on; return False if the last round had none."""
-        limits = {lane: len(self._records) for lane in lanes}
+        limits = {conversation: len(self._records) for conversation in conversations}
         while limits:
             stretches: list[Stretch] = []
-            for lane, limit in limits.items():
-                stretches += self._stretches(lane, traffic, index, limit, least)
+            for conversation, limit in limits.items():
+                stretches += self._stretches(conversation, traffic, index, limit, least)
             wrong = runs.take(stretches) if stretches else {}
-            for lane, packet in wrong.items():
+            for conversation, packet in wrong.items():
                 # Everything before that packet is ordinary and is processed in the next round.
-                lane.until = packet + lane.patience
-                lane.patience *= 4
+                conversation.until = packet + conversation.patience
+                conversation.patience *= 4
             limits = wrong
         return bool(stretches)
 
-    def _stretches(self, lane: Lane, traffic: Traffic, index: int, limit: int, least: int) -> list[Stretch]:
+    def _stretches(
+        self, conversation: Conversation, traffic: Traffic, index: int, limit: int, least: int
+    ) -> list[Stretch]:
         """Return the ordinary packets of a lane below ``limit``, if there are at least ``least``."""
-        directions = [self._tcp.table.directions.get(side.key) for side in lane.sides]
+        directions = [self._tcp.table.directions.get(side.key) for side in conversation.sides]
         end = limit
-        for side, direction in zip(lane.sides, directions):
+        for side, direction in zip(conversation.sides, directions):
             if direction is not None and direction.connection.timer >= 0:
                 end = min(end, max(direction.connection.timer - self._base, self._tick + 1))
             at = traffic.break_of(side, direction, self._expected(direction))
@@ -167,20 +173,20 @@ class WindowDecoder:
                 end = min(end, traffic.packets[at])
         stretches = []
         count = 0
-        for side, direction in zip(lane.sides, directions):
+        for side, direction in zip(conversation.sides, directions):
             position = traffic.position(side, end)
             count += position - side.at
             if direction is not None and position > side.at:
-                stretches.append(Stretch(lane, side, direction, position, direction.next == SLOW))
+                stretches.append(Stretch(conversation, side, direction, position, direction.next == SLOW))
         if count >= least:
             return stretches
-        lane.until = max(lane.until, end)
+        conversation.until = max(conversation.until, end)
         return []
 
     def _expected(self, direction: Direction | None) -> int:
         """Return ``Direction.next``, or its counterpart for a direction that is being verified."""
         if direction is None:
             return SLOW
-        if direction.next == SLOW and in_doubt(direction, fragments=bool(self._reader.output.fragments)):
+        if direction.next == SLOW and is_unverified(direction, fragments=bool(self._reader.output.fragments)):
             return direction.base + direction.offset & 0xFFFFFFFF
         return direction.next

@@ -20,7 +20,7 @@ from pcli.codec.capture.streams import TcpReassembly
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
 from pcli.spark.columnar.frame_columns import Longs, Places
 
-__all__ = ["Found", "Notes"]
+__all__ = ["Notes", "WindowFrames"]
 
 Notes = list[tuple[int, Note | StreamEnd]]
 """Notes and stream ends, each with the row of the frame that it precedes."""
@@ -28,7 +28,7 @@ Notes = list[tuple[int, Note | StreamEnd]]
 _NONE: Final = np.zeros(0, np.int64)
 
 
-class Found:
+class WindowFrames:
     """Collects the frames and notes of a window whose packets have the times ``times`` and numbers from ``base``."""
 
     def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
@@ -38,7 +38,7 @@ class Found:
         self._base = base
         self._together: list[list[Longs]] = []
         """start, kept, packet (also the turn), first_packet, offset, index into the tables of directions."""
-        self._ways: list[tuple[int, bool, int]] = []
+        self._directions: list[tuple[int, bool, int]] = []
         """The state of directions at the time: stream, from_client, sync."""
         self._single: list[tuple[int, ...]] = []
         """The same columns as ``_together``, and time_ns."""
@@ -81,9 +81,9 @@ class Found:
         if item.capture_problems:
             self._trouble[len(self._single)] = item.capture_problems
         self._turns.append(turn)
-        place = (len(self.pool), len(item.data), item.packet, item.packets[0], item.offset, len(self._ways))
+        place = (len(self.pool), len(item.data), item.packet, item.packets[0], item.offset, len(self._directions))
         self._single.append((*place, item.time_ns))
-        self._ways.append((item.stream.number, item.from_client, SYNC[item.sync]))
+        self._directions.append((item.stream.number, item.from_client, SYNC[item.sync]))
         self.pool += item.data
 
     def places(self) -> tuple[Places, Notes]:

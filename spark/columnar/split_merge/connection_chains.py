@@ -172,14 +172,14 @@ class _Step:
             return None
         replay_held(replay, span.held, self._base, self._fed)
         true = replay.connection
-        if true is not None and any(direction_of(true, birth.key).isn == birth.seq for birth in span.births):
+        if true is not None and any(direction_of(true, start.key).isn == start.seq for start in span.connection_starts):
             return None  # a retransmitted SYN, not a new connection
-        guess = shifted_by(_load(span.guess), self._base) if span.guess else None
-        if guess is not None and (true is None or not states_agree(true, guess)):
+        assumed = shifted_by(_load(span.assumed), self._base) if span.assumed else None
+        if assumed is not None and (true is None or not states_agree(true, assumed)):
             return None
-        if guess is None and span.births:
-            replay.renew(self._base + span.births[0].packet, span.births[0].row)
-        carried = self._end(true, guess)
+        if assumed is None and span.connection_starts:
+            replay.renew(self._base + span.connection_starts[0].packet, span.connection_starts[0].row)
+        carried = self._end(true, assumed)
         if carried is None:
             return None
         out.streams.update((stream.number, stream) for stream in (*replay.met, *self._streams))
@@ -190,24 +190,24 @@ class _Step:
         out.standing += self._standing
         return carried
 
-    def _end(self, true: Connection | None, guess: Connection | None) -> CarriedState | None:
+    def _end(self, true: Connection | None, assumed: Connection | None) -> CarriedState | None:
         """Return the state at the end of the split; None if the split must be read again."""
         span = self._span
-        if guess is None and not span.births:
+        if assumed is None and not span.connection_starts:
             return self._replay.carried()
-        recent = self._replay.carried().recent if guess is not None else []
+        recent = self._replay.carried().recent if assumed is not None else []
         first = span.streams[0] if span.held or span.given_up else -1
         end = shifted_by(_load(span.end), self._base) if span.end else None
         for number, rows, stream in zip(span.streams, span.rows, self._met):
             if number == first:
-                if guess is not None and true is not None:
-                    self._stand(number, rows, true, guess)
+                if assumed is not None and true is not None:
+                    self._stand(number, rows, true, assumed)
                 continue
             stream.opening = tuple(packet + self._base for packet in stream.opening)
             stream.number = stream.opening[0]
             self._streams.append(stream)
             self._standing.append(ValidConnection(self._split, number, rows, stream.number))
-        if guess is not None and true is not None and guess.keys != true.keys:
+        if assumed is not None and true is not None and assumed.keys != true.keys:
             over = end is None or end.stream.number != first or end.finished
             if over:
                 return None  # at the end of a connection it matters which direction is the first
@@ -216,9 +216,9 @@ class _Step:
         slide = dict.fromkeys(end.keys, 0)
         if end.stream.number == first:
             assert true is not None
-            assert guess is not None
-            slide = {key: direction_of(true, key).offset - direction_of(guess, key).offset for key in end.keys}
-            if not apply_true_state(end, true, guess, span.marks):
+            assert assumed is not None
+            slide = {key: direction_of(true, key).offset - direction_of(assumed, key).offset for key in end.keys}
+            if not apply_true_state(end, true, assumed, span.marks):
                 return None
         else:
             end.stream.number = end.stream.opening[0]
@@ -227,11 +227,11 @@ class _Step:
         times = [one.shifted_by(self._base) for one in span.ready]
         return CarriedState(end, recent, self._next, times, span.alarmed + self._base)
 
-    def _stand(self, number: int, rows: int, true: Connection, guess: Connection) -> None:
+    def _stand(self, number: int, rows: int, true: Connection, assumed: Connection) -> None:
         """Add the held connection to the valid ones."""
         standing = ValidConnection(self._split, number, rows, true.stream.number)
-        sides = sorted(guess.keys, key=lambda key: direction_of(true, key).from_client)
-        directions = [(direction_of(true, key), direction_of(guess, key), self._span.marks[key]) for key in sides]
+        sides = sorted(assumed.keys, key=lambda key: direction_of(true, key).from_client)
+        directions = [(direction_of(true, key), direction_of(assumed, key), self._span.marks[key]) for key in sides]
         (broker, told_broker, marks_broker), (client, told_client, marks_client) = directions
         standing.offsets = broker.offset - told_broker.offset, client.offset - told_client.offset
         standing.sync = sync_level(broker.sync), sync_level(client.sync)

@@ -44,19 +44,19 @@ def is_skipped(connection: Connection) -> bool:
 # -- equal ---------------------------------------------------------------------------------------------------------
 
 
-def states_agree(true: Connection, guess: Connection) -> bool:
-    """Return whether the assumed state equals the true one. ``guess`` already has the recording's packets."""
-    if not (true.oriented and guess.oriented) or true.stream.kind != "pulsar":
+def states_agree(true: Connection, assumed: Connection) -> bool:
+    """Return whether the assumed state equals the true one. ``assumed`` already has the recording's packets."""
+    if not (true.oriented and assumed.oriented) or true.stream.kind != "pulsar":
         return False
     if true.paused or true.closing >= 0 or true.finished or true.ended is not None:
         return False
-    return all(_directions_agree(direction_of(true, key), direction_of(guess, key)) for key in guess.keys)
+    return all(_directions_agree(direction_of(true, key), direction_of(assumed, key)) for key in assumed.keys)
 
 
-def _directions_agree(true: Direction, guess: Direction) -> bool:
-    if true.from_client != guess.from_client or true.seen != guess.seen:
+def _directions_agree(true: Direction, assumed: Direction) -> bool:
+    if true.from_client != assumed.from_client or true.seen != assumed.seen:
         return False
-    if not guess.seen:
+    if not assumed.seen:
         # No packet of this direction was captured, in this split or before.
         return true.base < 0 and true.ack < 0 and not true.held
     if true.mode != SYNC or true.partial is not None or true.held or true.fin >= 0 or true.deadline >= 0:
@@ -65,8 +65,8 @@ def _directions_agree(true: Direction, guess: Direction) -> bool:
         return False
     if true.isn < 0 and not true.offset:
         return False  # a keep-alive may still move the start of such a direction
-    same_place = (true.base + true.offset - guess.base - guess.offset) & _MASK == 0
-    return same_place and true.ack == guess.ack and true.run == guess.run and true.marks == guess.marks
+    same_place = (true.base + true.offset - assumed.base - assumed.offset) & _MASK == 0
+    return same_place and true.ack == assumed.ack and true.run == assumed.run and true.marks == assumed.marks
 
 
 # -- renumbered ----------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _move(direction: Direction, packets: int) -> None:
         direction.search.timer += packets
 
 
-def _slide(direction: Direction, offsets: int) -> None:
+def _shift_offsets(direction: Direction, offsets: int) -> None:
     """Add to all offsets; sequence numbers do not change."""
     direction.offset += offsets
     direction.base = (direction.base - offsets) & _MASK
@@ -115,33 +115,35 @@ def _slide(direction: Direction, offsets: int) -> None:
         direction.partial.offset += offsets
 
 
-# -- put together --------------------------------------------------------------------------------------------------
+# -- merged --------------------------------------------------------------------------------------------------------
 
 
-def apply_true_state(end: Connection, true: Connection, guess: Connection, marks: Mapping[bytes, ResyncMarks]) -> bool:
+def apply_true_state(
+    end: Connection, true: Connection, assumed: Connection, marks: Mapping[bytes, ResyncMarks]
+) -> bool:
     """Turn the end of a split that started with an assumed state into the true end, in place.
 
     The assumed state agreed with ``true``. Return False if an unknown value matters, so that the split must be read
     again. All packet numbers are the recording's.
     """
     pairs = [
-        (direction_of(end, key), direction_of(true, key), direction_of(guess, key), marks[key]) for key in end.keys
+        (direction_of(end, key), direction_of(true, key), direction_of(assumed, key), marks[key]) for key in end.keys
     ]
     asked = any(mark.asked for _, _, _, mark in pairs)
-    raised = any(direction.limit != guessed.limit for direction, _, guessed, _ in pairs)
-    other = any(was.limit != guessed.limit for _, was, guessed, _ in pairs)
+    raised = any(direction.limit != start.limit for direction, _, start, _ in pairs)
+    other = any(was.limit != start.limit for _, was, start, _ in pairs)
     if other and (asked or raised):
         return False
-    for direction, was, guessed, mark in pairs:
+    for direction, was, start, mark in pairs:
         if direction.search is not None:
             return False  # its positions are offsets, which nothing adjusts
         # The budget always suffices for checks of frames: they read no more bytes than arrived. Searches may read
         # more.
-        before = was.offset + mark.lost - guessed.offset + 1024
+        before = was.offset + mark.lost - start.offset + 1024
         if mark.lost < NO_OFFSET and was.budget.spent + direction.budget.spent > BUDGET * before:
             return False
-    for direction, was, guessed, mark in pairs:
-        _adopt(direction, was, guessed, mark)
+    for direction, was, start, mark in pairs:
+        _apply_carried(direction, was, start, mark)
         if other:
             direction.limit = was.limit
         direction.stream = true.stream
@@ -154,22 +156,22 @@ def apply_true_state(end: Connection, true: Connection, guess: Connection, marks
     return True
 
 
-def _adopt(direction: Direction, was: Direction, guessed: Direction, marks: ResyncMarks) -> None:
+def _apply_carried(direction: Direction, was: Direction, assumed: Direction, marks: ResyncMarks) -> None:
     direction.isn = was.isn
-    if not guessed.seen:
+    if not assumed.seen:
         return
     if direction.partial is not None:
-        direction.partial.sync = _LEVELS[level_at(was, marks, direction.partial.offset)]
+        direction.partial.sync = _LEVELS[sync_level_at(was, marks, direction.partial.offset)]
     if marks.lost == NO_OFFSET:
         direction.checked_bytes = was.checked_bytes + (direction.checked_bytes if was.sync == RESYNC else 0)
         direction.budget.spent = was.budget.spent + (direction.budget.spent if was.sync == RESYNC else 0)
-        direction.sync = _LEVELS[level_at(was, marks, direction.offset)]
+        direction.sync = _LEVELS[sync_level_at(was, marks, direction.offset)]
     else:
         direction.budget.spent += was.budget.spent
-    _slide(direction, was.offset - guessed.offset)
+    _shift_offsets(direction, was.offset - assumed.offset)
 
 
-def level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:
+def sync_level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:
     """Return the certainty at an offset of the split; ``was`` is the carried direction."""
     level = sync_level(was.sync)
     if offset >= marks.lost:

@@ -69,7 +69,10 @@ def _placed(note: Note, context: Context, index: int) -> Note:
 
 
 def _sorted(
-    context: Context, chained: Sequence[ChainResult], streams: Mapping[int, Stream], births: _ConnectionStarts
+    context: Context,
+    chained: Sequence[ChainResult],
+    streams: Mapping[int, Stream],
+    connection_starts: _ConnectionStarts,
 ) -> list[list[Extra]]:
     """Return the extra items by split, with their streams, and ends at their turns."""
     out: list[list[Extra]] = [[] for _ in context.packets[1:]]
@@ -84,7 +87,7 @@ def _sorted(
             else:
                 extra.item = replace(extra.item, stream=streams[born])
             extra.rank = max(extra.rank, _OWN if extra.turn == born else 0)
-            if births.bring_forward(extra):
+            if connection_starts.bring_forward(extra):
                 out[max(0, bisect_left(context.packets, extra.turn) - 1)].append(extra)
     return out
 
@@ -100,7 +103,7 @@ class _ConnectionStarts:
         """Places of valid connections that started in a split."""
         for one in chained:
             for standing in one.standing:
-                row = splits[standing.split].births.get(standing.born - context.packets[standing.split])
+                row = splits[standing.split].connection_starts.get(standing.born - context.packets[standing.split])
                 if row is not None:
                     self._places[standing.born] = row
 

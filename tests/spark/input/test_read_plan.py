@@ -63,8 +63,8 @@ def test_a_pattern_tells_the_label(folder: Path, pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "error"),
     [
-        ("nowhere/{cluster}/*.pcap", "fits none of 5 files"),
-        ("{cluster}/*.pcapng", "fits all but 2 of 5 files"),
+        ("nowhere/{cluster}/*.pcap", "matches none of 5 files"),
+        ("{cluster}/*.pcapng", "does not match 2 of 5 files"),
         ("(?P<cluster>", "--cluster"),
         ("east/*", "needs {cluster}"),
         ("{cluster}/{cluster}", "once"),

@@ -14,7 +14,7 @@ import pytest
 from pcli.codec.capture import Note, Packet, PcapngWriter, read_packets
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.read_plan import plan
-from pcli.spark.input.splits import Ended, Split, SplitReader, mend, open_split
+from pcli.spark.input.splits import Split, SplitEnd, SplitReader, corrected_splits, open_split
 
 Plain = tuple[int, int, bytes, int]
 
@@ -55,7 +55,7 @@ def packets_of(records: Records) -> list[Plain]:
     return [(time_ns, face.link, records.data[start:end], wire) for start, end, wire, time_ns, face in rows]
 
 
-def read(split: Split, window: int = 5000) -> tuple[list[Plain], list[Note], Ended]:
+def read(split: Split, window: int = 5000) -> tuple[list[Plain], list[Note], SplitEnd]:
     with open_split(split) as file:
         reader = SplitReader(split, file, window)
         items = list(reader.windows())
@@ -65,10 +65,10 @@ def read(split: Split, window: int = 5000) -> tuple[list[Plain], list[Note], End
 
 def read_all(splits: list[Split]) -> tuple[list[Plain], list[Note], int]:
     """As a job does it: read, mend, read what is new, until nothing is; packets, the file's note, splits read."""
-    done: dict[Split, tuple[list[Plain], list[Note], Ended]] = {}
+    done: dict[Split, tuple[list[Plain], list[Note], SplitEnd]] = {}
     while True:
         done.update({split: read(split) for split in splits if split not in done})
-        mended = mend(splits, [done[split][2] for split in splits])
+        mended = corrected_splits(splits, [done[split][2] for split in splits])
         if mended == splits:
             return [one for split in splits for one in done[split][0]], done[splits[-1]][1], len(done)
         splits = mended

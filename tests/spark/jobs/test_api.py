@@ -59,7 +59,7 @@ def test_every_table_has_its_own_types_in_spark(spark, wanted):
 
 
 def test_a_table_that_is_not_there(spark, captures, tmp_path):
-    with pytest.raises(LocalError, match="there are no tables in it"):
+    with pytest.raises(LocalError, match="the folder contains no tables"):
         read_table(spark, str(tmp_path), "messages")
     with pytest.raises(LocalError, match="no such file"):
         pcli.spark.analyze(spark.createDataFrame([(str(tmp_path / "x"),)], "path string"), str(tmp_path / "out"))

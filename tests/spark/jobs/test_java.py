@@ -9,7 +9,7 @@ import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs import java as javas
-from pcli.spark.jobs.java import find_java, java_home, looked_at
+from pcli.spark.jobs.java import find_java, java_candidates, java_home
 
 
 def fake(folder, version, *, vector=True, fails=False):
@@ -37,7 +37,7 @@ def test_java_home_comes_before_the_path(tmp_path):
 @pytest.mark.parametrize("version", ["1.8.0_292", "11.0.20", "16"])
 def test_one_that_is_too_old_is_passed_over(tmp_path, version):
     old, new = fake(tmp_path / "old", version), fake(tmp_path / "new", "17-ea")
-    looks = looked_at({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
+    looks = java_candidates({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
     assert "older than 17" in next(looks).why_not
     assert next(looks).found.version == "17-ea"
 

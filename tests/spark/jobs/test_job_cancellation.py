@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pcli.spark.jobs.job_cancellation import stop_apart
+from pcli.spark.jobs.job_cancellation import stop_in_thread
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_ctrl_c_comes_when_what_is_being_stopped_has_stopped(interrupted):
         waited.append(not left.wait(0.5))
 
     with pytest.raises(KeyboardInterrupt):
-        stop_apart(stop)
+        stop_in_thread(stop)
     left.set()
     assert waited == [True]
 
@@ -41,4 +41,4 @@ def test_what_cannot_be_stopped_is_no_error():
     def stop():
         raise ConnectionError("the JVM has ended")
 
-    stop_apart(stop)
+    stop_in_thread(stop)

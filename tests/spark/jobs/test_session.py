@@ -118,10 +118,10 @@ def test_what_keeps_spark_from_starting_is_one_line():
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
     assert json.loads(done.stdout) == [
         "Spark does not start: SparkException: Master must either be yarn or start with spark, k8s, or local",
-        "--master spark://127.0.0.1:1: no Spark master answers there",
-        "Spark does not start: Java takes no much for memory: write 512m or 4g",
-        "Spark does not start: no folder can be made for Spark's temporary files: --conf spark.local.dir "
-        "(or SPARK_LOCAL_DIRS) names where",
+        "--master spark://127.0.0.1:1: no Spark master responds at this address",
+        "Spark does not start: Java does not accept much as a memory size: write 512m or 4g",
+        "Spark does not start: no folder for Spark's temporary files can be created: set --conf spark.local.dir "
+        "(or SPARK_LOCAL_DIRS)",
         3,
     ]
     assert done.stderr == ""

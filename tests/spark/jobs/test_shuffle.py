@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.spark.engine import Piece
+from pcli.spark.engine import Block
 from pcli.spark.jobs import shuffle as module
 from pcli.spark.jobs.shuffle import in_buckets, sent
 
@@ -17,11 +17,11 @@ def rows(*numbers):
 
 def cut(item):
     for number in range(40):
-        yield Piece(number % 7, -item if number % 2 else 0, f"kind{number % 3}", rows(item, number))
+        yield Block(number % 7, -item if number % 2 else 0, f"kind{number % 3}", rows(item, number))
 
 
 def failing(item):
-    yield Piece(3, 0, "", rows(item))
+    yield Block(3, 0, "", rows(item))
     raise LocalError(f"item {item} is bad")
 
 
@@ -40,17 +40,17 @@ def loads_of(items, partitions, function=cut):
 def given(loads):
     found = {}
     for some in loads.values():
-        for bucket, pieces in in_buckets(iter(some)):
+        for bucket, blocks in in_buckets(iter(some)):
             assert bucket not in found
-            found[bucket] = [(kind, batch["n"].to_pylist()) for kind, batch in pieces]
+            found[bucket] = [(kind, batch["n"].to_pylist()) for kind, batch in blocks]
     return found
 
 
 def wanted(items):
     order = sorted(
-        (piece.bucket, piece.rank, item, place, piece.kind, piece.rows["n"].to_pylist())
+        (block.bucket, block.rank, item, place, block.kind, block.rows["n"].to_pylist())
         for item in items
-        for place, piece in enumerate(cut(item))
+        for place, block in enumerate(cut(item))
     )
     return {bucket: [one[4:] for one in order if one[0] == bucket] for bucket in range(7)}
 
@@ -64,13 +64,13 @@ def test_pieces_that_are_too_many_for_the_memory_lie_in_a_file(monkeypatch, tmp_
     monkeypatch.setattr(module, "_KEPT", 5000)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     shelves = []
-    monkeypatch.setattr(module, "_Shelf", lambda file: shelves.append(Shelf(file)) or shelves[-1])
+    monkeypatch.setattr(module, "_BlockStore", lambda file: shelves.append(Shelf(file)) or shelves[-1])
     assert given(loads_of(range(5), 2)) == wanted(range(5))
     assert all(shelf.written > 5000 for shelf in shelves)
     assert not list(tmp_path.iterdir())
 
 
-class Shelf(module._Shelf):
+class Shelf(module._BlockStore):
     written = 0
 
     def fill(self, loads):
@@ -88,11 +88,11 @@ def test_what_is_cut_goes_on_before_it_is_much(monkeypatch):
 
 def test_large_rows_are_sliced(monkeypatch):
     monkeypatch.setattr(module, "_PIECE", 800)
-    loads = loads_of([0], 1, lambda item: iter([Piece(0, 0, "k", rows(*range(1000)))]))
-    ((bucket, pieces),) = ((bucket, list(pieces)) for bucket, pieces in in_buckets(loads[0]))
+    loads = loads_of([0], 1, lambda item: iter([Block(0, 0, "k", rows(*range(1000)))]))
+    ((bucket, blocks),) = ((bucket, list(blocks)) for bucket, blocks in in_buckets(loads[0]))
     assert bucket == 0
-    assert len(pieces) == 10
-    assert [n for _, batch in pieces for n in batch["n"].to_pylist()] == list(range(1000))
+    assert len(blocks) == 10
+    assert [n for _, batch in blocks for n in batch["n"].to_pylist()] == list(range(1000))
 
 
 def test_the_error_of_the_first_item_is_told_whatever_comes_first():
@@ -105,5 +105,5 @@ def test_the_error_of_the_first_item_is_told_whatever_comes_first():
 
 def test_a_bucket_that_is_not_read_to_its_end():
     loads = loads_of(range(3), 1)
-    firsts = {bucket: next(pieces)[1]["n"].to_pylist() for bucket, pieces in in_buckets(loads[0])}
-    assert firsts == {bucket: pieces[0][1] for bucket, pieces in wanted(range(3)).items()}
+    firsts = {bucket: next(blocks)[1]["n"].to_pylist() for bucket, blocks in in_buckets(loads[0])}
+    assert firsts == {bucket: blocks[0][1] for bucket, blocks in wanted(range(3)).items()}

@@ -13,7 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 from pcli.codec.errors import LocalError
-from pcli.spark.engine import Piece
+from pcli.spark.engine import Block
 from pcli.spark.jobs import spark_engine as module
 from pcli.spark.jobs.spark_engine import SparkEngine
 
@@ -28,11 +28,11 @@ def shared_length(shared, item):
 
 def cut(item):
     for bucket in range(250):
-        yield Piece(bucket, 0, "n", pa.record_batch({"n": [item]}))
+        yield Block(bucket, 0, "n", pa.record_batch({"n": [item]}))
 
 
-def joined(bucket, pieces):
-    return bucket, [n for _, rows in pieces for n in rows["n"].to_pylist()]
+def joined(bucket, blocks):
+    return bucket, [n for _, rows in blocks for n in rows["n"].to_pylist()]
 
 
 def writing(folder, item):

@@ -20,23 +20,23 @@ from pcli.spark.jobs.spark_errors import one_line, plain_errors
         (
             "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
             "ModuleNotFoundError: No module named 'numpy'",
-            "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or name another one by "
+            "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to "
             "PYSPARK_PYTHON (docs/spark.md)",
         ),
         (
             "org.apache.spark.SparkException: Job aborted due to stage failure: java.io.IOException: "
             "No space left on device\n\tat java.base",
-            "no space left where Spark keeps its temporary files (spark.local.dir) or the tables are written",
+            "no space left for Spark's temporary files (spark.local.dir) or for the tables",
         ),
         (
             "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results of 17 "
             "tasks (1030.2 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)\n\tat x",
-            "what the tasks give back (1030.2 MiB) is more than the driver takes (1024.0 MiB): --conf "
-            "spark.driver.memory=8g makes it more",
+            "the results of the tasks (1030.2 MiB) exceed the limit of the driver (1024.0 MiB): set --conf "
+            "spark.driver.memory=8g",
         ),
         ("Traceback\n  File x\nValueError: no such thing: 3\n", "ValueError: no such thing: 3"),
         (": java.lang.IllegalStateException: Cannot do\n\tat x.y.Z", "IllegalStateException: Cannot do"),
-        ("", "it says nothing; --debug shows all it prints"),
+        ("", "unknown error; --debug shows the output"),
     ],
 )
 def test_lines(words, line):
@@ -91,7 +91,7 @@ def test_a_python_worker_that_is_killed_costs_no_results(engine, tmp_path):
 
 
 def test_workers_that_are_killed_again_and_again_are_told_in_one_line(engine, capfd):
-    with pytest.raises(LocalError, match="a Python worker died again and again"):
+    with pytest.raises(LocalError, match="a Python worker was killed repeatedly"):
         engine.map("die", always_dying, [1])
     assert capfd.readouterr() == ("", "")
 

@@ -111,7 +111,7 @@ def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path
 def test_a_checkpoint_without_its_tables_is_refused(spark, parts_of, places):
     (places[2] / "commits").mkdir(parents=True)
     (places[2] / "commits" / "0").write_text("v1")
-    with pytest.raises(LocalError, match="name these tables, or a new checkpoint"):
+    with pytest.raises(LocalError, match="give the folder of these tables, or a new checkpoint"):
         take(spark, places)
 
 
@@ -124,7 +124,7 @@ def test_what_is_wrong_with_a_batch_is_said(spark, parts_of, places):
     move_in(parts_of("flex/01-produce-consume.pcap", 2)[0], places)
     places[1].mkdir()
     (places[1] / "notes.txt").touch()
-    with pytest.raises(LocalError, match="there are other files in it"):
+    with pytest.raises(LocalError, match="the folder contains other files"):
         take(spark, places)
 
 

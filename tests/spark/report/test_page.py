@@ -86,13 +86,13 @@ def test_names_of_the_wire_are_escaped(stored: StoredTables, monkeypatch: pytest
 
 
 def test_nothing_wrong_and_nothing_missing_are_said() -> None:
-    assert findings(TABLES["findings"].schema.empty_table()).texts == ["Nothing was found wrong."]
+    assert findings(TABLES["findings"].schema.empty_table()).texts == ["No problems were found."]
     none, captures = TABLES["gaps"].schema.empty_table(), TABLES["captures"].schema
     read = {"cluster": "c", "path": "a.pcap", "status": "read"}
-    assert "Nothing is missing" in gaps(none, pa.Table.from_pylist([read], captures)).texts[0]
+    assert "The captures contain every byte" in gaps(none, pa.Table.from_pylist([read], captures)).texts[0]
     unread = {"cluster": "c", "path": "b.pcap", "status": "unreadable", "error": "permission denied"}
-    said = gaps(none, pa.Table.from_pylist([read, unread], captures)).texts
-    assert said == ["1 file could not be read, or not to the end: see Captures."]
+    printable = gaps(none, pa.Table.from_pylist([read, unread], captures)).texts
+    assert printable == ["1 file could not be read to the end: see Captures."]
 
 
 def test_of_no_packets_nothing_is_said(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_of_no_packets_nothing_is_said(tmp_path: Path) -> None:
         PcapngWriter(file)
     analyze(Request((str(tmp_path / "empty.pcapng"),), str(tmp_path / "out")), InProcess())
     text = page_of(StoredTables(str(tmp_path / "out")))
-    assert "no packet was read" in text
+    assert "no packets were read" in text
     assert "empty.pcapng" in text
-    for wrong in ("1970", "Nothing was found wrong", "Nothing is missing"):
+    for wrong in ("1970", "No problems were found", "The captures contain every byte"):
         assert wrong not in text
 
 

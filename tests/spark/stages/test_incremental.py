@@ -193,7 +193,7 @@ def test_a_file_that_is_needed_again_and_gone_is_named(tmp_path, parts, captures
     before = StoredTables(str(tmp_path / "out")).manifest
     (captures / parts[3].name).unlink()
     shutil.copy2(parts[2], captures)
-    with pytest.raises(LocalError, match=r"part_003\.pcapng: a file that came late"):
+    with pytest.raises(LocalError, match=r"part_003\.pcapng: this file must be read again"):
         run(captures, tmp_path / "out", incremental=True)
     assert StoredTables(str(tmp_path / "out")).manifest == before
     run(captures, tmp_path / "out")

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from pcli.spark.stages.split_tables import Counted, PartStorage, SplitParts, as_batch, load, size_of
+from pcli.spark.stages.split_tables import PartStorage, ReadCounts, SplitParts, as_batch, load, size_of
 from pcli.spark.tables.staging import Staging
 from pcli.spark.tables.table_store import open_store
 
@@ -43,13 +43,13 @@ def test_sizes_are_added_by_name(staging):
 
 
 def test_pieces_as_one_batch():
-    pieces = pa.concat_tables([table(1), table(2, 3)])
-    assert as_batch(pieces).to_pydict() == {"a": [1, 2, 3]}
+    blocks = pa.concat_tables([table(1), table(2, 3)])
+    assert as_batch(blocks).to_pydict() == {"a": [1, 2, 3]}
     assert as_batch(table()).num_rows == 0
 
 
 def test_counts_of_pieces_of_a_file():
-    whole = Counted()
-    for one in (Counted(2, 3, 10, 5, 9, {1}), Counted(), Counted(1, 1, 5, 2, 4, {113})):
+    whole = ReadCounts()
+    for one in (ReadCounts(2, 3, 10, 5, 9, {1}), ReadCounts(), ReadCounts(1, 1, 5, 2, 4, {113})):
         whole.add(one)
-    assert whole == Counted(3, 4, 15, 2, 9, {1, 113})
+    assert whole == ReadCounts(3, 4, 15, 2, 9, {1, 113})

@@ -71,7 +71,7 @@ def test_chosen_tables_come_with_what_says_what_they_are_worth():
 
 
 def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
-    with pytest.raises(LocalError, match=r"--only message: no table of that name.*messages"):
+    with pytest.raises(LocalError, match=r"--only message: unknown table.*messages"):
         chosen_tables(["message"])
 
 

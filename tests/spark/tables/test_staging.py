@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_is_one_line(staging, monkeypatch, full_later):
             return None
 
     monkeypatch.setattr(type(staging.store), "create", lambda self, name: Full())
-    with pytest.raises(LocalError, match=r"\.parquet: no space left; what was there before is as it was"):
+    with pytest.raises(LocalError, match=r"\.parquet: no space left; existing tables are unchanged"):
         write_rows(staging, EVENTS, 0, rows(("a", 5, 1)))
 
 
@@ -138,7 +138,7 @@ def test_a_run_that_ends_while_we_read_does_not_show(tmp_path, known):
 
 
 def test_a_folder_without_tables_and_a_table_that_is_not_there(tmp_path, known):
-    with pytest.raises(LocalError, match="there are no tables in it"):
+    with pytest.raises(LocalError, match="the folder contains no tables"):
         StoredTables(str(tmp_path / "none"))
     begin(open_store(str(tmp_path))).commit([], [EVENTS], run={})
     with pytest.raises(LocalError, match="no table 'messages': there are events"):

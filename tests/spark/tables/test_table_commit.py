@@ -266,7 +266,7 @@ def test_of_two_runs_at_once_the_second_to_end_changes_nothing(tmp_path):
     quick, quickly = a_run(store, "quick")
     shutil.move(hidden / Path(slow.staging.folder).name, tmp_path / "_work")
     quick.commit(quickly, [CAPTURES, GAPS], run={})
-    with pytest.raises(LocalError, match="another run has ended there meanwhile"):
+    with pytest.raises(LocalError, match="another run has committed in the meantime"):
         slow.commit(made, [CAPTURES, GAPS], run={})
     assert plain_paths(tmp_path) == our_paths(store) == ["quick"]
 
@@ -294,7 +294,7 @@ def test_a_move_that_is_refused_is_taken_back(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["notes.txt", "messages"])
 def test_a_folder_with_other_things_is_left_alone(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(LocalError, match="other files in it, and no tables of pcli"):
+    with pytest.raises(LocalError, match="other files and no tables of pcli"):
         begin(open_store(str(tmp_path)))
     assert everything(tmp_path) == {(tmp_path / name).relative_to(tmp_path): b"mine"}
 
@@ -312,7 +312,7 @@ def test_things_of_the_user_beside_our_tables_stay(tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "pcli tables"}', "nonsense"])
 def test_a_manifest_that_is_none_is_a_clear_error(tmp_path, text):
     (tmp_path / "_manifest.json").write_text(text)
-    with pytest.raises(LocalError, match="no manifest of ours"):
+    with pytest.raises(LocalError, match="not a manifest of pcli"):
         begin(open_store(str(tmp_path)))
 
 
@@ -407,7 +407,7 @@ def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
 
         monkeypatch.setattr(Store, "write", meanwhile)
         run.commit(made, [CAPTURES, GAPS], run={})
-        assert b"another run has ended there meanwhile" in other.stdout.read()
+        assert b"another run has committed in the meantime" in other.stdout.read()
     assert plain_paths(tmp_path) == our_paths(store) == ["b"]
 
 

@@ -68,7 +68,7 @@ def test_what_is_refused_is_told_in_one_line(tmp_path):
         with pytest.raises(LocalError) as told:
             refused()
         assert str(tmp_path / "file") in str(told.value)
-        assert "a file, not a folder" in str(told.value) or "a file of that name is in the way" in str(told.value)
+        assert "a file, not a folder" in str(told.value) or "a file with this name exists" in str(told.value)
         assert "\n" not in str(told.value)
 
 
@@ -79,5 +79,5 @@ def test_a_place_that_makes_no_sense(place):
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_told_in_one_line(tmp_path):
-    with pytest.raises(LocalError, match=r"/caf\\xe9: this name is not UTF-8: name another folder$"):
+    with pytest.raises(LocalError, match=r"/caf\\xe9: the name is not UTF-8: give another folder$"):
         open_store(str(tmp_path / os.fsdecode(b"caf\xe9")))

@@ -32,7 +32,7 @@ from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, CRC_NONE, Frames
 from pcli.spark.columnar.string_arrays import keys_of, texts_of
 
-TELLABLE = {
+COVERED_TYPES = {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "ACK_RESPONSE", "PING", "PONG")
 }
 U64 = (1 << 64) - 1
@@ -144,14 +144,14 @@ def unknown(values: dict) -> list[str]:
 def judge_command(frames: Frames, row: int, frame: CapturedFrame, *, all_told: bool) -> None:
     assert int(frames.type[row]) & U64 == frame.type & U64
     command = parsed(frame)
-    if frames.told[row]:
-        assert frame.type in TELLABLE
+    if frames.complete[row]:
+        assert frame.type in COVERED_TYPES
         assert command is not None
         assert not unknown(Facts(frame, open_frame).command)
         # What is left of the unknown are other values of an enum that was given twice: no reader looks at them.
         command.DiscardUnknownFields()
         assert rebuilt(frames, row).SerializePartialToString(deterministic=True) == meant(command)
-    elif all_told and command is not None and frame.type in TELLABLE:
+    elif all_told and command is not None and frame.type in COVERED_TYPES:
         assert rebuilt(frames, row).SerializePartialToString(deterministic=True) != meant(command)
     judge_ids(frames, row, frame)
 
@@ -204,7 +204,7 @@ def judge_metadata(frames: Frames, row: int, frame: CapturedFrame, texts, *, all
         assert fields.get(FIELD["partition_key_b64_encoded"])
     parts = frame.parts
     data = frame.data[parts.metadata_start : parts.metadata_end] if parts.metadata_start >= 0 else b""
-    if frames.metadata_told[row]:
+    if frames.metadata_complete[row]:
         assert parts.payload_start >= 0
         assert MARK not in data
         judge_told_metadata(frames, row, data)
@@ -248,14 +248,14 @@ def test_a_corpus_says_in_columns_what_its_frames_say(folder, request):
     seen = told = 0
     for path in sorted(request.getfixturevalue(folder).rglob("*.pcap*")):
         frames = judge(frames_of(path), all_told=True)
-        seen, told = seen + len(frames), told + int(frames.told.sum())
+        seen, told = seen + len(frames), told + int(frames.complete.sum())
     assert told > seen // 2 > 1000
 
 
 def test_metadata_is_told_in_nearly_all_frames_of_the_corpus(captures):
     found = frames_of(captures / "java" / "batching.pcap")
     frames = read_fields(places_of(found))
-    assert frames.metadata_told[frames.metadata_start >= 0].all()
+    assert frames.metadata_complete[frames.metadata_start >= 0].all()
 
 
 def test_without_checksums_there_are_none(captures):
@@ -394,7 +394,7 @@ def test_many_alike_say_what_each_says_alone(seed, times):
         if column.name.endswith(("_start", "_end")):
             first = np.where(first < 0, -1, first - np.tile(alone.places.start, times))
             second = np.where(second < 0, -1, second - many.places.start)
-        if column.name == "told":
+        if column.name == "complete":
             # Single rows may be told where shapes are not asked, never the other way round.
             assert np.array_equal(first, second)
         assert np.array_equal(first, second), column.name
@@ -461,8 +461,8 @@ def test_what_clients_and_brokers_send_is_told(number, rows):
     draw = random.Random(number)
     found = [captured(ordinary(draw, number)) for _ in range(rows)]
     frames = judge(found, all_told=True)
-    assert frames.told.all()
-    assert frames.metadata_told.all() or number in (7, 10)
+    assert frames.complete.all()
+    assert frames.metadata_complete.all() or number in (7, 10)
 
 
 @pytest.mark.parametrize("kept", [8, 9, 10, 12, 20, 30, 41, 60])
@@ -493,7 +493,17 @@ def test_bytes_between_the_frames_are_nobodys():
     places.data = np.frombuffer(buffer.getvalue(), np.uint8)
     places.start = np.array(starts, np.int64)[order]
     loose = read_fields(places)
-    for name in ("type", "told", "owner", "sequence", "ledger", "entry", "crc", "metadata_told", "payload_size"):
+    for name in (
+        "type",
+        "complete",
+        "owner",
+        "sequence",
+        "ledger",
+        "entry",
+        "crc",
+        "metadata_complete",
+        "payload_size",
+    ):
         assert np.array_equal(getattr(loose, name), getattr(tight, name)), name
     assert keys_of(loose).equals(keys_of(tight))
 
@@ -522,7 +532,7 @@ def test_minus_one_that_looks_like_nothing_is_not_told(number, path, times):
         setattr(body, name, value)
         data = command.SerializeToString()
         frame = captured(_lengths(4 + len(data), len(data)) + data)
-        assert (read_fields(places_of([frame] * times)).told == told).all()
+        assert (read_fields(places_of([frame] * times)).complete == told).all()
 
 
 @pytest.mark.parametrize("number", [81, 127, 128, 300, 2**31, 2**40, 2**63, 2**64 - 1])
@@ -530,7 +540,7 @@ def test_types_of_no_known_version(number):
     command = varint(8) + varint(number)
     frame = captured(_lengths(4 + len(command), len(command)) + command)
     frames = judge([frame] * 3, all_told=True)
-    assert not frames.told.any()
+    assert not frames.complete.any()
     assert int(frames.type[2]) & U64 == number
 
 

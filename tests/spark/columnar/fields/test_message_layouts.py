@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import push_ack, push_message, push_send_receipt
 from pcli.spark.columnar.fields.byte_matrix import gather
-from pcli.spark.columnar.fields.command_layouts import shape_of_command, shape_of_id
+from pcli.spark.columnar.fields.command_layouts import command_layout, id_layout
 from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError
-from pcli.spark.columnar.fields.metadata_layouts import shape_of_metadata
+from pcli.spark.columnar.fields.metadata_layouts import metadata_layout
 
 U64 = 2**64 - 1
 COMMANDS = [
@@ -46,7 +46,7 @@ def is_like(shape_of, data: bytes, shape) -> bool:
 @given(st.sampled_from([*COMMANDS, METADATA]), st.integers(0, 2**32))
 def test_a_shape_fits_only_what_has_the_same_spots(data, seed):
     draw = random.Random(seed)
-    shape_of = shape_of_metadata if data is METADATA else shape_of_command
+    shape_of = metadata_layout if data is METADATA else command_layout
     other = bytearray(data)
     for _ in range(draw.choice([1, 1, 2, 4])):
         at = draw.randrange(len(other))
@@ -61,14 +61,14 @@ def test_a_shape_fits_only_what_has_the_same_spots(data, seed):
 
 def test_a_varint_that_does_not_end_has_no_shape():
     data = push_send_receipt(0, 200, 1, 1, 5)[8:]
-    shape = shape_of_command(data)
+    shape = command_layout(data)
     assert shape.shape.has(data[:-1] + b"\x06")
     assert not shape.shape.has(data[:-1] + b"\x86")
 
 
 def test_a_number_of_more_than_64_bits_has_no_shape():
     data = push_send_receipt(0, 200, 1, 1, U64)[8:]
-    shape = shape_of_command(data)
+    shape = command_layout(data)
     assert shape.shape.has(data[:-1] + b"\x00")
     assert not shape.shape.has(data[:-1] + b"\x02")
 
@@ -76,14 +76,14 @@ def test_a_number_of_more_than_64_bits_has_no_shape():
 def test_minus_one_in_ten_bytes_is_not_another_number_of_ten_bytes():
     data = push_ack(1, 0, [])[8:] + b"\x1a\x0f\x08\x01\x10\x01\x18" + b"\xff" * 9 + b"\x01"
     data = data[:3] + bytes([len(data) - 4]) + data[4:]
-    shape = shape_of_command(data)
+    shape = command_layout(data)
     assert not shape.shape.has(data[:-2] + b"\xfe\x01")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x08", b"\x08\x01", b"\x08\x01\x10", b"\x08\x01\x08\x02\x10\x03", b"\x30\x01"])
 def test_ids_that_lack_something_or_have_something_else(data):
     with pytest.raises(UnsupportedLayoutError):
-        shape_of_id(data)
+        id_layout(data)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_ids_that_lack_something_or_have_something_else(data):
 )
 def test_metadata_that_has_no_shape(data):
     with pytest.raises(UnsupportedLayoutError):
-        shape_of_metadata(data)
+        metadata_layout(data)

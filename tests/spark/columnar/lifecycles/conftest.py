@@ -33,7 +33,7 @@ from pcli.spark.columnar.lifecycles import (
     resolve_sends,
     separate_candidates,
 )
-from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 
 class Recording:
@@ -75,7 +75,7 @@ class Bulk:
             aggregator = SplitAggregator()
             times = [0, *(one.time_ns for one in recording.frames)]
             asides = enumerate(recording.asides, 1)
-            aggregator.add_events(Aside(after, times[after], order, item) for order, (after, item) in asides)
+            aggregator.add_events(RecordingEvent(after, times[after], order, item) for order, (after, item) in asides)
             parts.append(aggregator.finish())
         self.small = concat_partials(parts)
         self.facts = collect_facts(self.small, recording.streams)

@@ -35,16 +35,22 @@ def lives_of(recording):
     lives = []
     process_events(recording.items, Tracker(on_lifecycle=lives.append))
     found = defaultdict(list)
-    for life in lives:
-        found[key_of_life(life)].append(life)
+    for lifecycle in lives:
+        found[key_of_life(lifecycle)].append(lifecycle)
     return found
 
 
-def key_of_life(life):
-    if life.ledger >= 0:
-        return life.ledger, life.entry
-    topic = life.topic and life.topic.name
-    return none(life.stream), topic, life.producer_name or None, none(life.sequence_id), none(life.sent_ns)
+def key_of_life(lifecycle):
+    if lifecycle.ledger >= 0:
+        return lifecycle.ledger, lifecycle.entry
+    topic = lifecycle.topic and lifecycle.topic.name
+    return (
+        none(lifecycle.stream),
+        topic,
+        lifecycle.producer_name or None,
+        none(lifecycle.sequence_id),
+        none(lifecycle.sent_ns),
+    )
 
 
 def key_of_row(row):
@@ -56,19 +62,19 @@ def key_of_row(row):
 
 def told_by(lives):
     """What lives of one id say, as plain values."""
-    life = next((one for one in lives if one.receipt_frame or one.sent_frame), lives[0])
+    item = next((one for one in lives if one.receipt_frame or one.sent_frame), lives[0])
     left = {}
     for one in lives:
         left |= one.unacked
-    state = life.state if not left else "unacked" if any(left.values()) else "acked"
+    state = item.state if not left else "unacked" if any(left.values()) else "acked"
     return {
-        "topic": life.topic.name if life.topic else None, "partition": none(life.partition), "sent": none(life.sent_ns),
-        "receipt": none(life.receipt_ns), "name": life.producer_name or None, "sequence": none(life.sequence_id),
-        "highest": none(life.highest_sequence_id), "messages": life.messages, "batch": life.batch, "size": life.size,
-        "key": life.key or None, "publish": life.publish_ms * 1_000_000 or None,
-        "deliver_at": life.deliver_at_ms * 1_000_000 or None, "resends": len(life.resent),
-        "others": list(life.other_ids), "error": life.error or None, "marker": life.marker, "txn": life.txn,
-        "chunks": [(one[0], none(one[2]), none(one[3])) for one in life.chunks], "state": state, "left": left,
+        "topic": item.topic.name if item.topic else None, "partition": none(item.partition), "sent": none(item.sent_ns),
+        "receipt": none(item.receipt_ns), "name": item.producer_name or None, "sequence": none(item.sequence_id),
+        "highest": none(item.highest_sequence_id), "messages": item.messages, "batch": item.batch, "size": item.size,
+        "key": item.key or None, "publish": item.publish_ms * 1_000_000 or None,
+        "deliver_at": item.deliver_at_ms * 1_000_000 or None, "resends": len(item.resent),
+        "others": list(item.other_ids), "error": item.error or None, "marker": item.marker, "txn": item.txn,
+        "chunks": [(one[0], none(one[2]), none(one[3])) for one in item.chunks], "state": state, "left": left,
         "deliveries": deliveries_of_lives(lives),
     }  # fmt: skip
 
@@ -76,8 +82,8 @@ def told_by(lives):
 def deliveries_of_lives(lives):
     """For each consumer on its connection: first time, count, redeliveries, messages, first whole ack, first nack."""
     found = defaultdict(list)
-    for life in lives:
-        for subscription, deliveries in life.deliveries.items():
+    for lifecycle in lives:
+        for subscription, deliveries in lifecycle.deliveries.items():
             for one in deliveries:
                 found[subscription, one.stream, one.consumer.name].append(one)
     rows = []
@@ -111,8 +117,8 @@ def told_by_row(row):
 def whys_of(row, lives):
     """Why the last delivery to each consumer came again: in the row, and as the tracker has it."""
     found = {}
-    for life in lives:
-        for subscription, deliveries in life.deliveries.items():
+    for lifecycle in lives:
+        for subscription, deliveries in lifecycle.deliveries.items():
             found |= {(subscription, one.stream, one.consumer.name): one.why or None for one in deliveries}
     for one in row["deliveries"]:
         key = name_of(one), one["connection"], one["consumer"]

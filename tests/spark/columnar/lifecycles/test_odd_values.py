@@ -76,14 +76,14 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize(
     ("name", "value"),
     [("publish_time", value) for value in (*TIMES, 1 << 63, (1 << 64) - 5)]
     + [("deliver_at_time", value) for value in (*TIMES, -1, -5)],
 )
-def test_a_time_that_no_64_bits_hold_is_null(rows, way, name, value):
-    found, lives = rows(*WAYS[way](**{name: value}))
+def test_a_time_that_no_64_bits_hold_is_null(rows, direction, name, value):
+    found, lives = rows(*WAYS[direction](**{name: value}))
     assert len(found) == len(lives) == 1
     column = name.replace("_time", "_ns")
     assert found[0]["producer"][column] == (value * 1_000_000 if 0 < value <= LAST_MS else None)
@@ -136,7 +136,7 @@ def test_a_transaction_of_the_metadata_keeps_its_bits(rows, least):
     assert [one.txn for one in lives] == [((1 << 64) - 3, least)]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -146,9 +146,9 @@ def test_a_transaction_of_the_metadata_keeps_its_bits(rows, least):
         {"marker_type": -7},
     ],
 )
-def test_negative_numbers_end_nothing(rows, way, fields):
+def test_negative_numbers_end_nothing(rows, direction, fields):
     """int32 fields of the metadata travel as ten bytes when they are negative; nothing forbids it."""
-    made, _ = rows(*WAYS[way](**fields))
+    made, _ = rows(*WAYS[direction](**fields))
     assert [row["state"] for row in made]
 
 

@@ -24,7 +24,7 @@ from pcli.codec.observe.statistics import Connections
 from pcli.codec.observe.tracking import process_events
 from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 from pcli.spark.columnar.fields import places_of, read_fields
-from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of
 from pcli.spark.columnar.observation.connection_ties import ties_of
 from pcli.spark.columnar.observation.finding_table import findings_of
@@ -46,15 +46,15 @@ def _load(path: Path) -> Items:
     return list(read_capture([(path.name, io.BytesIO(data))], ReadOptions(ends=True)))
 
 
-def asides_of(items: Items) -> list[Aside]:
+def asides_of(items: Items) -> list[RecordingEvent]:
     """The notes and ends of a recording."""
-    found: list[Aside] = []
+    found: list[RecordingEvent] = []
     after = last_ns = 0
     for item in items:
         if isinstance(item, CapturedFrame):
             after, last_ns = item.number, item.time_ns
         else:
-            found.append(Aside(after, last_ns, len(found) + 1, item))
+            found.append(RecordingEvent(after, last_ns, len(found) + 1, item))
     return found
 
 
@@ -71,7 +71,7 @@ class Rows:
         times = (frames[0].time_ns, frames[-1].time_ns) if frames else (0, 0)
         self.recording = recording_of(asides, self.streams, self.counts, *times)
         self.ties = ties_of(self.frames, self.numbers)
-        parts = [aside_rows(asides), to_heads(self.frames, self.numbers), stream_rows(self.streams.values())]
+        parts = [note_and_end_rows(asides), to_heads(self.frames, self.numbers), stream_rows(self.streams.values())]
         self.heads = pa.concat_batches(parts)
         self._done: dict[str, tuple[dict[str, list[pa.RecordBatch]], pa.RecordBatch]] = {}
 

@@ -12,7 +12,7 @@ from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.frame import SEND, Frame
 from pcli.codec.wire.hot import push_varint
-from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.observation.frame_header_rows import FRAME
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads
 
@@ -92,7 +92,7 @@ def test_notes_and_ends_stand_where_they_stood(recordings, rows_of_items):
         found = [
             (one.after, one.last_ns, type(one.item), one.item.packet, one.item.stream.number, one.item.from_client)
             for one in back(rows_of_items(items))
-            if isinstance(one, Aside)
+            if isinstance(one, RecordingEvent)
         ]
         assert found == wanted, name
         compared += len(found)

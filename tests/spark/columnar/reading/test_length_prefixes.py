@@ -40,7 +40,7 @@ def test_the_loop_finds_what_lengths_say(parts, before, behind):
 
 
 @pytest.mark.parametrize(
-    ("one", "strange"),
+    ("one", "marked"),
     [
         (frame(30), False),
         (frame(10), False),
@@ -56,12 +56,12 @@ def test_the_loop_finds_what_lengths_say(parts, before, behind):
         (frame(9), True),
     ],
 )
-def test_what_is_unusual(one, strange):
+def test_what_is_unusual(one, marked):
     pool = bytearray(frame(20) + one + bytes(2))
     found = unusual(pool, np.array([0, 20]), np.array([20, len(one)]), np.array([100, 100]))
-    assert found.tolist() == [False, strange]
+    assert found.tolist() == [False, marked]
     short = bytearray(one)
-    assert unusual(short, np.array([0]), np.array([len(one)]), np.array([100])).tolist() == [strange]
+    assert unusual(short, np.array([0]), np.array([len(one)]), np.array([100])).tolist() == [marked]
 
 
 def test_open_frames():

@@ -47,7 +47,7 @@ def old(order, number, stamp, data):
     return block(order, 2, head + data)
 
 
-def strange(dice):
+def random_blocks(dice):
     """A file with everything: both byte orders, interfaces that come late, all kinds of packets, unknown blocks."""
     parts = []
     for _ in range(dice.randrange(1, 4)):
@@ -105,7 +105,7 @@ def columns(blob, size):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_kind_of_block(seed):
-    blob = strange(random.Random(seed))
+    blob = random_blocks(random.Random(seed))
     told = objects(blob)
     assert told[1] is None
     for size in (1, 400, 1 << 20):
@@ -115,7 +115,7 @@ def test_every_kind_of_block(seed):
 @pytest.mark.parametrize("seed", range(120))
 def test_cut_and_damaged_files_end_at_the_same_place(seed):
     dice = random.Random(seed)
-    blob = bytearray(strange(dice))
+    blob = bytearray(random_blocks(dice))
     for _ in range(dice.randrange(3)):
         at = dice.randrange(len(blob) - 4)
         blob[at : at + 4] = dice.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\2\0", b"\x0a\x0d\x0d\x0a"])
@@ -128,7 +128,7 @@ def test_cut_and_damaged_files_end_at_the_same_place(seed):
 
 def test_packets_without_damage_are_not_walked_twice(monkeypatch):
     """The object path's walk is for damaged windows only."""
-    blob = strange(random.Random(5))
+    blob = random_blocks(random.Random(5))
     told = objects(blob)
     monkeypatch.delattr(PcapngReader, "_walk")
     assert columns(blob, 1000) == told

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pcli.codec.capture.recent_packets import HISTORY, History
-from pcli.spark.columnar.reading.recent_segments import Past
+from pcli.spark.columnar.reading.recent_segments import RecentSegments
 
 
 def bytes_of(entries):
@@ -21,7 +21,7 @@ def bytes_of(entries):
 def test_it_answers_as_if_packets_came_one_by_one(seed):
     dice = random.Random(seed)
     directions = [SimpleNamespace(name=number) for number in range(3)]
-    plain, past = History(), Past()
+    plain, past = History(), RecentSegments()
     fed = 0
     for _ in range(4):
         count = dice.choice([3, 200, 2000])
@@ -52,7 +52,7 @@ def test_it_answers_as_if_packets_came_one_by_one(seed):
 
 
 def test_a_window_is_let_go():
-    past = Past()
+    past = RecentSegments()
     data = bytes(1 << 20)
     past.begin(data, np.array([5]), np.array([9]))
     past.take([SimpleNamespace()], np.array([0]), np.array([0]), np.array([0]))

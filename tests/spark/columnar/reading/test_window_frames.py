@@ -8,7 +8,7 @@ import numpy as np
 
 from pcli.codec.capture import CapturedFrame, Note
 from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.reading.window_frames import Found
+from pcli.spark.columnar.reading.window_frames import WindowFrames
 
 STREAMS = [Stream(number, ("a", 1), ("b", 2), midstream=False) for number in range(3)]
 
@@ -35,7 +35,7 @@ def together(found, turns, stream, client, data):
 
 
 def test_all_stand_by_their_turns_and_what_came_alone_first():
-    found = Found(np.arange(100, 110), base=10)
+    found = WindowFrames(np.arange(100, 110), base=10)
     together(found, [11, 11, 15], 0, True, b"aabbcc")
     given(found, 11, Note("gap", "first"), frame(4, b"alone"), Note("gap", "second"))
     together(found, [10, 13, 15], 1, False, b"ddeeff")
@@ -59,15 +59,15 @@ def test_all_stand_by_their_turns_and_what_came_alone_first():
 
 
 def test_more_packets_than_short_numbers_count():
-    found = Found(np.arange(200_000), base=1)
+    found = WindowFrames(np.arange(200_000), base=1)
     together(found, [150_000, 199_000], 0, True, b"aabb")
     together(found, [5, 170_000], 1, True, b"ccdd")
     assert found.places()[0].turn.tolist() == [5, 150_000, 170_000, 199_000]
 
 
 def test_nothing_and_only_single_frames():
-    places, notes = Found().places()
+    places, notes = WindowFrames().places()
     assert (len(places), notes) == (0, [])
-    found = Found()
+    found = WindowFrames()
     given(found, 3, frame(2, b"one"), frame(3, b"two"))
     assert found.places()[0].time_ns.tolist() == [902, 903]

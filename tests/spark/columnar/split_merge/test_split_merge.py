@@ -49,7 +49,7 @@ def sliced(records: Records, start: int, end: int) -> Records:
     return Records(records.data, *(column[rows] for column in columns), records.interfaces)
 
 
-def pieces_of(files: Sequence[bytes], every: Iterator[int]) -> list[Piece]:
+def binary_array(files: Sequence[bytes], every: Iterator[int]) -> list[Piece]:
     """The files as splits of so many packets each; a split is of one file."""
     out: list[Piece] = []
     for part, (_, source, _) in enumerate(opened([("", io.BytesIO(data)) for data in files])):
@@ -166,7 +166,7 @@ def streams_row(stream: Any) -> Row:
 def check(files: Sequence[bytes], every: Iterator[int], options: ReadOptions = OPTIONS) -> int:
     """Equal; the number of orders that it took."""
     rows, streams = expected(files, options)
-    result = apart(pieces_of(files, every), options)
+    result = apart(binary_array(files, every), options)
     for number, (mine, theirs) in enumerate(zip(result.rows, rows)):
         assert mine == theirs, number
     assert len(result.rows) == len(rows)
@@ -338,7 +338,7 @@ WEATHERS: dict[str, dict[str, float]] = {
     "everything": {"again": 0.05, "other": 0.3, "swap": 0.05, "loss": 0.03, "close": 3},
     "cut": {"cut": 0.3},
     "no Pulsar": {"plain": 1, "close": 2},
-    "begun before": {"midstream": 1},
+    "begun earlier": {"midstream": 1},
     "ports again": {"ports": 1, "close": 4},
     "many": {"ports": 20, "close": 2},
     "large": {"big": 0.5},
@@ -357,15 +357,15 @@ def test_frames_in_payloads_may_mislead_a_split_and_are_read_again() -> None:
     inner = b"".join(push_send_receipt(1, number, 77, number, 0) for number in range(400))
     tape = Storm(1, 0, {})
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
-    life = Life(tape, 40_000)
-    life.plain, life.lonely, life.state = False, False, 0
-    while life.state < 3:
-        life._handshake()
-    life.queue[0] += b"".join(push_send(1, number, 1, 0, metadata, inner) for number in range(4))
-    while any(life.queue):
+    lifecycle = Life(tape, 40_000)
+    lifecycle.plain, lifecycle.lonely, lifecycle.state = False, False, 0
+    while lifecycle.state < 3:
+        lifecycle._handshake()
+    lifecycle.queue[0] += b"".join(push_send(1, number, 1, 0, metadata, inner) for number in range(4))
+    while any(lifecycle.queue):
         for side in (0, 1):
-            life._add_connection(side, ACK, life.queue[side][:1000])
-            life.queue[side] = life.queue[side][1000:]
+            lifecycle._add_connection(side, ACK, lifecycle.queue[side][:1000])
+            lifecycle.queue[side] = lifecycle.queue[side][1000:]
     assert check([tape.capture()], itertools.repeat(20)) > 1
 
 
@@ -396,5 +396,5 @@ def test_the_corpus_cut_anywhere(small_captures: Path) -> None:
 def test_numbers_are_those_of_one_reader_whatever_is_asked_first(small_captures: Path) -> None:
     """Chains may run in any order and any number of times."""
     storm = Storm(11, 300, WEATHERS["everything"])
-    pieces = pieces_of([storm.capture()], sizes(1, 40))
+    pieces = binary_array([storm.capture()], sizes(1, 40))
     assert apart(pieces).rows == apart(pieces).rows
