@@ -49,9 +49,9 @@ class RecentSegments(History):
 
     def take(self, directions: list[Direction], packets: Longs, direction: Longs, offset: Longs) -> None:
         """Store data packets processed together: indices in the window, indices into ``directions``, offsets."""
-        self._taken[0][packets] = direction + len(self._ways)
+        self._taken[0][packets] = direction + len(self._directions)
         self._taken[1][packets] = offset
-        self._ways += directions
+        self._directions += directions
         self.fed += len(packets)
 
     def append(self, entry: Entry) -> None:
@@ -67,7 +67,7 @@ class RecentSegments(History):
         """End the window of ``count`` packets."""
         kept = self._last(count, None)
         self._before = [(direction, at, data[start:end], 0, end - start) for direction, at, data, start, end in kept]
-        self._single, self._taken, self._ways, self._window, self.turn = [], [], [], None, 0
+        self._single, self._taken, self._directions, self._window, self.turn = [], [], [], None, 0
 
     def _last(self, turn: int, direction: Direction | None) -> list[Entry]:
         """Return the last HISTORY entries before a packet. Of those processed together, only one ``direction``'s."""
@@ -80,7 +80,7 @@ class RecentSegments(History):
         for _, item in found:
             if not isinstance(item, int):
                 entries.append(item)
-            elif direction is None or self._ways[self._taken[0][item]] is direction:
+            elif direction is None or self._directions[self._taken[0][item]] is direction:
                 entries.append(self._entry(item))
         return entries
 
@@ -99,5 +99,5 @@ class RecentSegments(History):
     def _entry(self, index: int) -> Entry:
         assert self._window is not None
         data, at, stop = self._window
-        direction = self._ways[self._taken[0][index]]
+        direction = self._directions[self._taken[0][index]]
         return direction, int(self._taken[1][index]), data, int(at[index]), int(stop[index])

@@ -68,8 +68,8 @@ class WindowFrames:
 
     def put(self, directions: list[Direction], columns: list[Longs]) -> None:
         """Add frames of some directions, each direction's in order. The last column is an index into ``directions``."""
-        columns[-1] = columns[-1] + len(self._ways)
-        self._ways += [
+        columns[-1] = columns[-1] + len(self._directions)
+        self._directions += [
             (direction.stream.number, direction.from_client, SYNC[direction.sync]) for direction in directions
         ]
         self._together.append(columns)
@@ -101,7 +101,7 @@ class WindowFrames:
         if singles:
             times = times if len(times) else time_ns.copy()
             turn[alone], times[alone] = turns, time_ns
-        stream, client, sync = [np.array(column).take(direction) for column in zip(*self._ways)] or [_NONE] * 3
+        stream, client, sync = [np.array(column).take(direction) for column in zip(*self._directions)] or [_NONE] * 3
         data = np.frombuffer(self.pool, np.uint8)
         trouble = {int(alone[index]): problems for index, problems in self._trouble.items()}
         places = Places(
