@@ -43,7 +43,7 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
         try:
             async with Client(service, ClientSettings(security=security)) as client:
                 with contextlib.suppress(Stopped):
-                    await stop.unless(client.connect())
+                    await stop.until_stopped(client.connect())
                     await main(client, stop)
         finally:
             stop.restore_signals()

@@ -23,7 +23,7 @@ __all__ = ["json_line_parser", "keyed_line_parser"]
 
 
 def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
-    """Return a function that makes a message of ``key DELIMITER payload``. LocalError if the delimiter is empty."""
+    """Return a parser of ``key DELIMITER payload``. LocalError if the delimiter is empty."""
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
     mark = {"\\t": "\t"}.get(delimiter, delimiter).encode(errors="surrogateescape")
@@ -40,7 +40,7 @@ def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> C
 
 
 def json_line_parser(properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
-    """Return a function that makes a message of a JSON object; ``properties`` are added to those of the object."""
+    """Return a parser of JSON objects; ``properties`` are added to the properties of each object."""
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
     def parse(line: bytes) -> OutgoingMessage:

@@ -1,7 +1,7 @@
-"""The consumer of `pcli consume`: it receives messages in blocks, prints them, and acknowledges what was printed.
+"""The consumer of `pcli consume`: it receives messages in blocks, prints them, and acknowledges them.
 
 Rules of this file
-1. A message is acknowledged after it was printed, so Ctrl-C neither loses nor repeats a message.
+1. A message is acknowledged after it is printed, so Ctrl-C neither loses nor repeats a message.
 2. ``--from`` is the position of a new subscription or of a reader. An existing durable subscription is refused: its
    cursor moves, for all its consumers, only with ``--move-cursor``. Brokers have no command that tests whether a
    subscription exists; a reader of the same name is refused by PersistentTopic.getNonDurableSubscription if it does.
@@ -93,12 +93,12 @@ class ConsumeRun:
         async def main(client: Client, stop: StopRequest) -> None:
             nonlocal settings
             if self.start and not self.reader and not self.move_cursor:
-                await stop.unless(self._refuse_existing(client))
+                await stop.until_stopped(self._refuse_existing(client))
             if self.last:
-                settings = self._reader_settings(await stop.unless(self._start_of_last(client)))
-            source = await stop.unless(client.read(settings) if self.reader else client.subscribe(settings))
+                settings = self._reader_settings(await stop.until_stopped(self._start_of_last(client)))
+            source = await stop.until_stopped(client.read(settings) if self.reader else client.subscribe(settings))
             if goal is not None:
-                await stop.unless(client.call(lambda done: source.seek(goal, done)))
+                await stop.until_stopped(client.call(lambda done: source.seek(goal, done)))
             meter = Meter("received", printed=True)
             receiver = _Receiver(client, source, self, write, meter)
             output = Output()
@@ -219,7 +219,7 @@ class _Receiver:
     async def run(self, output: Output, stop: StopRequest) -> None:
         """Run until the end, or until a stop is requested."""
         if self._run.last:
-            await self._print(await stop.unless(self._last_messages(self._run.last)), output, stop)
+            await self._print(await stop.until_stopped(self._last_messages(self._run.last)), output, stop)
         wanted = self._run.number
         while not stop.requested and not (wanted and self._meter.count >= wanted):
             self._there.clear()
@@ -228,16 +228,16 @@ class _Receiver:
                 await self._print(messages, output, stop)
             elif self._fault is not None:
                 raise self._fault.to_error()
-            elif await stop.unless(self._ended()):
+            elif await stop.until_stopped(self._ended()):
                 return
 
     async def _print(self, messages: list[IncomingMessage], output: Output, stop: StopRequest) -> None:
         """Print and acknowledge; after an interruption, only those that were written completely."""
-        pieces = [self._write(message) for message in messages]
+        outputs = [self._write(message) for message in messages]
         try:
-            await stop.unless(output.write(b"".join(pieces)))
+            await stop.until_stopped(output.write(b"".join(outputs)))
         finally:
-            ends = itertools.accumulate(map(len, pieces))
+            ends = itertools.accumulate(map(len, outputs))
             printed = messages[: bisect.bisect_right(list(ends), output.written)]
             self._meter.count += len(printed)
             self._meter.bytes += sum(message.size for message in printed)
@@ -263,7 +263,7 @@ class _Receiver:
                 raise self._fault.to_error()
             if messages:
                 continue
-            if not await self._client.call(self._source.has_message_available) or not await self._comes(_PATIENCE):
+            if not await self._client.call(self._source.has_message_available) or not await self._arrives(_PATIENCE):
                 return list(kept)
 
     def _acknowledge(self, messages: list[IncomingMessage]) -> None:
@@ -283,12 +283,12 @@ class _Receiver:
         if not self._run.exit_at_end:
             await self._there.wait()
             return False
-        if await self._comes(_PAUSE):
+        if await self._arrives(_PAUSE):
             return False
         more = await self._client.call(self._source.has_message_available)
-        return not (more and await self._comes(_PATIENCE))
+        return not (more and await self._arrives(_PATIENCE))
 
-    async def _comes(self, seconds: float) -> bool:
+    async def _arrives(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 await self._there.wait()

@@ -64,14 +64,14 @@ class ProduceRun:
         source = self._source()
 
         async def main(client: Client, stop: StopRequest) -> None:
-            producer = await stop.unless(client.produce(self.topic, settings))
+            producer = await stop.until_stopped(client.produce(self.topic, settings))
             meter = Meter("sent", printed=False)
             sender = _Sender(client, producer, make, meter, on_failure=stop.request)
             with meter.shown():
                 blocks = paced(source(), self.rate)
                 try:
-                    while payloads := await stop.unless(anext(blocks, None)):
-                        await stop.unless(sender.send(payloads))
+                    while payloads := await stop.until_stopped(anext(blocks, None)):
+                        await stop.until_stopped(sender.send(payloads))
                 finally:
                     await sender.finish(stop)
 

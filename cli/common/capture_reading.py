@@ -1,4 +1,4 @@
-"""Captures and interfaces read into observed frames: the first step of every command that reads captures."""
+"""Reading of captures and interfaces into observed frames, the first step of every command that reads captures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CaptureReading:
     before_ns: int = 0
     """Time of the frame before the current one, shown or not."""
     contents: Contents | None = None
-    """Opens payloads; None if neither the filter nor the output needs them."""
+    """The decoder of payloads; None if neither the filter nor the output needs them."""
     on_note: Callable[[Note], None] | None = None
     """Called in the first pass for every note, in order between the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
@@ -176,7 +176,7 @@ class CaptureReading:
         return [request for request in found if request.number in self._matched]
 
     def finish(self) -> Exit:
-        """Close the inputs, print the notes and why nothing was shown; the exit code."""
+        """Close the inputs, print the notes and the reason for an empty output; return the exit code."""
         self._stack.close()
         self._notes.print()
         if self._totals is not None and not self._shown:
@@ -199,7 +199,7 @@ def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observe
 
 
 def opened_contents(private_keys: Sequence[str]) -> Contents:
-    """Return what opens payloads with the keys in these PEM files. LocalError if a file cannot be read."""
+    """Return a decoder of payloads with the keys in these PEM files. LocalError if a file cannot be read."""
     from pathlib import Path
 
     from pcli.codec.errors import LocalError
@@ -213,7 +213,7 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
 
 
 def contents_for(*words: str) -> Contents | None:
-    """Return what opens payloads if these filters and columns refer to their contents, else None."""
+    """Return a decoder of payloads if these filters and columns refer to their contents, otherwise None."""
     if not _INSIDE.search(" ".join(words)):
         return None
     from pcli.codec.observe.payload_contents import Contents

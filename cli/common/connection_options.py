@@ -24,7 +24,7 @@ Url = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-"""Goes with the default ``pulsar://localhost:6650``."""
+"""The URL of the option; its default is ``pulsar://localhost:6650``."""
 Token = Annotated[
     str,
     typer.Option(

@@ -18,7 +18,7 @@ class PlainCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the arguments of the usage line: ``TOPIC`` if required, ``[FILE]...`` if optional and repeatable."""
-        return [re.sub(r"\{(.*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub(r"\{(.*)\}", r"\1", word) for word in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Print arguments and options with their help."""

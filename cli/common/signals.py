@@ -58,7 +58,7 @@ class StopRequest:
         """Whether the stop was requested."""
         return self._event.is_set()
 
-    async def unless(self, work: Awaitable[_T]) -> _T:
+    async def until_stopped(self, work: Awaitable[_T]) -> _T:
         """Return the result of the work; raise Stopped as soon as the stop is requested."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
@@ -75,7 +75,7 @@ class StopRequest:
         """Return the result of the work; None if it takes more than `_FLUSH` seconds after the stop was requested."""
         with contextlib.suppress(Stopped):
             task = asyncio.ensure_future(work)
-            return await self.unless(asyncio.shield(task))
+            return await self.until_stopped(asyncio.shield(task))
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(task, _FLUSH)
         return None

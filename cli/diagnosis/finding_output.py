@@ -113,14 +113,14 @@ def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
     from pcli.codec.observe.tracking.records.counters import Occurrences
 
     capture = diagnosis.capture
-    said = {one.name: getattr(capture, one.name) for one in fields(capture)}
+    values = {one.name: getattr(capture, one.name) for one in fields(capture)}
     return (
         json_text(
             {
                 "findings": [_row(one, text) for one in found],
                 "looked_at": diagnosis.checked_counts(),
                 "capture": {
-                    name: value.count if isinstance(value, Occurrences) else value for name, value in said.items()
+                    name: value.count if isinstance(value, Occurrences) else value for name, value in values.items()
                 },
             },
             indent=1,

@@ -1,3 +1,3 @@
-"""Commands that show or make frames: decode, encode, dissect, follow, fields, capture."""
+"""Commands that show or create frames: decode, encode, dissect, follow, fields, capture."""
 
 __all__: list[str] = []

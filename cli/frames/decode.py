@@ -17,7 +17,7 @@ class _Format(StrEnum):
     wire = "wire"
 
 
-class _Form(StrEnum):
+class _Notation(StrEnum):
     auto = "auto"
     binary = "binary"
     dump = "dump"
@@ -26,7 +26,7 @@ class _Form(StrEnum):
     base64 = "base64"
 
 
-class _Side(StrEnum):
+class _Sender(StrEnum):
     client = "client"
     broker = "broker"
 
@@ -41,8 +41,8 @@ def decode(
             help="tree: all fields; json: an array; ndjson: one object per line; wire: lossless JSON for pcli encode.",
         ),
     ] = _Format.tree,
-    form: Annotated[_Form, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = _Form.auto,
-    side: Annotated[_Side | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
+    form: Annotated[_Notation, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = _Notation.auto,
+    side: Annotated[_Sender | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads.")] = False,
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")
@@ -60,7 +60,7 @@ def decode(
     print_frames(
         frames,
         output.value,
-        from_client=None if side is None else side is _Side.client,
+        from_client=None if side is None else side is _Sender.client,
         payload=payload,
         secrets=show_secrets,
     )

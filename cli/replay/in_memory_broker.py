@@ -1,10 +1,10 @@
 """The mini-broker for a replay without --to: the broker's core and the player, without a socket between them.
 
 Rules of this file
-1. Only this module imports both: neither imports the other.
+1. Only this module imports both the broker and the player.
 2. Broker and player use the capture's time. It stops while they exchange commands, and jumps to the next event: a
-   line, a timer of the broker, the end of a wait. So half an hour of capture takes a second, delayed messages and rate
-   limits keep their times, and two replays of one capture are equal.
+   command, a timer of the broker, the end of a wait. Half an hour of capture therefore takes a second, delayed messages
+   and rate limits keep their times, and two replays of one capture are equal.
 3. Calls of the REST interface are passed to the broker's own application, in the same turn.
 """
 
@@ -28,7 +28,7 @@ _URL: Final = "pulsar://localhost:6650"
 
 
 class InMemoryBroker:
-    """A broker in memory."""
+    """The core of the mini-broker, which exchanges bytes with a player."""
 
     def __init__(self, settings: Mapping[str, str], now: int) -> None:
         """Raise LocalError for an unknown setting or an invalid value. ``now``: milliseconds since 1970."""
@@ -43,18 +43,18 @@ class InMemoryBroker:
         self._streams: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
-        """Play to the end; raise an internal error of the broker."""
+        """Run the player to its end; raise an internal error of the broker."""
         while not player.done:
             actions = player.actions(self.now)
             if actions:
                 self._do(player, actions)
                 progress(player.progress)
                 continue
-            self._go_on(player)
+            self._advance_clock(player)
         for failure in self.broker.failures:
             raise failure
 
-    def _go_on(self, player: Player) -> None:
+    def _advance_clock(self, player: Player) -> None:
         due, timer = player.deadline, self.broker.deadline
         if due is None or due <= self.now:
             return
@@ -117,28 +117,28 @@ class InMemoryBroker:
             "query_string": query.encode(),
             "headers": [(b"content-type", b"application/json")],
         }
-        return self._ask(scope, body)
+        return self._request(scope, body)
 
-    def _ask(self, scope: dict[str, Any], body: bytes) -> int:
+    def _request(self, scope: dict[str, Any], body: bytes) -> int:
         """Run the application, which waits for nothing except the request; return the status."""
         if self._application is None:
             from pcli.minibroker.admin import application
 
             self._application = application(self.broker, lambda: self.now)
-        said: list[dict[str, Any]] = []
+        responses: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: dict[str, Any]) -> None:
-            said.append(message)
+            responses.append(message)
 
         running = self._application(scope, receive, send)
         try:
             running.send(None)
         except StopIteration:
-            return int(said[0]["status"])
-        raise LocalError(f"{scope['method']} {scope['path']}: the broker did not answer")
+            return int(responses[0]["status"])
+        raise LocalError(f"{scope['method']} {scope['path']}: the broker did not respond")
 
     def _restart(self) -> None:
         """Simulate a restart of the broker: topics closed, ledgers rolled over, connections closed."""

@@ -39,13 +39,13 @@ class DiagnosisTap:
         self._lock = threading.Lock()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has connected."""
+        """Process a new connection."""
         with self._lock:
             self._live.open(number, client, server)
             self._streams[number] = Stream(number, client, server, midstream=False), True
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes were received from one side."""
+        """Process bytes from one side."""
         with self._lock:
             stream, silent = self._streams[number]
             if silent:
@@ -54,7 +54,7 @@ class DiagnosisTap:
                 self._diagnosis.see(facts)
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """A connection was closed."""
+        """Process the end of a connection."""
         with self._lock:
             self._live.close(number)
             stream, silent = self._streams.pop(number)

@@ -58,14 +58,14 @@ class LiveLog:
         self._clients: dict[int, str] = {}
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has connected."""
+        """Process a new connection."""
         self._reading.first_ns = self._reading.first_ns or time_ns
         self._live.open(number, client, server)
         self._clients[number] = f"[{client[0]}]:{client[1]}" if ":" in client[0] else f"{client[0]}:{client[1]}"
         self._event(number, time_ns, "connected")
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes were received from one side."""
+        """Process bytes from one side."""
         for facts in self._live.feed(number, data, time_ns, from_client=from_client):
             shown = not self._events or facts.frame.type in _EVENTS
             if shown and (self._match is None or self._match(facts)):
@@ -74,11 +74,11 @@ class LiveLog:
             self._reading.before_ns = time_ns
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """A connection was closed."""
+        """Process the end of a connection."""
         self._live.close(number)
-        who = "the client" if from_client else "the broker"
+        sender = "the client" if from_client else "the broker"
         why = f": {printable(reason)}" if reason and not from_client else ""
-        self._event(number, time_ns, f"closed by {who}{' with a reset' if reset else ''}{why}")
+        self._event(number, time_ns, f"closed by {sender}{' with a reset' if reset else ''}{why}")
         self._clients.pop(number, None)
 
     def _event(self, number: int, time_ns: int, text: str) -> None:

@@ -73,7 +73,7 @@ def proxy(
 
     pcli proxy --listen 6660 --to localhost:6650
 
-    pcli proxy --listen 6660 --to localhost:6650 -w talk.pcapng -Y 'pulsar.type == "ACK"'
+    pcli proxy --listen 6660 --to localhost:6650 -w capture.pcapng -Y 'pulsar.type == "ACK"'
 
     pcli proxy --listen 6660 --to localhost:6650 --fault "drop times=1 on pulsar.type == 'SEND_RECEIPT'"
 

@@ -1,4 +1,4 @@
-"""The state of a capture at a moment: everything up to it goes through a tracker."""
+"""The state of a capture at a given time: a tracker processes all frames up to that time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ At = Annotated[
 
 @dataclass(slots=True)
 class CaptureState:
-    """The tracker of a capture that was read up to a moment."""
+    """The tracker of a capture that was read up to a given time."""
 
     tracker: Tracker
     reading: CaptureReading
     continues: bool
-    """Whether the capture has frames after the moment."""
+    """Whether the capture has frames after that time."""
     truncated: bool
     """Whether the capture ends in the middle of a frame or connection."""
 
@@ -62,7 +62,7 @@ class CaptureState:
 
 
 def read_state(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None) -> CaptureState:
-    """Read the inputs to their end, or up to a moment in ns since 1970."""
+    """Read the inputs to their end, or up to a time in ns since 1970."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.tracking.tracker import Tracker
 

@@ -1,4 +1,4 @@
-"""`pcli stats consumers`: the state of topics, subscriptions and consumers at a moment, as in `topics stats`."""
+"""`pcli stats consumers`: the state of topics, subscriptions and consumers at a given time, as in `topics stats`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def consumers(
 
 
 def _mark_unknown(stats: _Stats) -> None:
-    """Replace all counts by None: the capture ends in the middle of something before that moment."""
+    """Replace all counts by None, because the capture ends within a frame or connection before that time."""
     names = [name for name in stats if name not in _NO_FIGURES]
     stats.update(
         dict.fromkeys(names),

@@ -94,7 +94,7 @@ def _owner(one: _Row) -> list[Any]:
 
 
 def _ranges(row: _Row) -> list[_Row]:
-    """Return the key ranges of the consumers that are attached at the moment, in order of their slots.
+    """Return the key ranges of the consumers that are attached at that time, in order of their slots.
 
     A STICKY consumer owns the ranges that it has requested. In AUTO_SPLIT, neighbouring slots with keys of the same
     owner are one range; the capture does not contain the slots between them.

@@ -1,3 +1,3 @@
-"""Commands that make tables and reports from captures: analyze, spark-analyze, spark-stream, report, doctor."""
+"""Commands that write tables and reports of captures: analyze, spark-analyze, spark-stream, report, doctor."""
 
 __all__: list[str] = []

@@ -1,10 +1,10 @@
 """The run of `pcli analyze`: progress on stderr, a summary on stdout, an exit code.
 
 Rules of this file
-1. All packages that make tables are imported here. If one is missing, the error names what to install.
+1. All packages that tables need are imported here. If one is missing, the error names the package to install.
 2. The progress bar shows bytes if the stage has them, otherwise tasks. It is shown only on a terminal.
-3. If a file could not be read to its end, the exit code and the table `captures` show it, and the rest is processed.
-   With --strict nothing is.
+3. If a file could not be read to its end, the exit code and the table `captures` show it, and all other files are
+   processed. With --strict, no file is processed.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def show_summary(summary: Summary) -> None:
     )
     write_line(f"captures: {counts}; {summary.packets:,} packets, {summary.frames:,} frames")
     if summary.findings is not None:
-        told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in summary.findings.items())
-        write_line(f"findings: {told or 'none'}")
+        counts_text = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in summary.findings.items())
+        write_line(f"findings: {counts_text or 'none'}")
     if not summary.packets and "read" in summary.captures:
         say("no packet was read: the captures are empty, or all packets are outside of --since and --until")
     write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', unchanged'}")

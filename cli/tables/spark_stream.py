@@ -84,17 +84,17 @@ def _run(
 
     damaged = False
 
-    def told(number: int, files: int, summary: Summary) -> None:
+    def print_batch(number: int, files: int, summary: Summary) -> None:
         nonlocal damaged
         damaged = damaged or bool(summary.troubles)
         say(f"batch {number}: {files} file{'s' if files != 1 else ''}; generation {summary.generation}")
         for path, status, error in summary.troubles:
             say(f"{path}: {status}: {error}")
 
-    # SIGTERM, from `kill` or a service manager, ends it like Ctrl-C; an interrupted batch is repeated next time.
+    # SIGTERM, from `kill` or a service manager, acts like Ctrl-C. The next run repeats an interrupted batch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
-        stream = Stream(spark, request, checkpoint, most=most, on_batch=told)
+        stream = Stream(spark, request, checkpoint, most=most, on_batch=print_batch)
         if not once:
             say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
         try:

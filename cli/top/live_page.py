@@ -51,12 +51,10 @@ _KEYS: Final = (
 )
 
 
-class _Sheet(ModalScreen[None]):
+class _TextScreen(ModalScreen[None]):
     """A sheet of text above the table; a key closes it."""
 
-    CSS = (
-        "_Sheet { align: center middle; } #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }"
-    )
+    CSS = "_TextScreen { align: center middle; } #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close")]
 
     def __init__(self, text: Text) -> None:
@@ -169,9 +167,9 @@ class TopPage(App[None]):
         words += ["PAUSED"] if self.paused else []
         right = "  │  ".join(printable(one) for one in (*words, "? help") if one)
         title = printable(self._title)
-        room = max(0, self.size.width - len(right) - len("  │  "))
-        if len(title) > room:  # the end of a path says more than its beginning
-            title = f"…{title[len(title) - room + 1 :]}" if room > 1 else ""
+        width_left = max(0, self.size.width - len(right) - len("  │  "))
+        if len(title) > width_left:  # paths differ more at their ends than at their beginnings
+            title = f"…{title[len(title) - width_left + 1 :]}" if width_left > 1 else ""
         return Text("  │  ".join(filter(None, (title, right))), no_wrap=True)
 
     def _fill(self, rows: list[Row]) -> None:
@@ -179,7 +177,7 @@ class TopPage(App[None]):
         table = self._table
         key, at = self._key_under_cursor(), table.scroll_y
         texts = [_styled(row) for row in rows]
-        columns, room = _fitting(texts, self.size.width)
+        columns, width_left = _fitting(texts, self.size.width)
         table.clear(columns=True)
         for column in columns:
             table.add_column(COLUMNS[column], key=COLUMNS[column])
@@ -188,7 +186,7 @@ class TopPage(App[None]):
         places: dict[Path, int] = {}
         for number, (name, row) in enumerate(self._shown.items()):
             cells_of = texts[number]
-            _shorten(cells_of[0], room)
+            _shorten(cells_of[0], width_left)
             table.add_row(*(cells_of[column] for column in columns), key=name)
             places.setdefault(row.path, number)
         if key is not None and key in places:
@@ -216,7 +214,7 @@ class TopPage(App[None]):
     def action_help(self) -> None:
         """Show the keys."""
         lines = [f"{key:<16} {what}" for key, what in _KEYS]
-        self.push_screen(_Sheet(Text("\n".join(lines))))
+        self.push_screen(_TextScreen(Text("\n".join(lines))))
 
     def action_filter(self) -> None:
         """Open the input of the filter."""
@@ -244,7 +242,7 @@ class TopPage(App[None]):
         """Show all statistics and findings of a row."""
         row = self._shown.get(str(event.row_key.value))
         if row is not None:
-            self.push_screen(_Sheet(_detail(row, self._snapshot.findings)))
+            self.push_screen(_TextScreen(_detail(row, self._snapshot.findings)))
 
 
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
@@ -257,18 +255,18 @@ def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
     for left_out in (None, *_OPTIONAL):
         if left_out is not None:
             columns.remove(COLUMNS.index(left_out))
-        room = width - sum(widths[column] + _PADDING for column in columns[1:]) - _PADDING - _SCROLL_BAR
-        if room >= min(widths[0], _LEAST_NAME):
+        width_left = width - sum(widths[column] + _PADDING for column in columns[1:]) - _PADDING - _SCROLL_BAR
+        if width_left >= min(widths[0], _LEAST_NAME):
             break
-    return columns, max(room, _LEAST_NAME)
+    return columns, max(width_left, _LEAST_NAME)
 
 
-def _shorten(name: Text, room: int) -> None:
+def _shorten(name: Text, width_left: int) -> None:
     """Shorten a name to its indentation and its end, which differs more often than its beginning."""
     plain = name.plain
-    if len(plain) > room:
+    if len(plain) > width_left:
         indent = len(plain) - len(plain.lstrip())
-        name.plain = f"{plain[:indent]}…{plain[len(plain) - room + indent + 1 :]}"
+        name.plain = f"{plain[:indent]}…{plain[len(plain) - width_left + indent + 1 :]}"
 
 
 def _styled(row: Row) -> list[Text]:

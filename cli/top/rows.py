@@ -73,7 +73,7 @@ SORTS: Final[dict[str, str]] = {
     "b": "largest backlog",
     "r": "highest rate",
 }
-"""Keys and the orders that they select."""
+"""Keys of the page and the orders that they select."""
 
 
 def make_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
@@ -153,7 +153,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-# -- what is shown of them ---------------------------------------------------------------------------------------------
+# -- display -----------------------------------------------------------------------------------------------------------
 
 
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:

@@ -47,7 +47,7 @@ class Renumbering:
     """The difference of packet numbers."""
     offsets: Longs | None = None
     """Differences of offsets, by 2 * the split's stream + from_client; None if all are 0
-    (merge_results.Renaming.offsets)."""
+    (merge_results.SplitRenumbering.offsets)."""
     sync: Longs | None = None
     """Certainty of the frame boundaries by the same key, as in Places.sync; negative or None: that of each frame."""
 

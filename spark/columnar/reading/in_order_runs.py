@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Nothing is changed until all frames are checked. A connection with an unusual frame is left unchanged.
-2. Afterwards each direction has the state that `codec.capture.fast` would produce packet by packet: offset, expected
+2. Afterwards each direction has the state that `capture.fast_path` would produce packet by packet: offset, expected
    sequence number, acknowledgement, the incomplete frame with its packets, and the verified bytes.
 3. This includes ``Connection.last``, which only packets on the slow path change: those that are not lean, those that
    follow fewer than eight bytes of a frame, and all packets of an unverified direction.
@@ -94,7 +94,7 @@ class InOrderRuns:
         return wrong
 
     def _add(self, one: Stretch) -> None:
-        """Store data that do not complete the open frame, as `codec.capture.fast` does."""
+        """Store data that do not complete the open frame, as `codec.capture.fast_path` does."""
         direction, before = one.direction, len(one.direction.run)
         packets, begins = self._joiner.add(one)
         times = self._records.time_ns[packets].tolist()

@@ -1,7 +1,7 @@
 """The most recent data packets, for comparison with retransmissions, when most packets are processed together.
 
 Rules of this file
-1. The content equals that of `codec.capture.history` at the current packet: the last HISTORY data packets before it
+1. The content equals that of `capture.recent_packets` at the current packet: the last HISTORY data packets before it
    over all connections, in order, whether they were processed together or one by one.
 2. Packets processed together are stored in columns; an entry is made only on demand. Packets processed together may
    come after the current packet; these are excluded.

@@ -1,7 +1,7 @@
 """Checks of directions whose frames were found by a search; each frame is verified until the direction is trusted.
 
 Rules of this file
-1. `codec.capture.walk` accepts a frame of such a direction if it is valid in every respect, or if another frame can
+1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another one can
    begin after it. So it is enough that all heads are plausible. The frame itself must be valid only where a packet ends
    within the next head.
 2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way. A
@@ -57,7 +57,7 @@ def is_unverified(direction: Direction, *, fragments: bool) -> bool:
 
 
 def plausible(pool: bytearray, start: Longs) -> Bools:
-    """Return whether a frame can begin at each place, according to `legal.PATTERNS`; all have HEAD_SIZE bytes."""
+    """Return whether a frame can begin at each place, as in `command_start_patterns`; all have HEAD_SIZE bytes."""
     heads = np.ndarray((len(pool) - 11,), "V12", pool, 0, (1,))[start].view(np.uint8).reshape(-1, 12)
     kind = heads[:, 9]
     good: Bools = (heads[:, 0] < 16) & (heads[:, 4] < 16) & (heads[:, 8] == 8) & (heads[:, 10] == _FIRST[kind])

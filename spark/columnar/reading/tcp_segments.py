@@ -6,7 +6,7 @@ Rules of this file
    `pull_segment`.
 2. An ordinary packet is plain and complete, and has ACK but not SYN, FIN or RST. Only ordinary packets are processed
    together.
-3. `codec.capture.fast` processes a lean packet without reading the connection. For all others it stores the packet
+3. `codec.capture.fast_path` processes a lean packet without reading the connection. For all others it stores the packet
    number in ``Connection.last``, so the columnar reader must do the same.
 4. Headers are gathered as records of 40 or 60 bytes: one pass over memory for all their fields.
 """

@@ -115,7 +115,7 @@ class WindowDecoder:
             self._found.collect(self._tcp, self._base + due, table.count)
 
     def _single(self, index: int) -> None:
-        """Process a packet as `codec.capture.fast` does."""
+        """Process a packet as `codec.capture.fast_path` does."""
         self._recent.turn = index
         number, streams = self._base + index, self._tcp.table.count
         segment = self._opaque.get(index)

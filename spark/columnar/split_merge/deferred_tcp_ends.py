@@ -1,9 +1,10 @@
 """TCP without knowledge of other connections, which records when the end of a connection could have been reported.
 
 `TcpReassembly` reports the end of a reset connection when another connection starts, unless it was reported before
-(rule 5 there). A split, or the replay of one connection, contains only some of these starts. So the ends are reported
-at the connection's own time, with the intervals in which a start would have caused the report; `merge.join` moves them
-to their place. An end that only such a start would have caused is reported as well; `merge.join` keeps or drops it.
+(rule 5 there). A split, or the replay of one connection, contains only some of these starts. The ends are therefore
+reported at the connection's own time, with the intervals in which a start would have caused the report; `merge_splits`
+moves them to their place. An end that only such a start would have caused is reported too; `merge_splits` keeps or
+drops it.
 """
 
 from __future__ import annotations

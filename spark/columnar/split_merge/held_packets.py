@@ -63,7 +63,7 @@ class HeldSegment:
     left_out: bool
     """True if it has the comment LEFT_OUT."""
     fed: int
-    """Number of data packets of the split before it, see `capture.history.HISTORY`."""
+    """Number of data packets of the split before it, see `capture.recent_packets.HISTORY`."""
 
 
 def segment_of(held: HeldSegment) -> Segment:

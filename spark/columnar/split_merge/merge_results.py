@@ -11,7 +11,7 @@ Rules of this file
    the recording. They have the recording's numbers.
 3. The order is (split, turn, place): ``turn`` is the packet that completed a row, ``place`` its order within the turn.
    The place of a row of the split is its row number. Extra items with such a place precede that row; those below 0
-   precede all rows of the split in this turn, those from AFTER on follow them. `Joined.extra` is sorted.
+   precede all rows of the split in this turn, those from AFTER on follow them. `MergedSplit.extra` is sorted.
 4. Data only: plain arrays and small classes that can be pickled.
 """
 
@@ -33,10 +33,10 @@ AFTER: Final = 1 << 40
 """`Extra.place` of items of the packet itself, after all items of timers at that packet."""
 
 OWN: Final = -1
-"""In `Renaming.sync`: the row's own value applies."""
+"""In `SplitRenumbering.sync`: the row's own value applies."""
 
 DROPPED: Final = -1
-"""In `Renaming.streams`: no row of this stream is valid."""
+"""In `SplitRenumbering.streams`: no row of this stream is valid."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Extra:
     place: int
     """Order within the turn, see the module."""
     item: CapturedFrame | Note | StreamEnd
-    """Has the recording's numbers, except ``CapturedFrame.number``, which `Joined.numbers` returns."""
+    """Has the recording's numbers, except ``CapturedFrame.number``, which `MergedSplit.numbers` returns."""
     rank: int = 0
     """Order within the place."""
     ticket: int = 0

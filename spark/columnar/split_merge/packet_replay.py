@@ -146,7 +146,7 @@ class Replay:
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
-            # As in `capture.fast`: these packets are ignored, even for whether the direction was captured.
+            # As in `capture.fast_path`: these packets are ignored, even for whether the direction was captured.
             direction.ack = direction.ack if held.data or held.missing else held.ack
             return
         segment = segment_of(held)
