@@ -1,11 +1,12 @@
-"""The mini-broker beside a real Pulsar standalone in the same run, under the field's own generator.
+"""Benchmark of the mini-broker against a Pulsar standalone in the same run, with Pulsar's load generator.
 
     python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20]
 
-Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`), producer and consumer at
-once, for rates; the Python client for latencies. First the generator's ceiling, against a sink that answers every SEND
-and stores nothing: where a broker comes near it the generator binds, and the broker's CPU time per message decides.
-Both brokers share the machine's cores with the load. What is not installed is left out, and said.
+Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
+consumer, for rates; the Python client, for latencies. The maximum rate of the generator is measured first, with a sink
+that responds to every SEND and stores nothing. If a broker comes close to it, the generator is the limit, and the
+broker's CPU time per message is the relevant figure. The brokers share the cores with the load. Missing programs are
+reported, and their measurements are omitted.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ LOADS = (
     ("batched 1 KB", 1024, ()),
     ("unbatched 100 B", 100, ("--batching-num-messages", "1")),
 )
-"""Name, bytes of a message, options of the generator. Its batches of one are as good as no batches."""
+"""Name, bytes of a message, options of the generator. Batches of one message are equivalent to no batches."""
 
 _RATE = re.compile(r"Stats - (Publish|Consume) rate: +([0-9.]+) msg/s")
 
 
 @dataclass
 class Broker:
-    """A running broker and what was measured of it."""
+    """A running broker and its measured figures."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -53,22 +54,22 @@ class Broker:
 
     @property
     def url(self) -> str:
-        """Where clients go."""
+        """The service URL."""
         return f"pulsar://127.0.0.1:{self.port}"
 
     def cpu(self) -> float:
-        """CPU seconds of all its threads so far."""
+        """Return the CPU seconds of all its threads so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident(self) -> float:
-        """Resident memory, MB."""
+        """Return the resident memory in MB."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024  # type: ignore[union-attr]
 
 
 class Client:
-    """A client of one blocking socket."""
+    """A client with one blocking socket."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -78,7 +79,7 @@ class Client:
         self.wait("CONNECTED")
 
     def wait(self, name: str) -> None:
-        """Write what is to be written; read until a command of this name comes."""
+        """Write pending output, and read until a command with this name arrives."""
         while True:
             self.socket.sendall(self.session.output())
             data = self.socket.recv(65536)
@@ -90,15 +91,15 @@ class Client:
                 if event.name == "ERROR":
                     raise ConnectionError(event.body.message)
 
-    def ask(self, request: object, answer: str) -> None:
-        """Ask, and wait for the answer."""
+    def exchange(self, request: object, response: str) -> None:
+        """Send a request and wait for its response."""
         self.session.send(request)  # type: ignore[arg-type]
-        self.wait(answer)
+        self.wait(response)
 
     def new_producer(self, topic: str, number: int) -> None:
-        """What a client does for a producer, on a topic that nobody knows."""
-        self.ask(pb.CommandLookupTopic(topic=topic), "LOOKUP_RESPONSE")
-        self.ask(pb.CommandProducer(topic=topic, producer_id=number), "PRODUCER_SUCCESS")
+        """Look up a new topic and create a producer on it."""
+        self.exchange(pb.CommandLookupTopic(topic=topic), "LOOKUP_RESPONSE")
+        self.exchange(pb.CommandProducer(topic=topic, producer_id=number), "PRODUCER_SUCCESS")
 
 
 def free_port() -> int:
@@ -108,8 +109,8 @@ def free_port() -> int:
 
 @contextmanager
 def running(name: str, command: list[str], port: int) -> Iterator[Broker]:
-    """Start a broker and measure until the first producer is in."""
-    # An installation has its bytecode.
+    """Start a broker, and measure the time until the first producer is accepted."""
+    # The first command writes the bytecode, as an installation does.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, "-m", "pcli.cli", "broker", "--dispatchers"], env=environment, capture_output=True)
     began = time.perf_counter()
@@ -142,7 +143,7 @@ def new_topics(broker: Broker, count: int = 200) -> None:
 
 
 def latencies(broker: Broker, count: int = 2000) -> None:
-    """Synchronous sends and the way to a consumer that waits, with the Python client."""
+    """Measure synchronous sends, and the time from send to a waiting consumer, with the Python client."""
     try:
         import pulsar
     except ImportError:
@@ -157,15 +158,15 @@ def latencies(broker: Broker, count: int = 2000) -> None:
         sends.append(time.perf_counter() - began)
     consumer = client.subscribe("way", "sub")
     producer = client.create_producer("way", batching_enabled=False)
-    ways = []
+    delays = []
     for _ in range(count):
         producer.send_async(str(time.perf_counter()).encode(), None)
         message = consumer.receive()
-        ways.append(time.perf_counter() - float(message.data()))
+        delays.append(time.perf_counter() - float(message.data()))
         consumer.acknowledge(message)
     client.close()
     broker.figures["synchronous send p50 / p99"] = _percentiles(sends)
-    broker.figures["end to end p50 / p99"] = _percentiles(ways)
+    broker.figures["end to end p50 / p99"] = _percentiles(delays)
 
 
 def _percentiles(seconds: list[float]) -> str:
@@ -174,7 +175,7 @@ def _percentiles(seconds: list[float]) -> str:
 
 
 def load(broker: Broker, perf: str, seconds: int) -> int:
-    """All loads, one after the other; how many messages were consumed in all."""
+    """Run all loads; return the total number of consumed messages."""
     consumed = 0
     for name, size, options in LOADS:
         topic = f"load-{name.replace(' ', '-')}"
@@ -193,7 +194,7 @@ def load(broker: Broker, perf: str, seconds: int) -> int:
 def generate(
     perf: str, url: str, topic: str, size: int, options: tuple[str, ...], seconds: int, *, consumer: bool
 ) -> dict[str, list[float]]:
-    """Rates as the generator tells them every ten seconds."""
+    """Return the rates that the generator prints every ten seconds."""
     common = [perf, "--metrics", "-1", "-u", url]
     produce = [*common, "produce", topic, "--rate", "0", "--size", str(size), *options]
     commands = [[*common, "consume", topic, "--receiver-queue-size", "10000"]] if consumer else []
@@ -208,11 +209,11 @@ def generate(
         process.send_signal(signal.SIGINT)
     for process in processes:
         try:
-            said, _ = process.communicate(timeout=10)
+            output, _ = process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
             process.kill()
-            said, _ = process.communicate()
-        for kind, rate in _RATE.findall(said):
+            output, _ = process.communicate()
+        for kind, rate in _RATE.findall(output):
             rates[kind].append(float(rate))
     return rates
 
@@ -248,25 +249,25 @@ def main() -> None:
     parser.add_argument("--real", default=str(REAL))
     parser.add_argument("--perf", default=shutil.which("perf") or "")
     parser.add_argument("--seconds", type=int, default=20)
-    told = parser.parse_args()
-    perf = told.perf if told.perf and "pulsar-perf-go" in _help(told.perf) else None
+    options = parser.parse_args()
+    perf = options.perf if options.perf and "pulsar-perf-go" in _help(options.perf) else None
     if perf is None:
-        print("the Go client's perf tool is not there: no rates (see --perf)")
+        print("the Go client's perf tool is not installed: no rates (see --perf)")
     else:
-        ceiling(perf, told.seconds)
+        ceiling(perf, options.seconds)
     brokers = []
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
         with running("pcli", ours, port) as broker:
             brokers.append(broker)
-            measure(broker, perf, told.seconds)
-        if shutil.which("java") and Path(told.real).exists():
+            measure(broker, perf, options.seconds)
+        if shutil.which("java") and Path(options.real).exists():
             port = free_port()
-            real = [told.real, folder, f"brokerServicePort={port}", f"webServicePort={free_port()}"]
+            real = [options.real, folder, f"brokerServicePort={port}", f"webServicePort={free_port()}"]
             with running("real 4.2.4", real, port) as broker:
                 brokers.append(broker)
-                measure(broker, perf, told.seconds)
+                measure(broker, perf, options.seconds)
         else:
             print("no Java, or no real broker: nothing to compare with")
     print(f"{'':40}" + "".join(f"{broker.name:>32}" for broker in brokers))

@@ -1,15 +1,14 @@
-"""`pcli produce | pcli consume` beside the official Python client (C++ inside) doing the same, in one run.
+"""Benchmark of `pcli produce | pcli consume` against the official Python client (based on C++), in one run.
 
     python bench/client.py [--messages 1000000] [--size 100] [--rounds 3] [--url pulsar://localhost:6650]
 
-Lines of a file go through stdin of a producer to a broker, and from there through a consumer, which acknowledges each
-of them, to a file again; both are processes of their own, as their users have them. The time is from the start of the
-producer to the end of the consumer, which waits already. The files are compared: nothing lost, nothing twice, in order.
-Without ``--url`` a mini-broker is started, and shares the machine's cores with them.
+A producer process sends the lines of a file from stdin to a broker. A consumer process acknowledges them and writes
+them to another file. The time is from the start of the producer to the end of the consumer, which was started before.
+The two files must be equal. Without ``--url`` a mini-broker is started, which shares the cores with the clients.
 
-The official client has what suits it best of what was tried: the batch limits of pcli's defaults, a queue of 50,000
-messages that blocks when it is full, and on the other side `batch_receive` with a receiver queue of 10,000 (less CPU
-than `receive`, a third of a listener's). Both sides hear of each message whether it was stored, and acknowledge each.
+The official client has the fastest of the tested settings: the batch limits of pcli's defaults, a queue of 50,000
+messages that blocks when it is full, and `batch_receive` with a receiver queue of 10,000 (less CPU than `receive`, and
+a third of a listener's). Both clients check the receipt of each message, and acknowledge each message.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ client.close()
 """
 
 
-def commands(who: str, url: str, topic: str, number: int) -> tuple[list[str], list[str]]:
-    """How this client produces, and how it consumes."""
-    if who == "pcli":
+def commands(client: str, url: str, topic: str, number: int) -> tuple[list[str], list[str]]:
+    """Return the commands with which this client produces and consumes."""
+    if client == "pcli":
         where = (topic, "-u", url)
         consume = f"-s s --from earliest -n {number}".split()
         return [*PCLI, "produce", *where], [*PCLI, "consume", *where, *consume]
@@ -79,7 +78,7 @@ def commands(who: str, url: str, topic: str, number: int) -> tuple[list[str], li
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """A mini-broker as a process of its own; its service URL."""
+    """Run a mini-broker in its own process; yield its service URL."""
     ready = folder / "ready"
     words = ["broker", "--port", "0", "--http-port", "0", "--ready-file", str(ready)]
     process = subprocess.Popen([*PCLI, *words], stdout=subprocess.DEVNULL)
@@ -92,22 +91,22 @@ def broker(folder: Path) -> Iterator[str]:
         process.wait()
 
 
-def play(who: str, url: str, lines: Path, number: int, folder: Path) -> tuple[float, float]:
-    """Seconds from beginning to end, and CPU seconds of both processes."""
-    topic, out = f"bench-{who}-{time.time_ns()}", folder / "out"
-    produce, consume = commands(who, url, topic, number)
+def run_client(client: str, url: str, lines: Path, number: int, folder: Path) -> tuple[float, float]:
+    """Return the elapsed seconds, and the CPU seconds of both processes."""
+    topic, out = f"bench-{client}-{time.time_ns()}", folder / "out"
+    produce, consume = commands(client, url, topic, number)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     quiet = {"stderr": subprocess.DEVNULL}
     with out.open("wb") as written, lines.open("rb") as read:
         consumer = subprocess.Popen(consume, stdout=written, **quiet)  # type: ignore[call-overload]
-        time.sleep(3)  # it waits for messages by then
+        time.sleep(3)  # until it waits for messages
         began = time.perf_counter()
         subprocess.run(produce, stdin=read, check=True, **quiet)  # type: ignore[call-overload]
         if consumer.wait():
-            raise SystemExit(f"{who}: the consumer ended with {consumer.returncode}")
+            raise SystemExit(f"{client}: the consumer ended with {consumer.returncode}")
         seconds = time.perf_counter() - began
     if not filecmp.cmp(lines, out, shallow=False):
-        raise SystemExit(f"{who}: what came is not what was sent")
+        raise SystemExit(f"{client}: the received messages differ from the sent ones")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -119,26 +118,29 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--url", default="")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lines = folder / "in"
         with lines.open("wb") as file:
-            file.writelines(b"%0*d\n" % (given.size, number) for number in range(given.messages))
-        print(f"{given.messages:,} messages of {given.size} B, {os.cpu_count()} cores, median of {given.rounds} rounds")
+            file.writelines(b"%0*d\n" % (options.size, number) for number in range(options.messages))
+        print(
+            f"{options.messages:,} messages of {options.size} B, {os.cpu_count()} cores, "
+            f"median of {options.rounds} rounds"
+        )
         results: dict[str, list[tuple[float, float]]] = {"pcli": [], "pulsar-client": []}
-        for _ in range(given.rounds):
-            for who, rows in results.items():
-                if given.url:
-                    rows.append(play(who, given.url, lines, given.messages, folder))
+        for _ in range(options.rounds):
+            for client, rows in results.items():
+                if options.url:
+                    rows.append(run_client(client, options.url, lines, options.messages, folder))
                 else:
                     with broker(folder) as url:
-                        rows.append(play(who, url, lines, given.messages, folder))
+                        rows.append(run_client(client, url, lines, options.messages, folder))
         medians = []
-        for who, rows in results.items():
+        for client, rows in results.items():
             wall, cpu = (statistics.median(column) for column in zip(*rows))
-            rate, each = given.messages / wall, cpu / given.messages * 1e6
-            print(f"{who:14} {wall:6.1f} s  {rate:10,.0f} messages/s  {each:5.1f} us of CPU a message")
+            rate, each = options.messages / wall, cpu / options.messages * 1e6
+            print(f"{client:14} {wall:6.1f} s  {rate:10,.0f} messages/s  {each:5.1f} us of CPU a message")
             medians.append((wall, cpu))
         (ours, our_cpu), (theirs, their_cpu) = medians
         print(f"pcli is {theirs / ours:.2f} times as fast, with {our_cpu / their_cpu:.2f} of the CPU")

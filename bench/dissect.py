@@ -1,10 +1,10 @@
-"""Dissecting 400 MB made from the corpus, beside tshark in the same run.
+"""Benchmark of dissect on 400 MB derived from the corpus, with tshark in the same run.
 
     python bench/dissect.py [CAPTURES] [--megabytes 400]
 
-The capture is made by repeating real ones with other client ports and later times, so that every repetition is a new
-connection. tshark (plain Debian) is asked for the nearest that it can do, the reassembled payload of each segment:
-`-d tcp.port==6650,data -T fields -e tcp.payload`; without that `-d` its SMPP heuristic takes the traffic for its own.
+The capture repeats real ones with other client ports and later times, so that every repetition has new connections.
+tshark (from Debian, without a Pulsar dissector) prints the reassembled payload of each segment:
+`-d tcp.port==6650,data -T fields -e tcp.payload`. Without `-d`, its SMPP heuristic would decode the traffic.
 Printed: CPU and wall seconds, frames (tshark: packets) per second of CPU, peak memory, and the ratios.
 """
 
@@ -42,7 +42,7 @@ SOURCES = (
 
 @dataclass
 class Run:
-    """What one command took."""
+    """The cost of one command."""
 
     cpu: float
     wall: float
@@ -51,7 +51,7 @@ class Run:
 
 
 def packets(source: Path, turn: int) -> Iterator[Packet]:
-    """One repetition: the clients' ports moved, the time later by a minute a turn."""
+    """Yield one repetition, with other client ports and times that are a minute later per turn."""
     with source.open("rb") as file:
         for packet in read_packets([(str(source), file)]):
             if not isinstance(packet, Packet) or packet.link != 1:
@@ -66,7 +66,7 @@ def packets(source: Path, turn: int) -> Iterator[Packet]:
 
 
 def make(folder: Path, target: Path, megabytes: int) -> int:
-    """Write the capture; how many frames it has."""
+    """Write the capture; return its number of frames."""
     sources = [folder / name for name in SOURCES if (folder / name).exists()]
     with target.open("wb", buffering=1 << 20) as file:
         writer = PcapngWriter(file)
@@ -94,12 +94,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("captures", nargs="?", type=Path, default=HERE / "tests" / "captures")
     parser.add_argument("--megabytes", type=int, default=400)
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "bench.pcapng"
         small = Path(folder) / "small.pcapng"
-        frames = make(told.captures, capture, told.megabytes)
-        make(told.captures, small, max(1, told.megabytes // 8))
+        frames = make(options.captures, capture, options.megabytes)
+        make(options.captures, small, max(1, options.megabytes // 8))
         size = capture.stat().st_size / 1e6
         pcli = [sys.executable, "-m", "pcli.cli", "dissect", "-r"]
         one_percent = "pulsar.type == 'SUBSCRIBE' or pulsar.message.redelivery_count > 0"

@@ -1,11 +1,11 @@
-"""What the diagnosis costs: its memory over gigabytes, and its time beside `dissect` without it on the same input.
+"""Benchmark of the diagnosis: its memory over gigabytes, and its time compared with `dissect` on the same input.
 
     python bench/observe.py [CAPTURES] [--gigabytes 2] [--megabytes 400]
 
-The capture of the first part is on no disk: real ones again and again, each time later, from other ports and with
-ledgers of their own, so that every message is a new one, of the same topics and consumers. The second part takes the
-capture of bench/dissect.py, for the commands and for the layers below them. Printed: the peak of memory on the way;
-CPU seconds, frames per second of CPU, and the ratios.
+The capture of the first part is generated in memory. It repeats real captures, each time with later times, other ports
+and other ledgers, so that every message is new while topics and consumers are the same. The second part uses the
+capture of bench/dissect.py, for the commands and for the layers below them. Printed: peak memory, CPU seconds, frames
+per CPU second, and the ratios.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from pcli.codec.wire.hot import push_varint
 GIGABYTE = 1_000_000_000
 SECOND = 1_000_000_000
 MARKS = (0.25, 0.5, 1.0, 1.5, 2.0)
-"""Gigabytes at which memory is told."""
+"""Gigabytes at which memory is printed."""
 
-# -- a recording that has no end ---------------------------------------------------------------------------------------
+# -- an endless capture ------------------------------------------------------------------------------------------------
 
 ONE, OTHER = 1 << 14 | 1 << 7, 2 << 14 | 2 << 7 | 64
-"""Two ledgers whose varints, of three bytes, differ in every byte, whatever small number is added to both."""
+"""Two ledgers whose three-byte varints differ in every byte, also after a small number is added to both."""
 LAST = 1 << 21
 """The first ledger whose varint is longer."""
 
 
 @dataclass
-class Said:
+class RecordedFrame:
     """A frame of a real capture."""
 
     stream: int
@@ -55,36 +55,36 @@ class Said:
     """Time since the first frame."""
     data: bytes
     ledgers: list[tuple[int, int]]
-    """Where ledger ids stand, and which, counted from the lowest of the capture."""
+    """Positions of ledger ids, and the ids minus the lowest id of the capture."""
 
 
-def places(body: Any) -> Iterator[pb.MessageIdData]:
-    """Every MessageIdData with a ledger in a command."""
+def message_ids(body: Any) -> Iterator[pb.MessageIdData]:
+    """Yield every MessageIdData with a ledger in a command."""
     if isinstance(body, pb.MessageIdData) and body.ledgerId != MINUS_ONE:
         yield body
     for field, value in body.ListFields():
         if field.message_type is not None:
             for inner in value if field.is_repeated else [value]:
-                yield from places(inner)
+                yield from message_ids(inner)
 
 
-def moved(frame: CapturedFrame, by: int) -> bytes:
-    """The frame with its ledgers moved. Checksums are of what stands behind the command."""
+def with_ledgers_moved(frame: CapturedFrame, by: int) -> bytes:
+    """Return the frame with other ledgers. Checksums do not change: they cover only the bytes after the command."""
     command = pb.BaseCommand.FromString(frame.command.SerializePartialToString())
-    for place in places(command):
+    for place in message_ids(command):
         place.ledgerId += by
     return join_frame(command.SerializePartialToString(), frame.data[frame.parts.command_end :])
 
 
-def talk_of(path: Path) -> tuple[list[Said], int]:
-    """The frames of a capture, and how many ledgers lie between its lowest and its highest."""
+def frames_of(path: Path) -> tuple[list[RecordedFrame], int]:
+    """Return the frames of a capture, and the size of its range of ledgers."""
     with path.open("rb") as file:
-        frames = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]
-    ledgers = [place.ledgerId for frame in frames for place in places(frame.command)]
+        captured = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]
+    ledgers = [place.ledgerId for frame in captured for place in message_ids(frame.command)]
     lowest = min(ledgers, default=0)
-    talk = []
-    for frame in frames:
-        one, other = moved(frame, ONE - lowest), moved(frame, OTHER - lowest)
+    frames = []
+    for frame in captured:
+        one, other = with_ledgers_moved(frame, ONE - lowest), with_ledgers_moved(frame, OTHER - lowest)
         spots, at = [], 0
         while at < len(one):
             if one[at] != other[at]:
@@ -93,24 +93,26 @@ def talk_of(path: Path) -> tuple[list[Said], int]:
                 at += 3
             else:
                 at += 1
-        talk.append(Said(frame.stream.number, frame.from_client, frame.time_ns - frames[0].time_ns, one, spots))
-    return talk, max(ledgers, default=0) - lowest + 1
+        frames.append(
+            RecordedFrame(frame.stream.number, frame.from_client, frame.time_ns - captured[0].time_ns, one, spots)
+        )
+    return frames, max(ledgers, default=0) - lowest + 1
 
 
-class Endless(io.RawIOBase):
-    """A pcapng made while it is read."""
+class EndlessCapture(io.RawIOBase):
+    """A pcapng that is generated while it is read."""
 
     def __init__(self, paths: list[Path], limit: int) -> None:
-        self.talks = [talk_of(path) for path in paths]
+        self.captures = [frames_of(path) for path in paths]
         self.limit = limit
         self.size = 0
-        """Bytes made so far."""
+        """Number of bytes so far."""
         self.buffer = io.BytesIO()
         self.recorder = TcpRecorder(PcapngWriter(self.buffer), mtu=65_535)
         self.buffer.seek(0)
         self.now = 1_700_000_000 * SECOND
         self.ledger = ONE
-        self.turns = self.connections = 0
+        self.repetitions = self.connections = 0
 
     def readable(self) -> bool:
         """As io.RawIOBase."""
@@ -123,38 +125,38 @@ class Endless(io.RawIOBase):
                 return 0
             self.buffer.seek(0)
             self.buffer.truncate()
-            self.turn(*self.talks[self.turns % len(self.talks)])
+            self.append_capture(*self.captures[self.repetitions % len(self.captures)])
             self.size += self.buffer.tell()
             self.buffer.seek(0)
             data = self.buffer.read(len(target))
         target[: len(data)] = data
         return len(data)
 
-    def turn(self, talk: list[Said], ledgers: int) -> None:
-        """One capture once more."""
-        self.turns += 1
+    def append_capture(self, frames: list[RecordedFrame], ledgers: int) -> None:
+        """Append one more repetition of a capture."""
+        self.repetitions += 1
         if self.ledger + ledgers >= LAST:
             self.ledger = ONE
         links: dict[int, Any] = {}
-        for said in talk:
-            time_ns = self.now + said.after_ns
-            if said.stream not in links:
+        for frame in frames:
+            time_ns = self.now + frame.after_ns
+            if frame.stream not in links:
                 self.connections += 1
-                client = (f"10.0.{self.connections >> 8 & 255}.{self.connections & 255}", 10_000 + said.stream)
-                links[said.stream] = self.recorder.open(client, ("10.1.0.1", 6650), time_ns)
-            data = bytearray(said.data)
-            for at, ledger in said.ledgers:
+                client = (f"10.0.{self.connections >> 8 & 255}.{self.connections & 255}", 10_000 + frame.stream)
+                links[frame.stream] = self.recorder.open(client, ("10.1.0.1", 6650), time_ns)
+            data = bytearray(frame.data)
+            for at, ledger in frame.ledgers:
                 data[at : at + 3] = push_varint(self.ledger + ledger)
-            self.recorder.data(links[said.stream], bytes(data), time_ns, from_client=said.from_client)
-        self.now += talk[-1].after_ns + SECOND
+            self.recorder.data(links[frame.stream], bytes(data), time_ns, from_client=frame.from_client)
+        self.now += frames[-1].after_ns + SECOND
         for link in links.values():
             self.recorder.close(link, self.now, from_client=True)
         self.ledger += ledgers
 
 
 def memory(paths: list[Path], gigabytes: float) -> None:
-    """Diagnose that many, and tell the peak on the way."""
-    source = Endless(paths, int(gigabytes * GIGABYTE))
+    """Diagnose this number of gigabytes, and print the peak memory at intervals."""
+    source = EndlessCapture(paths, int(gigabytes * GIGABYTE))
     diagnosis, observer = Diagnosis(), Observer()
     marks = [mark for mark in MARKS if mark < gigabytes] + [gigabytes]
     print(f"{'GB':>6} {'frames':>12} {'peak MB':>8}")
@@ -175,7 +177,7 @@ def peak() -> float:
 
 
 def feed(item: Any, observer: Observer, diagnosis: Diagnosis) -> bool:
-    """What `pcli diagnose` does with an item of a recording; whether it is a frame."""
+    """Process an item of a recording as `pcli diagnose` does; return whether it is a frame."""
     if isinstance(item, CapturedFrame):
         diagnosis.see(observer.see(item))
         return True
@@ -187,7 +189,7 @@ def feed(item: Any, observer: Observer, diagnosis: Diagnosis) -> bool:
 
 
 def layers(capture: Path, frames: int) -> None:
-    """CPU time of each layer with those below it."""
+    """Print the CPU time of each layer, including the layers below it."""
 
     def diagnose(item: Any) -> None:
         feed(item, observer, diagnosis)
@@ -213,7 +215,7 @@ def layers(capture: Path, frames: int) -> None:
 
 
 def commands(capture: Path, frames: int) -> None:
-    """`diagnose` beside `dissect`, as processes."""
+    """Compare `diagnose` with `dissect`, each in its own process."""
     pcli = [sys.executable, "-m", "pcli.cli"]
     seldom = "pulsar.type == 'SUBSCRIBE' or pulsar.message.redelivery_count > 0"
     rows = {
@@ -237,11 +239,11 @@ def main() -> None:
     parser.add_argument("captures", nargs="?", type=Path, default=HERE / "tests" / "captures")
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--megabytes", type=int, default=400)
-    told = parser.parse_args()
-    memory([told.captures / name for name in SOURCES if (told.captures / name).exists()], told.gigabytes)
+    options = parser.parse_args()
+    memory([options.captures / name for name in SOURCES if (options.captures / name).exists()], options.gigabytes)
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "bench.pcapng"
-        frames = make(told.captures, capture, told.megabytes)
+        frames = make(options.captures, capture, options.megabytes)
         print(f"{capture.stat().st_size / 1e6:.0f} MB, {frames:,} frames")
         commands(capture, frames)
         layers(capture, frames)

@@ -1,10 +1,10 @@
-"""The proxy beside a plain byte relay in the same run: bytes a second from one side to the other.
+"""Benchmark of the proxy against a plain byte relay in the same run: bytes per second in one direction.
 
     python bench/proxy.py [--seconds 3]
 
-Load: whole frames of one size, a SEND each, as fast as the proxy takes them, from a process of its own to one that
-only counts. The relay beside it is the least that Python and uvloop can do: read, write, no look at the bytes. The
-proxy runs as its users have it, `pcli proxy --log quiet`, then with what costs more.
+Load: SEND frames of one size at maximum speed, from one process to another one that only counts the bytes. The relay is
+a minimal program with Python and uvloop that reads and writes without parsing. The proxy runs as
+`pcli proxy --log quiet`, then with options that cost more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 
 SIZES = (1 << 10, 64 << 10)
-"""Bytes of a payload: unbatched messages, and batches."""
+"""Sizes of payloads: unbatched messages, and batches."""
 
 CONNECT = push_frame(pb.CommandConnect(client_version="bench", protocol_version=20))
 
@@ -40,25 +40,25 @@ KINDS: dict[str, tuple[str, ...]] = {
     "a fault that never fires": ("--log", "quiet", "--fault", "drop on pulsar.type == 'PONG'"),
     "-T json to nowhere": ("-T", "json"),
 }
-"""What the proxy is told to do."""
+"""Options of the proxy."""
 
 
 def frames(size: int) -> bytes:
-    """About a megabyte of SENDs."""
+    """Return about a megabyte of SENDs."""
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
     frame = push_frame(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, bytes(size)))
     return frame * max(1, (1 << 20) // len(frame))
 
 
-def count(result: Connection, seconds: float) -> None:
-    """Be the broker: take bytes, and tell how many a second there were."""
+def count_bytes(result: Connection, seconds: float) -> None:
+    """Act as the broker: receive bytes, and report the number of bytes per second."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         result.send(listener.getsockname()[1])
         while True:
-            line, _ = listener.accept()
-            with line:
+            connection, _ = listener.accept()
+            with connection:
                 total, begin = 0, time.perf_counter()
-                while (data := line.recv(1 << 18)) and time.perf_counter() - begin < seconds:
+                while (data := connection.recv(1 << 18)) and time.perf_counter() - begin < seconds:
                     total += len(data)
                 result.send(total / (time.perf_counter() - begin))
 
@@ -84,22 +84,22 @@ class Relay(asyncio.Protocol):
             self.other.write(data)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Forward the data."""
         if self.other is None:
             self.early.append(data)
         else:
             self.other.write(data)
 
     def pause_writing(self) -> None:
-        """The other side waits."""
+        """Pause the other side."""
         self.other.pause_reading()
 
     def resume_writing(self) -> None:
-        """It goes on."""
+        """Resume the other side."""
         self.other.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """So does the other side."""
+        """Close the other side."""
         if self.other is not None:
             self.other.abort()
 
@@ -115,32 +115,32 @@ def relay(result: Connection, port: int) -> None:
     uvloop.run(run())
 
 
-def pour(port: int, data: bytes) -> None:
-    """Be the client: send until the broker has had enough."""
-    with socket.create_connection(("127.0.0.1", port)) as line:
+def send_forever(port: int, data: bytes) -> None:
+    """Act as the client: send until the broker closes the connection."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
         try:
-            line.sendall(CONNECT)
+            connection.sendall(CONNECT)
             while True:
-                line.sendall(data)
+                connection.sendall(data)
         except OSError:
             return
 
 
 def measured(result: Connection, port: int, data: bytes) -> float:
-    """MB a second through this port; the best of two."""
+    """Return the MB per second through this port, the better of two runs."""
     rates = []
     for _ in range(2):
-        pour(port, data)
+        send_forever(port, data)
         rates.append(result.recv() / 1e6)
     return max(rates)
 
 
-def through_proxy(words: tuple[str, ...], result: Connection, port: int, data: bytes) -> float:
-    """MB a second through a proxy with these options."""
+def through_proxy(options: tuple[str, ...], result: Connection, port: int, data: bytes) -> float:
+    """Return the MB per second through a proxy with these options."""
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "out.pcapng")
         command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", "--to", f"127.0.0.1:{port}"]
-        command += [out if word == "OUT" else word for word in words]
+        command += [out if word == "OUT" else word for word in options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
             head = process.stdout.readline()
@@ -159,7 +159,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=3)
     seconds = options.parse_args().seconds
     result, end = multiprocessing.Pipe()
-    sink = multiprocessing.Process(target=count, args=(end, seconds), daemon=True)
+    sink = multiprocessing.Process(target=count_bytes, args=(end, seconds), daemon=True)
     sink.start()
     port = result.recv()
     print(f"{'':<26}" + "".join(f"{f'{size >> 10} KB a message':>22}" for size in SIZES))
@@ -170,10 +170,10 @@ def main() -> None:
     best = {size: measured(result, relay_port, frames(size)) for size in SIZES}
     plain.terminate()
     print(f"{'plain relay':<26}" + "".join(f"{best[size]:>15.0f} MB/s  " for size in SIZES))
-    for name, words in KINDS.items():
+    for name, options in KINDS.items():
         cells = []
         for size in SIZES:
-            rate = through_proxy(words, result, port, frames(size))
+            rate = through_proxy(options, result, port, frames(size))
             cells.append(f"{rate:>8.0f} MB/s {rate / best[size]:>6.0%}  ")
         print(f"{name:<26}" + "".join(cells))
     sink.terminate()

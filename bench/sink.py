@@ -1,4 +1,4 @@
-"""A broker that answers every SEND and stores nothing: what a generator can do at most.
+"""A broker that responds to every SEND and stores nothing, to measure the maximum rate of a load generator.
 
 python bench/sink.py PORT
 """
@@ -20,13 +20,13 @@ class Sink(asyncio.Protocol):
     """One connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
+        """Set up a new connection."""
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
         self.reader = FrameReader()
         self.entries = 0
 
     def data_received(self, data: bytes) -> None:
-        """Answer all that is whole, in one write."""
+        """Respond to all complete frames with one write."""
         out = []
         for frame in self.reader.feed(data):
             if frame.type == SEND:
@@ -35,16 +35,18 @@ class Sink(asyncio.Protocol):
                 out.append(push_send_receipt(send[0], send[1], 1, self.entries, 0))
                 self.entries += 1
             else:
-                out.append(self.answer(frame.command))
+                out.append(self.response(frame.command))
         self.transport.write(b"".join(out))
 
-    def answer(self, command: pb.BaseCommand) -> bytes:
-        """What a client needs to hear before it sends."""
+    def response(self, command: pb.BaseCommand) -> bytes:
+        """Return the response that a client requires before it sends; empty if none."""
         if command.HasField("connect"):
             return push_frame(pb.CommandConnected(server_version="sink", protocol_version=21, max_message_size=5242880))
         if command.HasField("partitionMetadata"):
-            asked = command.partitionMetadata.request_id
-            return push_frame(pb.CommandPartitionedTopicMetadataResponse(request_id=asked, partitions=0, response=0))
+            request_id = command.partitionMetadata.request_id
+            return push_frame(
+                pb.CommandPartitionedTopicMetadataResponse(request_id=request_id, partitions=0, response=0)
+            )
         if command.HasField("lookupTopic"):
             host, port = self.transport.get_extra_info("sockname")
             return push_frame(
@@ -56,8 +58,8 @@ class Sink(asyncio.Protocol):
                 )
             )
         if command.HasField("producer"):
-            asked = command.producer.request_id
-            return push_frame(pb.CommandProducerSuccess(request_id=asked, producer_name="p", last_sequence_id=-1))
+            request_id = command.producer.request_id
+            return push_frame(pb.CommandProducerSuccess(request_id=request_id, producer_name="p", last_sequence_id=-1))
         if command.HasField("ping"):
             return push_frame(pb.CommandPong())
         if command.HasField("close_producer"):

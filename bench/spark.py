@@ -1,13 +1,13 @@
-"""Tables of captures: what `analyze` and `spark-analyze` cost on generated load, beside tshark in the same run.
+"""Benchmark of `analyze` and `spark-analyze` on generated load, with tshark in the same run.
 
     python bench/spark.py [--size 100MB] [--large 400MB] [--workloads u200,u1k,b200]
 
-CPU seconds are of the whole process tree. What a command costs on a file of 5 MB is its fixed cost and is told apart;
-rates are of the bytes beyond. The issue's figures are of --size 400MB --large 2GB. tshark is asked for four fields of
-TCP (`-d tcp.port==6650,data -T fields …`): it has no dissector of Pulsar here, so it does much less than pcli does.
-Printed with the goals, and how far we are from them (1.00 and more: reached). The goals were set on a machine where
-tshark did so many megabytes a second (TSHARK): ratios marked ``scaled`` are against the goal times tshark's rate in
-this run by that. The cheaper one of two runs counts: CPU seconds grow when others use the machine.
+CPU seconds are those of the whole process tree. The cost of a command on a file of 5 MB is its fixed cost and is
+printed separately; rates apply to the bytes above 5 MB. The issue's figures are for --size 400MB --large 2GB. tshark
+prints four TCP fields (`-d tcp.port==6650,data -T fields …`); it has no Pulsar dissector here and does much less than
+pcli. The ratios to the goals are printed (1.00: reached). The goals were set on a machine with a known rate of tshark
+(TSHARK); ``scaled`` ratios take tshark's rate in this run into account. The cheaper of two runs counts, because other
+load on the machine increases CPU seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from load.making import make_load
-from load.process import Cost, cost_of
+from load.load_writer import make_load
+from load.process_cost import Cost, cost_of
 from load.settings import WORKLOADS, bytes_of
 
 FIXED = 5_000_000
@@ -33,9 +33,9 @@ GOALS = {
     ("spark", "u1k"): (0.0, 140.0),
     ("spark", "b200"): (0.0, 230.0),
 }
-"""Thousand frames and megabytes per second of CPU; 0: none was set."""
+"""Thousand frames and megabytes per CPU second; 0 if there is no goal."""
 TSHARK = {"u200": 76.0, "u1k": 84.0, "b200": 85.0}
-"""Megabytes per second of CPU of tshark, four fields, where the goals come from (../shared/design/spark-design.md)."""
+"""Megabytes per CPU second of tshark on the machine of the goals (../shared/design/spark-design.md)."""
 RUNS = 2
 FIXED_GOAL, LAG_GOAL, SCALING_GOAL, WORKER_GOAL = 13.0, 1.10, 1.8, 650.0
 TCP_FIELDS = ("tcp.stream", "tcp.seq", "tcp.ack", "tcp.len")
@@ -53,38 +53,40 @@ class Capture:
 
 
 class Bench:
-    """Makes captures, runs commands on them, and throws both away."""
+    """Generates captures, runs commands on them, and removes captures and results."""
 
     def __init__(self, folder: Path, sizes: tuple[int, int]) -> None:
         self.folder, self.sizes = folder, sizes
         self.speed: dict[str, float] = {}
-        """tshark's rate here by that of the goals' machine, by workload."""
+        """tshark's rate here divided by its rate on the machine of the goals, by workload."""
 
     def capture(self, name: str, size: int) -> Capture:
-        """A workload of that many bytes, about."""
+        """Return a workload of approximately this size."""
         target = self.folder / f"{name}-{size}"
         if not (target / "load.json").exists():
             make_load(replace(WORKLOADS[name], size=size), target, name)
             for part in ("truth.parquet", "lost.parquet"):
                 (target / part).unlink()
-        told = json.loads((target / "load.json").read_text())
-        return Capture(name, target / told["files"][0], told["bytes"] / 1e6, told["frames"], told["packets"])
+        options = json.loads((target / "load.json").read_text())
+        return Capture(
+            name, target / options["files"][0], options["bytes"] / 1e6, options["frames"], options["packets"]
+        )
 
     def forget(self, name: str) -> None:
-        """The captures of a workload are not needed any more."""
+        """Remove the captures of a workload."""
         for target in self.folder.glob(f"{name}-*"):
             shutil.rmtree(target)
 
     def analyze(self, capture: Capture) -> Cost:
-        """In one process: the cheaper one of some runs."""
+        """Run in one process; return the cheapest of several runs."""
         return min((self.tables(capture, TABLES) for _ in range(RUNS)), key=lambda cost: cost.cpu)
 
     def tables(self, capture: Capture, only: str) -> Cost:
-        """In one process; ``only`` empty: all tables."""
+        """Run in one process; all tables if ``only`` is empty."""
         return self._pcli("analyze", capture, ["--only", only] if only else [])
 
     def spark(self, capture: Capture, cores: int = 2) -> Cost:
-        """On Spark, with so many tasks at a time: the cheaper one of some runs."""
+        """Run on Spark with this number of cores; return the cheapest of several runs."""
         words = ["--only", TABLES, "--master", f"local[{cores}]"]
         return min((self._pcli("spark-analyze", capture, words) for _ in range(RUNS)), key=lambda cost: cost.cpu)
 
@@ -118,7 +120,7 @@ def _heading() -> None:
 
 
 def _peer(bench: Bench, capture: Capture) -> Cost | None:
-    """Tshark on the same capture; it says how fast this machine is now."""
+    """Run tshark on the same capture, and record the speed of this machine."""
     if not shutil.which("tshark"):
         print("  tshark is not installed: nothing to compare with")
         return None
@@ -134,7 +136,7 @@ def _tshark(capture: Capture) -> list[str]:
 
 
 def _rate(bench: Bench, command: str, capture: Capture, megabytes: float, cpu: float, peak_mb: float) -> None:
-    """One line: what ``megabytes`` of a capture took."""
+    """Print one line with the cost of ``megabytes`` of a capture."""
     if cpu <= 0:
         print(f"  {command} {capture.name}: no more than the fixed cost; take a larger --size")
         return
@@ -150,7 +152,7 @@ def _rate(bench: Bench, command: str, capture: Capture, megabytes: float, cpu: f
 
 
 def apart(bench: Bench) -> None:
-    """What other tables cost beside those two."""
+    """Print the additional cost of other tables."""
     capture = bench.capture("u200", bench.sizes[0])
     base = bench.analyze(capture).cpu
     print(f"\nother tables, u200 of {capture.megabytes:.0f} MB; {TABLES} alone: {base:.1f} CPU s")
@@ -188,7 +190,7 @@ def on_spark(bench: Bench, names: list[str]) -> None:
 
 
 def _lag(bench: Bench, usual: Cost | None) -> None:
-    """The same with consumers that are behind by more than a split."""
+    """Measure consumers that lag by more than a split."""
     capture = bench.capture("lag", bench.sizes[1])
     lag = bench.spark(capture)
     bench.forget("lag")
@@ -199,7 +201,7 @@ def _lag(bench: Bench, usual: Cost | None) -> None:
 
 
 def _scaling(bench: Bench, two: Cost | None, fixed: Cost) -> None:
-    """Wall seconds beyond the start with one task at a time, against two."""
+    """Compare the wall seconds after the start with one task at a time and with two."""
     if two is None:
         return
     capture = bench.capture("u200", bench.sizes[1])
@@ -225,15 +227,15 @@ def main() -> None:
     parser.add_argument("--workloads", default="u200,u1k,b200")
     parser.add_argument("--folder", type=Path, help="where captures are kept from run to run")
     parser.add_argument("--parts", default="process,tables,spark", help="which of these three")
-    told = parser.parse_args()
-    names = told.workloads.split(",")
+    options = parser.parse_args()
+    names = options.workloads.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        if told.folder is not None:
-            told.folder.mkdir(parents=True, exist_ok=True)
-        bench = Bench(told.folder or Path(folder), (told.size, told.large))
+        if options.folder is not None:
+            options.folder.mkdir(parents=True, exist_ok=True)
+        bench = Bench(options.folder or Path(folder), (options.size, options.large))
         parts = {"process": lambda: one_process(bench, names), "tables": lambda: apart(bench)}
         parts["spark"] = lambda: on_spark(bench, names)
-        for word in told.parts.split(","):
+        for word in options.parts.split(","):
             parts[word]()
 
 

@@ -1,8 +1,8 @@
-"""Frames per second of the wire layer, both ways, beside plain protobuf in the same run.
+"""Benchmark of the wire layer against plain protobuf: frames per second, decoded and encoded.
 
     python bench/wire.py
 
-Each row: the hot path, plain protobuf doing the same (generated code, attribute by attribute), and their ratio.
+Each row: the hot path, the same with plain protobuf (generated code, attribute by attribute), and their ratio.
 CPU time of this process, best of five rounds.
 """
 

@@ -1,7 +1,7 @@
-"""Generated load with ground truth: a simple broker's traffic as a capture, every fact of it written beside it.
+"""Generated load with ground truth: the traffic of a simple broker as a capture, and files with every fact in it.
 
-``settings`` (what can be asked for, the named workloads), ``cast`` (connections, topics, producers, consumers),
-``traffic`` (which frame when, as columns), ``wording`` (frames' bytes), ``segments`` (streams to TCP segments, and what
-the capture makes of them), ``records`` (segments to a file), ``truth`` (what happened), ``making`` (all of it
-together), ``judge`` (tables against the truth).
+``settings`` (the named workloads), ``participants`` (connections, topics, producers, consumers), ``traffic`` (events as
+columns), ``session_commands`` (frames before and after the traffic), ``frame_encoder`` (bytes of frames), ``segments``
+(streams to TCP segments), ``pcap_records`` (segments to files), ``truth_files`` and ``ground_truth`` (the facts,
+written and read), ``load_writer`` (all together), ``table_check`` (tables against the truth), ``process_cost``.
 """

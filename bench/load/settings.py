@@ -1,4 +1,4 @@
-"""What a generated load is: its settings, and those that have a name."""
+"""Settings of generated loads, and the named workloads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MSS = 1448
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Settings of a load. The same settings give the same bytes."""
+    """Settings of a load; equal settings give equal bytes."""
 
     size: int = 400_000_000
-    """Bytes of the capture, about."""
+    """Approximate bytes of the capture."""
     seed: int = 1
     connections: int = 8
-    """In groups of eight, two of them with producers; every group has topics of its own."""
+    """Connections, in groups of eight with two producer connections; each group has its own topics."""
     topics: int = 2
     """Topics of a group."""
     message_size: int = 200
@@ -26,44 +26,44 @@ class Load:
     batch: int = 1
     """Messages of an entry."""
     subscriptions: tuple[str, ...] = ("Shared", "Failover")
-    """Types of the subscriptions of every topic. Exclusive and Failover acknowledge cumulatively, Shared one by one,
-    Key_Shared one by one with several ids in a frame."""
+    """Types of the subscriptions of every topic. Exclusive and Failover acknowledge cumulatively, Shared one id per
+    frame, Key_Shared several."""
     nacks: float = 0.01
-    """Share of deliveries of Shared that are not acknowledged and come again."""
+    """Fraction of deliveries on Shared that are negatively acknowledged."""
     wanted: int = 4
-    """Every so manieth consumer of Shared wants answers to its acks."""
+    """One of this many Shared consumers requests responses to its acks."""
     queue: int = 1000
-    """Receiver queue: permits that a consumer gives at first; it gives as many again in halves."""
+    """Receiver queue size: the first permits of a consumer, which it then renews in halves."""
     rate: int = 50_000_000
-    """Bytes of capture in a second."""
+    """Bytes of capture per second."""
     tick_ns: int = 2_000_000
-    """What follows from a frame comes in a later tick."""
+    """Length of a tick; the effect of a frame is in a later tick."""
     lag: float = 0.0
     """Seconds between a message's arrival and its dispatch."""
     ack_lag: float = 0.0
     """Seconds between a message's processing and its ack."""
     keys: int = 1000
-    """Different keys of messages, where there is a Key_Shared subscription."""
+    """Number of different keys, if there is a Key_Shared subscription."""
     ledger: int = 50_000
     """Entries of a ledger."""
     ping: float = 5.0
-    """Seconds between two PINGs of a connection's side."""
+    """Seconds between two PINGs of one side."""
     loss: float = 0.0
-    """Share of packets that the capture does not have; they are lost a few at a time."""
+    """Fraction of packets that are not captured, in bursts."""
     burst: int = 4
-    """Packets that are lost together, at most."""
+    """Maximum length of a burst."""
     reorder: float = 0.0
-    """Share of data packets that come behind the next."""
+    """Fraction of data packets that are exchanged with the next."""
     retransmit: float = 0.0
-    """Share of data packets that come again, half of them cut elsewhere."""
+    """Fraction of data packets that are retransmitted."""
     midstream: float = 0.0
-    """Share of the size that is over when the capture begins."""
+    """Fraction of the traffic before the beginning of the capture."""
     abrupt: bool = False
-    """The capture ends in the middle of the traffic, not after the last connection was closed."""
+    """Whether the capture ends before the connections are closed."""
     rotate: int = 0
-    """Bytes of a file; 0: one file."""
+    """Maximum bytes of a file; 0 for a single file."""
     micro: bool = False
-    """Times in microseconds, not nanoseconds."""
+    """Whether times are in microseconds instead of nanoseconds."""
 
 
 WORKLOADS: dict[str, Load] = {
@@ -80,7 +80,7 @@ WORKLOADS: dict[str, Load] = {
 
 
 def bytes_of(text: str) -> int:
-    """400MB, 2GB, 64KB, 5000000: units of a thousand."""
+    """Return the bytes of ``400MB``, ``2GB``, ``64KB`` or ``5000000``, in units of a thousand."""
     units = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
     word = text.strip().upper().removesuffix("B")
     return int(float(word[:-1]) * units[word[-1]]) if word[-1:] in units else int(word)

@@ -1,13 +1,13 @@
-"""Which frame goes when: a simple broker's doings as columns, block by block of ticks.
+"""The events of a simple broker and its clients as columns, in blocks of ticks.
 
 Rules of this file
-1. A column is an event: a frame to be sent in a tick on a way (twice the connection, plus one from the broker). What
-   follows from a frame stands in a later tick, so a capture that keeps ticks apart has causes before effects.
-2. All that follows from a message is known when it is sent. Events of later ticks wait in ``pending``.
-3. The order on a way is that of ticks, then of the columns. So receipts, dispatches and acks of one producer or
-   consumer never overtake each other: their ticks never fall.
-4. Permits: a consumer gives its queue at first, then half of it when it has taken half of it. ``dispatch`` is never
-   made with no permit left; `Traffic.due` holds that.
+1. A column is an event: a frame in a tick and a direction (twice the connection, plus one from the broker). The effect
+   of a frame is in a later tick, so causes precede effects in the capture.
+2. All events of a message are computed when it is sent. Events of later ticks wait in ``pending``.
+3. Events of a direction are in order of ticks, then of columns. The ticks of receipts, dispatches and acks of one
+   producer or consumer never decrease, so they never overtake each other.
+4. A consumer grants its queue size at first, then half of it whenever it has taken half. A ``dispatch`` always has a
+   permit; `Traffic.due` checks this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from load.cast import Cast, key_hosts
+from load.participants import Participants, key_hosts
 from load.settings import Load
 
 __all__ = [
@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 # Rows of an event.
-TICK, WAY, KIND, WHO, MSG, LEDGER, ENTRY, EXTRA = range(8)
+TICK, DIRECTION, KIND, PARTICIPANT, MSG, LEDGER, ENTRY, EXTRA = range(8)
 ROWS = 8
 
-# Kinds. Of ``TAKEN`` no frame comes: a consumer's application took a message.
+# Kinds. ``TAKEN`` has no frame: the application of a consumer took a message.
 RAW, SEND, RECEIPT, DISPATCH, ACK, ACKS, CUMULATIVE, NACK, ANSWER, FLOW, PING, PONG, TAKEN = range(13)
 
 Longs = Any
@@ -49,33 +49,33 @@ Longs = Any
 class Traffic:
     """The events of a load."""
 
-    def __init__(self, load: Load, cast: Cast, rng: np.random.Generator) -> None:
-        self.load, self.cast, self.rng = load, cast, rng
+    def __init__(self, load: Load, participants: Participants, rng: np.random.Generator) -> None:
+        self.load, self.participants, self.rng = load, participants, rng
         self.pending: list[Longs] = []
-        """Arrays of events that were not due yet."""
+        """Arrays of events that are not due yet."""
         self.messages = 0
-        """Messages (entries) made so far."""
+        """Number of messages (entries) so far."""
         self.keyed = "Key_Shared" in load.subscriptions
-        self._maker_way = np.array([one.connection * 2 for one in cast.producers], np.int64)
-        self._taker_way = np.array([one.connection * 2 for one in cast.consumers], np.int64)
-        self._sequences = np.zeros(len(cast.producers), np.int64)
-        self._entries = np.zeros(len(cast.topics), np.int64)
+        self._producer_direction = np.array([one.connection * 2 for one in participants.producers], np.int64)
+        self._consumer_direction = np.array([one.connection * 2 for one in participants.consumers], np.int64)
+        self._sequences = np.zeros(len(participants.producers), np.int64)
+        self._entries = np.zeros(len(participants.topics), np.int64)
         self._latest: dict[str, int] = {}
-        self._taken = np.zeros(len(cast.consumers), np.int64)
-        self._permits = np.zeros(len(cast.consumers), np.int64)
-        self._wants = np.array([one.wants for one in cast.consumers], np.bool_)
-        self._first = [cast.table(cast.first, index) for index in range(len(load.subscriptions))]
-        self._count = [cast.table(cast.count, index) for index in range(len(load.subscriptions))]
+        self._taken = np.zeros(len(participants.consumers), np.int64)
+        self._permits = np.zeros(len(participants.consumers), np.int64)
+        self._ack_receipts = np.array([one.ack_receipts for one in participants.consumers], np.bool_)
+        self._first = [participants.table(participants.first, index) for index in range(len(load.subscriptions))]
+        self._count = [participants.table(participants.count, index) for index in range(len(load.subscriptions))]
         most = max((int(count.max()) for count in self._count), default=1)
         self._key_hosts = {count: key_hosts(load, count) for count in range(1, most + 1)} if self.keyed else {}
 
     # -- new messages ------------------------------------------------------------------------------------------------
 
     def make(self, first: int, ticks: int, count: int) -> dict[str, Longs]:
-        """``count`` messages sent in ``ticks`` ticks from ``first`` on, and all that follows; their columns."""
+        """Add ``count`` messages in ``ticks`` ticks from ``first``, with all their events; return their columns."""
         rng, load = self.rng, self.load
-        producers = rng.integers(len(self.cast.producers), size=count)
-        topics = np.array([one.topic for one in self.cast.producers], np.int64)[producers]
+        producers = rng.integers(len(self.participants.producers), size=count)
+        topics = np.array([one.topic for one in self.participants.producers], np.int64)[producers]
         columns = {
             "number": np.arange(self.messages, self.messages + count),
             "tick": np.sort(rng.integers(first, first + ticks, size=count)),
@@ -93,16 +93,16 @@ class Traffic:
         return columns
 
     def _publish(self, columns: dict[str, Longs]) -> None:
-        way = self._maker_way[columns["producer"]]
+        direction = self._producer_direction[columns["producer"]]
         stored = self._later("receipt", columns["tick"], 1, 3)
         for kind, tick, side in ((SEND, columns["tick"], 0), (RECEIPT, stored, 1)):
             self._add(
-                tick, way + side, kind, columns["producer"], columns["number"], columns["ledger"], columns["entry"],
-                columns["sequence"],
+                tick, direction + side, kind, columns["producer"], columns["number"], columns["ledger"],
+                columns["entry"], columns["sequence"],
             )  # fmt: skip
 
     def _deliver(self, index: int, columns: dict[str, Longs]) -> None:
-        """A subscription gets the messages."""
+        """Dispatch the messages to a subscription."""
         kind = self.load.subscriptions[index]
         first, count = self._first[index][columns["topic"]], self._count[index][columns["topic"]]
         if kind == "Shared":
@@ -114,98 +114,132 @@ class Traffic:
             host = np.zeros_like(first)
         self._dispatch(index, columns["tick"] + self._ticks(self.load.lag), first + host, columns, 0)
 
-    def _dispatch(self, index: int, after: Longs, who: Longs, columns: dict[str, Longs], again: int) -> None:
-        """They are sent to consumers, taken and acknowledged, or sent again."""
-        if not len(who):
+    def _dispatch(self, index: int, after: Longs, participant: Longs, columns: dict[str, Longs], again: int) -> None:
+        """Add the dispatch to consumers, and the acknowledgements or redeliveries."""
+        if not len(participant):
             return
         kind = self.load.subscriptions[index]
         place = columns["number"], columns["ledger"], columns["entry"]
         tick = self._later(f"dispatch {index} {again}", after, 1, 3)
-        self._add(tick, self._taker_way[who] + 1, DISPATCH, who, *place, np.full(len(who), again))
+        self._add(
+            tick,
+            self._consumer_direction[participant] + 1,
+            DISPATCH,
+            participant,
+            *place,
+            np.full(len(participant), again),
+        )
         taken = self._later(f"taken {index} {again}", tick, 1, 3)
-        self._add(taken, self._taker_way[who], TAKEN, who, *place, np.full(len(who), self.load.batch))
+        self._add(
+            taken,
+            self._consumer_direction[participant],
+            TAKEN,
+            participant,
+            *place,
+            np.full(len(participant), self.load.batch),
+        )
         done = taken + self._ticks(self.load.ack_lag)
         if kind != "Shared":
-            self._settle(kind, done, who, place)
+            self._acknowledge(kind, done, participant, place)
             return
-        bad = self.rng.random(len(who)) < self.load.nacks
-        self._settle(kind, done[~bad], who[~bad], tuple(column[~bad] for column in place))
-        self._come_again(index, done[bad], who[bad], {name: column[bad] for name, column in columns.items()}, again)
+        bad = self.rng.random(len(participant)) < self.load.nacks
+        self._acknowledge(kind, done[~bad], participant[~bad], tuple(column[~bad] for column in place))
+        self._redeliver(
+            index, done[bad], participant[bad], {name: column[bad] for name, column in columns.items()}, again
+        )
 
-    def _come_again(self, index: int, done: Longs, who: Longs, columns: dict[str, Longs], again: int) -> None:
-        """Consumers give them back, a few ticks' at a time; the broker sends them to whom it likes."""
+    def _redeliver(self, index: int, done: Longs, participant: Longs, columns: dict[str, Longs], again: int) -> None:
+        """Add negative acks, grouped over a few ticks, and the redeliveries to any consumer."""
         tick = (done // 8 + 2) * 8
         place = columns["number"], columns["ledger"], columns["entry"]
-        self._add(tick, self._taker_way[who], NACK, who, *place, np.full(len(who), -1))
+        self._add(tick, self._consumer_direction[participant], NACK, participant, *place, np.full(len(participant), -1))
         first, count = self._first[index][columns["topic"]], self._count[index][columns["topic"]]
         other = first + self.rng.integers(1 << 30, size=len(first)) % count
         self._dispatch(index, tick, other, columns, again + 1)
 
-    def _settle(self, kind: str, done: Longs, who: Longs, place: tuple[Longs, ...]) -> None:
-        """Acks. A cumulative one every hundred entries."""
-        none = np.full(len(who), -1)
-        way = self._taker_way[who]
+    def _acknowledge(self, kind: str, done: Longs, participant: Longs, place: tuple[Longs, ...]) -> None:
+        """Add acks; a cumulative ack for every hundred entries."""
+        none = np.full(len(participant), -1)
+        direction = self._consumer_direction[participant]
         if kind in ("Exclusive", "Failover"):
             mine = place[2] % 100 == 99
-            self._add(done[mine], way[mine], CUMULATIVE, who[mine], *(one[mine] for one in place), none[mine])
+            self._add(
+                done[mine], direction[mine], CUMULATIVE, participant[mine], *(one[mine] for one in place), none[mine]
+            )
         elif kind == "Key_Shared":
-            self._add(done, way, ACKS, who, *place, none)
+            self._add(done, direction, ACKS, participant, *place, none)
         else:
-            wants = self._wants[who]
-            request = np.where(wants, 1000 + place[0] * 4, -1)
-            self._add(done, way, ACK, who, *place, request)
-            asked = tuple(one[wants] for one in place)
-            self._add(done[wants] + 1, way[wants] + 1, ANSWER, who[wants], *asked, request[wants])
+            ack_receipts = self._ack_receipts[participant]
+            request = np.where(ack_receipts, 1000 + place[0] * 4, -1)
+            self._add(done, direction, ACK, participant, *place, request)
+            asked = tuple(one[ack_receipts] for one in place)
+            self._add(
+                done[ack_receipts] + 1,
+                direction[ack_receipts] + 1,
+                ANSWER,
+                participant[ack_receipts],
+                *asked,
+                request[ack_receipts],
+            )
 
-    # -- what comes beside ---------------------------------------------------------------------------------------------
+    # -- other events --------------------------------------------------------------------------------------------------
 
     def ping(self, tick: int) -> None:
-        """Both sides of all connections ask the other whether it is there."""
-        ways = np.arange(self.cast.connections * 2)
-        zero = np.zeros_like(ways)
-        for kind, after, way in ((PING, 0, ways), (PONG, 1, ways ^ 1)):
-            self._add(zero + tick + after, way, kind, zero - 1, zero - 1, zero - 1, zero - 1, zero - 1)
+        """Add a PING from both sides of all connections, and the PONGs."""
+        directions = np.arange(self.participants.connections * 2)
+        zero = np.zeros_like(directions)
+        for kind, after, direction in ((PING, 0, directions), (PONG, 1, directions ^ 1)):
+            self._add(zero + tick + after, direction, kind, zero - 1, zero - 1, zero - 1, zero - 1, zero - 1)
 
-    def raw(self, tick: int, way: int, number: int) -> None:
-        """A frame whose bytes are known elsewhere by that number."""
-        self.pending.append(np.array([[tick], [way], [RAW], [-1], [-1], [-1], [-1], [number]]))
+    def raw(self, tick: int, direction: int, number: int) -> None:
+        """Add a frame whose bytes the encoder has by this number."""
+        self.pending.append(np.array([[tick], [direction], [RAW], [-1], [-1], [-1], [-1], [number]]))
 
     def flow(self, tick: int, consumer: int) -> None:
-        """A consumer's first permits."""
-        way = int(self._taker_way[consumer])
-        self.pending.append(np.array([[tick], [way], [FLOW], [consumer], [-1], [-1], [-1], [self.load.queue]]))
+        """Add the first FLOW of a consumer."""
+        direction = int(self._consumer_direction[consumer])
+        self.pending.append(np.array([[tick], [direction], [FLOW], [consumer], [-1], [-1], [-1], [self.load.queue]]))
 
     def last_acks(self, tick: int) -> None:
-        """Cumulative acks for what is left."""
+        """Add cumulative acks for all remaining messages."""
         for index, kind in enumerate(self.load.subscriptions):
             if kind in ("Exclusive", "Failover"):
                 topics = np.flatnonzero(self._entries)
-                who, last = self._first[index][topics], self._entries[topics] - 1
+                participant, last = self._first[index][topics], self._entries[topics] - 1
                 ledger, entry = self._place(last, topics)
-                none = np.full(len(who), -1)
-                self._add(none + 1 + tick, self._taker_way[who], CUMULATIVE, who, none, ledger, entry, none)
+                none = np.full(len(participant), -1)
+                self._add(
+                    none + 1 + tick,
+                    self._consumer_direction[participant],
+                    CUMULATIVE,
+                    participant,
+                    none,
+                    ledger,
+                    entry,
+                    none,
+                )
 
-    # -- what is due ---------------------------------------------------------------------------------------------------
+    # -- due events ----------------------------------------------------------------------------------------------------
 
     def due(self, before: int) -> Longs:
-        """Events of ticks before that one, in the order of ticks and, on a way, of frames."""
+        """Return the events of ticks before this one, by tick and direction, in order of frames."""
         waiting = np.concatenate(self.pending, axis=1)
         now = waiting[TICK] < before
         events, self.pending = waiting[:, now], [waiting[:, ~now]]
         events = events[:, np.argsort(events[TICK], kind="stable")]
         events = np.concatenate((events, self._refills(events[:, events[KIND] == TAKEN])), axis=1)
         events = events[:, events[KIND] != TAKEN]
-        ways = self.cast.connections * 2
-        events = events[:, np.argsort(events[TICK] * ways + events[WAY], kind="stable")]
-        self._hold_permits(events)
+        directions = self.participants.connections * 2
+        events = events[:, np.argsort(events[TICK] * directions + events[DIRECTION], kind="stable")]
+        self._check_permits(events)
         return events
 
     def _refills(self, taken: Longs) -> Longs:
-        """FLOWs: half the queue for each half that a consumer has taken."""
-        order = np.argsort(taken[WHO], kind="stable")
+        """Return the FLOWs: half the queue for each half that a consumer has taken."""
+        order = np.argsort(taken[PARTICIPANT], kind="stable")
         taken = taken[:, order]
-        who = taken[WHO]
-        total = _running(who, taken[EXTRA], self._taken)
+        participant = taken[PARTICIPANT]
+        total = _running(participant, taken[EXTRA], self._taken)
         half = self.load.queue // 2
         steps = total // half - (total - taken[EXTRA]) // half
         flows = taken[:, steps > 0].copy()
@@ -213,25 +247,27 @@ class Traffic:
         flows[EXTRA] = steps[steps > 0] * half
         return flows
 
-    def _hold_permits(self, events: Longs) -> None:
-        """Refuse to go on when a broker could not have sent this."""
+    def _check_permits(self, events: Longs) -> None:
+        """Raise SystemExit if a broker could not have sent these events."""
         mine = events[:, (events[KIND] == FLOW) | (events[KIND] == DISPATCH)]
-        # Within a tick, permits come last: which packet was first is not said here.
-        mine = mine[:, np.lexsort((mine[KIND] == FLOW, mine[TICK], mine[WHO]))]
+        # Within a tick, permits come last, because the order of packets is not determined here.
+        mine = mine[:, np.lexsort((mine[KIND] == FLOW, mine[TICK], mine[PARTICIPANT]))]
         sent = mine[KIND] == DISPATCH
         change = np.where(sent, -self.load.batch, mine[EXTRA])
-        left = _running(mine[WHO], change, self._permits)
-        # As a broker that counts entries whole: it sends while there is a permit at all.
+        left = _running(mine[PARTICIPANT], change, self._permits)
+        # Brokers dispatch whole entries as long as there is at least one permit.
         if (left[sent] <= -self.load.batch).any():
-            raise SystemExit("the load needs a larger --queue: a consumer would get more than it gave permits for")
+            raise SystemExit(
+                "the load needs a larger --queue: a consumer would receive more messages than it has permits"
+            )
 
-    # -- parts of the above --------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     def _ticks(self, seconds: float) -> int:
         return int(seconds * 1e9 / self.load.tick_ns)
 
     def _later(self, name: str, ticks: Longs, least: int, most: int) -> Longs:
-        """``least`` to ``most`` ticks later, each not before the one in front of it, in this call and those before."""
+        """Return ticks that are ``least`` to ``most`` later and never decrease, also across calls of this name."""
         later = ticks + self.rng.integers(least, most + 1, size=len(ticks))
         if len(later):
             later[0] = max(int(later[0]), self._latest.get(name, 0))
@@ -247,18 +283,18 @@ class Traffic:
         self.pending.append(event)
 
     def _place(self, number: Longs, topics: Longs) -> tuple[Longs, Longs]:
-        """Ledger and entry of a topic's messages, counted from 0."""
-        ledger = 20_000 + number // self.load.ledger * len(self.cast.topics) + topics
+        """Return ledger and entry of a topic's messages, counted from 0."""
+        ledger = 20_000 + number // self.load.ledger * len(self.participants.topics) + topics
         return ledger, number % self.load.ledger
 
 
 def _counted(group: Longs, counts: Longs) -> Longs:
-    """The number of each row within its group, counting on from ``counts``, which goes on."""
+    """Return the number of each row within its group, starting at ``counts``, which is updated."""
     return _running(group, np.ones(len(group), np.int64), counts) - 1
 
 
 def _running(group: Longs, change: Longs, totals: Longs) -> Longs:
-    """The sum of each row's group up to it, going on from ``totals``, which is carried on."""
+    """Return the running sum of each row's group, starting at ``totals``, which is updated."""
     order = np.argsort(group, kind="stable")
     sorted_group, summed = group[order], np.cumsum(change[order])
     starts = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]]) if len(order) else order

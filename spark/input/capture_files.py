@@ -69,7 +69,7 @@ def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
     """Return all files that the paths name, each once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
-        raise LocalError(f"no such file: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
+        raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
     return sorted(found.values(), key=lambda one: one.path)
 
 

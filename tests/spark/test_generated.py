@@ -26,10 +26,10 @@ from pcli.spark.request import Request
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 try:
-    from load.happened import Happened
-    from load.judge import Verdict, judge_exchanges, judge_messages
-    from load.making import make_load
+    from load.ground_truth import GroundTruth
+    from load.load_writer import write_load
     from load.settings import Load
+    from load.table_check import CheckResult, check_exchanges, check_messages
 finally:
     del sys.path[0]
 
@@ -60,11 +60,11 @@ DAMAGED = {
 
 
 @dataclass
-class WrittenFile:
+class GeneratedLoad:
     """A load on disk."""
 
     paths: list[Path]
-    happened: Happened
+    truth: GroundTruth
 
     def tables(self, out: Path, engine: InProcess | None = None, split: int = 128 << 20) -> dict[str, Any]:
         """Messages and exchanges of it."""
@@ -74,21 +74,21 @@ class WrittenFile:
         return {name: pq.read_table(out / name) for name in ("messages", "exchanges")}
 
 
-class Apart(InProcess):
+class ParallelInProcess(InProcess):
     """Reads splits apart and stitches them, as Spark does."""
 
     apart = True  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Makes a load, once."""
-    known: dict[Load, WrittenFile] = {}
+    known: dict[Load, GeneratedLoad] = {}
 
-    def make(load: Load) -> WrittenFile:
+    def make(load: Load) -> GeneratedLoad:
         if load not in known:
             folder = tmp_path_factory.mktemp("load")
-            known[load] = WrittenFile(make_load(load, folder), Happened(folder))
+            known[load] = GeneratedLoad(write_load(load, folder), GroundTruth(folder))
         return known[load]
 
     return make
@@ -132,28 +132,28 @@ def ids(frame: CapturedFrame) -> list[tuple[Any, ...]]:
 
 def of_truth(folder: Path) -> list[tuple[tuple[Any, ...], int]]:
     """What `ids` gives of each frame with its time, and whether the capture has it: 2 whole, 1 in part, 0 not."""
-    said = {"send": ["sequence"], "answer": ["request"], "dispatch": ["ledger", "entry", "redelivery"]}
-    told = []
+    columns = {"send": ["sequence"], "answer": ["request"], "dispatch": ["ledger", "entry", "redelivery"]}
+    rows = []
     for row in pq.read_table(folder / "truth.parquet").to_pylist():
-        names = ["kind", "connection", "owner", *said.get(row["kind"], ["ledger", "entry"]), "time_ns"]
-        told.append((tuple(row[name] for name in names), row["captured"]))
-    return told
+        names = ["kind", "connection", "owner", *columns.get(row["kind"], ["ledger", "entry"]), "time_ns"]
+        rows.append((tuple(row[name] for name in names), row["captured"]))
+    return rows
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_the_object_path_reads_what_the_truth_says(name: str, made: Any) -> None:
-    load = made(LOADS[name])
+def test_the_object_path_reads_what_the_truth_says(name: str, generated: Any) -> None:
+    load = generated(LOADS[name])
     frames = [item for item in items(load.paths) if isinstance(item, CapturedFrame)]
     assert [problem for frame in frames for problem in frame.problems] == []
-    assert len(frames) == load.happened.told["frames"]
+    assert len(frames) == load.truth.settings["frames"]
     read = Counter((*row, frame.time_ns) for frame in frames for row in ids(frame))
     assert read == Counter(row for row, _ in of_truth(load.paths[0].parent))
 
 
 @pytest.mark.parametrize("name", ["four types", "lag", "batches"])
-def test_there_is_nothing_to_find_in_a_load_but_what_its_consumers_do(name: str, made: Any) -> None:
+def test_there_is_nothing_to_find_in_a_load_but_what_its_consumers_do(name: str, generated: Any) -> None:
     diagnosis, observer = Diagnosis(), Observer()
-    for item in items(made(LOADS[name]).paths):
+    for item in items(generated(LOADS[name]).paths):
         if isinstance(item, CapturedFrame):
             diagnosis.see(observer.see(item))
         elif isinstance(item, StreamEnd):
@@ -171,14 +171,14 @@ def test_there_is_nothing_to_find_in_a_load_but_what_its_consumers_do(name: str,
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     load = replace(DAMAGED["all of it"], size=300_000)
     first, again, other = (
-        [path.read_bytes() for path in make_load(replace(load, seed=seed), tmp_path / name)]
+        [path.read_bytes() for path in write_load(replace(load, seed=seed), tmp_path / name)]
         for name, seed in (("first", 1), ("again", 1), ("other", 2))
     )
     assert first == again != other
 
 
 def test_what_is_lost_is_told(tmp_path: Path) -> None:
-    load = WrittenFile(make_load(DAMAGED["loss"], tmp_path), Happened(tmp_path))
+    load = GeneratedLoad(write_load(DAMAGED["loss"], tmp_path), GroundTruth(tmp_path))
     frames = [item for item in items(load.paths) if isinstance(item, CapturedFrame)]
     there = {(*row, frame.time_ns) for frame in frames for row in ids(frame)}
     truth = of_truth(tmp_path)
@@ -192,38 +192,38 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 
-def judged(load: WrittenFile, tables: dict[str, Any]) -> Verdict:
-    verdict = judge_messages(tables["messages"], load.happened)
-    assert verdict.good, "\n".join(verdict.lines())
-    asked = judge_exchanges(tables["exchanges"], load.happened)
+def checked(load: GeneratedLoad, tables: dict[str, Any]) -> CheckResult:
+    result = check_messages(tables["messages"], load.truth)
+    assert result.good, "\n".join(result.lines())
+    asked = check_exchanges(tables["exchanges"], load.truth)
     assert asked.good, "\n".join(asked.lines())
-    return verdict
+    return result
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_tables_are_the_truth(name: str, made: Any, tmp_path: Path) -> None:
-    load = made(LOADS[name])
-    verdict = judged(load, load.tables(tmp_path / "out"))
-    assert verdict.counts["rows"] == load.happened.messages
-    assert verdict.counts["right"] == verdict.counts["facts"]
-    assert verdict.counts["rows marked"] == verdict.counts["hidden"] == 0
+def test_tables_are_the_truth(name: str, generated: Any, tmp_path: Path) -> None:
+    load = generated(LOADS[name])
+    result = checked(load, load.tables(tmp_path / "out"))
+    assert result.counts["rows"] == load.truth.messages
+    assert result.counts["right"] == result.counts["facts"]
+    assert result.counts["rows marked"] == result.counts["hidden"] == 0
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_the_capture_lost_is_marked_and_nothing_is_invented(name: str, made: Any, tmp_path: Path) -> None:
-    load = made(DAMAGED[name])
-    verdict = judged(load, load.tables(tmp_path / "out"))
-    assert verdict.counts["rows marked"] > 0
+def test_what_the_capture_lost_is_marked_and_nothing_is_invented(name: str, generated: Any, tmp_path: Path) -> None:
+    load = generated(DAMAGED[name])
+    result = checked(load, load.tables(tmp_path / "out"))
+    assert result.counts["rows marked"] > 0
 
 
 @pytest.mark.parametrize("name", ["four types", "batches", "all of it", "rotated"])
-def test_splits_of_any_size_give_the_same_tables(name: str, made: Any, tmp_path: Path) -> None:
-    load = made({**LOADS, **DAMAGED}[name])
+def test_splits_of_any_size_give_the_same_tables(name: str, generated: Any, tmp_path: Path) -> None:
+    load = generated({**LOADS, **DAMAGED}[name])
     whole = sorted_rows(load.tables(tmp_path / "whole"))
     chance = random.Random(name)
     for turn in range(5):
         split = int(2 ** chance.uniform(16.5, 19.5))
-        assert sorted_rows(load.tables(tmp_path / str(turn), Apart(), split)) == whole, split
+        assert sorted_rows(load.tables(tmp_path / str(turn), ParallelInProcess(), split)) == whole, split
 
 
 def sorted_rows(tables: dict[str, Any]) -> dict[str, list[str]]:

@@ -112,7 +112,7 @@ def test_settings(replay, small_captures):
         ([SIMPLE, "--set", "maxMessageSize"], "write NAME=VALUE"),
         ([SIMPLE, "--set", "maxMesageSize=5"], "maxMessageSize"),
         ([SIMPLE, "--to", "x", "--set", "a=b"], "--set is for the mini-broker"),
-        ([SIMPLE, "--admin", "http://x"], "give one for each --to"),
+        ([SIMPLE, "--admin", "http://x"], "give one URL for each --to"),
         ([SIMPLE, "-Y", "pulsar.type =="], "pulsar.type =="),
         ([SIMPLE, "--only-stream", "99"], "the capture contains nothing that can be replayed"),
         ([SIMPLE, "--to", "localhost", "--token", "file:/nonexistent"], "/nonexistent"),

@@ -51,7 +51,7 @@ def test_the_same_again_changes_nothing(pcli_here, folder, tmp_path):
     first = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
     second = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
-    assert second.lines[-1] == f"{first.lines[-1]}, as it was"
+    assert second.lines[-1] == f"{first.lines[-1]}, unchanged"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == times
 
 
@@ -60,7 +60,7 @@ def test_out_may_lie_among_the_captures(pcli_here, folder):
         ran = pcli_here("analyze", folder, "-o", folder / "out", *FAST)
         assert ran.code == 0
         assert "captures: 2 read; " in ran.out
-    assert ran.lines[-1].endswith("generation 1, as it was")
+    assert ran.lines[-1].endswith("generation 1, unchanged")
 
 
 def test_a_report_beside_the_tables(pcli_here, folder, tmp_path):
@@ -94,7 +94,7 @@ def test_clusters_by_a_pattern(pcli_here, tmp_path, small_captures):
     tables = StoredTables(str(tmp_path / "out"))
     assert sorted(tables.read("captures")["cluster"].to_pylist()) == ["east", "west"]
     assert set(tables.read("connections")["cluster"].to_pylist()) == {"east", "west"}
-    assert "fits none of 2 files" in one_line(pcli_here(*words, "--cluster", "none/{cluster}/*"))
+    assert "matches none of 2 files" in one_line(pcli_here(*words, "--cluster", "none/{cluster}/*"))
 
 
 # -- bad input -------------------------------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ def test_clusters_by_a_pattern(pcli_here, tmp_path, small_captures):
 def test_nothing_there(pcli_here, tmp_path):
     (tmp_path / "empty").mkdir()
     out = ("-o", tmp_path / "out")
-    assert "no file there" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
-    assert "no such file" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
+    assert "no files found" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
+    assert "no files found" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
     assert "no file" in one_line(pcli_here("analyze", tmp_path / "*.pcap", *out))
     (tmp_path / "empty" / "notes.txt").write_text("hello")
     assert "notes.txt" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
@@ -160,7 +160,7 @@ def test_a_folder_of_somebody_else(pcli_here, folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--only", "mesages"), "no table of that name"),
+        (("--only", "mesages"), "unknown table"),
         (("--since", "yesterday"), "--since yesterday: write seconds since 1970"),
         (("--since", "20", "--until", "10"), "is not before"),
         (("--cluster", "a/*"), "needs {cluster}"),

@@ -38,8 +38,8 @@ def test_a_run(pcli, small_captures, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--conf", "spark.x"], "--conf spark.x: it must be key=value"),
-        (["--master", "spark://127.0.0.1:1"], "no Spark master answers there"),
+        (["--conf", "spark.x"], "--conf spark.x: write KEY=VALUE"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master responds at this address"),
         (["--only", "mesages"], "did you mean messages"),
     ],
 )

@@ -16,7 +16,7 @@ from pcli.spark.jobs.settings import driver_memory_mb, results_mb, settings_for
 def test_confs_are_keys_and_values():
     assert parsed_conf(["spark.a=1", " spark.b =x=y"]) == {"spark.a": "1", "spark.b": "x=y"}
     for bad in ("spark.a", "=1"):
-        with pytest.raises(LocalError, match="key=value"):
+        with pytest.raises(LocalError, match="KEY=VALUE"):
             parsed_conf([bad])
 
 

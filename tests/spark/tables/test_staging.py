@@ -141,7 +141,7 @@ def test_a_folder_without_tables_and_a_table_that_is_not_there(tmp_path, known):
     with pytest.raises(LocalError, match="the folder contains no tables"):
         StoredTables(str(tmp_path / "none"))
     begin(open_store(str(tmp_path))).commit([], [EVENTS], run={})
-    with pytest.raises(LocalError, match="no table 'messages': there are events"):
+    with pytest.raises(LocalError, match="no table 'messages'; the tables are events"):
         StoredTables(str(tmp_path)).read("messages")
 
 

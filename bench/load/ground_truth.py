@@ -1,11 +1,11 @@
-"""The truth of a load, as arrays to compare with: what happened, and what of it a capture can know.
+"""The truth of a load as arrays: the facts, and the part of them that the capture contains.
 
 Rules of this file
-1. Every fact twice: as it happened (``true``), and as those frames tell it that the capture has whole (``seen``).
-   ``unsure`` where a frame may have been seen or not: the capture has a part of it, or it was sent again.
-2. Times are ns; -1: nothing such happened, or none of it was seen.
-3. A delivery is all that passed between a message and a consumer; its key is the message's number times the number of
-   consumers, plus the consumer's.
+1. Every fact has two values: the true one (``true``), and that of the completely captured frames (``seen``). It is
+   ``uncertain`` if the capture has a part of the frame, or a retransmission of it.
+2. Times are ns; -1 if there was no such event, or if it was not captured.
+3. A delivery comprises all events of a message at a consumer. Its key is the number of the message times the number of
+   consumers, plus the number of the consumer.
 """
 
 from __future__ import annotations
@@ -18,51 +18,53 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from load.truth import WORDS
+from load.truth_files import WORDS
 
-__all__ = ["Fact", "Happened"]
+__all__ = ["Fact", "GroundTruth"]
 
 Longs = Any
 
-HIDING = 40_000_000
-"""Behind a hole frames are looked for; for so many ns after it some may not be found."""
+RESYNC_NS = 40_000_000
+"""Time after a gap, in ns, in which the search for frames may miss some."""
 
 
 @dataclass(slots=True)
 class Fact:
-    """One kind of time, of many messages or deliveries."""
+    """Times of one kind, of many messages or deliveries."""
 
     true: Longs
     seen: Longs
-    unsure: Any
+    uncertain: Any
 
     def take(self, rows: Longs) -> Fact:
-        """Those of some rows."""
-        return Fact(self.true[rows], self.seen[rows], self.unsure[rows])
+        """Return the times of some rows."""
+        return Fact(self.true[rows], self.seen[rows], self.uncertain[rows])
 
     @classmethod
     def first(cls, where: Longs, size: int, times: Longs, captured: Longs) -> Fact:
-        """The first of each, of events at ``where``."""
+        """Return the first time of each item, from events of the items ``where``."""
         fact = cls(np.full(size, -1, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.bool_))
         order = np.argsort(times, kind="stable")[::-1]
         fact.true[where[order]] = times[order]
         whole = order[captured[order] == 2]
         fact.seen[where[whole]] = times[whole]
-        fact.unsure[where[captured == 1]] = True
+        fact.uncertain[where[captured == 1]] = True
         return fact
 
 
-class Happened:
-    """What a load's folder tells."""
+class GroundTruth:
+    """The content of a load's folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.told = json.loads((folder / "load.json").read_text())
+        self.settings = json.loads((folder / "load.json").read_text())
         table = pq.read_table(folder / "truth.parquet")
         self._columns = {name: table[name].to_numpy() for name in table.column_names if name != "kind"}
         self._kind = table["kind"].combine_chunks().indices.to_numpy()
-        self.messages = int(self.told["messages"])
-        self.consumers = len(self.told["consumers"])
-        self._consumer = {(one["connection"], one["id"]): number for number, one in enumerate(self.told["consumers"])}
+        self.messages = int(self.settings["messages"])
+        self.consumers = len(self.settings["consumers"])
+        self._consumer = {
+            (one["connection"], one["id"]): number for number, one in enumerate(self.settings["consumers"])
+        }
         self._by_message()
         self._by_delivery()
         lost = pq.read_table(folder / "lost.parquet")
@@ -92,7 +94,7 @@ class Happened:
         self._sequence = _Index(self._sequence_key(self.connection, self.owner, self.sequence))
 
     def _by_delivery(self) -> None:
-        """Groups of message and consumer, sorted by their keys."""
+        """Group the events by message and consumer, sorted by their keys."""
         dispatch, ack, nack = self._rows("dispatch"), self._rows("ack"), self._rows("nack")
         self.key, where = np.unique(self._delivery_key(dispatch), return_inverse=True)
         many = len(self.key)
@@ -105,14 +107,14 @@ class Happened:
         self.nacked = self._of_deliveries(nack)
         self.cumulative = np.zeros(many, np.bool_)
         self._acknowledge(self._rows("cumulative"))
-        self.requests = self._asked()
+        self.requests = self._requests()
 
     def _of_deliveries(self, rows: dict[str, Longs]) -> Fact:
         where = np.searchsorted(self.key, self._delivery_key(rows))
         return Fact.first(where, len(self.key), rows["time_ns"], rows["captured"])
 
     def _acknowledge(self, rows: dict[str, Longs]) -> None:
-        """Each delivery by the first cumulative ack of its consumer that covers it."""
+        """Acknowledge each delivery by the first cumulative ack of its consumer that covers it."""
         by = self._consumers_of(rows)
         place = self.place(self.key // self.consumers)
         consumer = self.key % self.consumers
@@ -124,64 +126,64 @@ class Happened:
             self.acked.true[mine] = _covering(covers, acks["time_ns"], place[mine])
             whole = acks["captured"] == 2
             self.acked.seen[mine] = _covering(covers[whole], acks["time_ns"][whole], place[mine])
-            self.acked.unsure[mine] |= bool((acks["captured"] == 1).any())
+            self.acked.uncertain[mine] |= bool((acks["captured"] == 1).any())
 
-    def _asked(self) -> tuple[_Index, Fact, Fact]:
+    def _requests(self) -> tuple[_Index, Fact, Fact]:
         """Acks that wanted an answer, and their answers."""
-        ack, answer = self._rows("ack"), self._rows("answer")
-        wants = ack["request"] >= 0
-        ack = {name: column[wants] for name, column in ack.items()}
+        ack, response = self._rows("ack"), self._rows("answer")
+        ack_receipts = ack["request"] >= 0
+        ack = {name: column[ack_receipts] for name, column in ack.items()}
         index = _Index(self.request_key(ack["connection"], ack["request"]))
-        where = index.find(self.request_key(answer["connection"], answer["request"]))
+        where = index.find(self.request_key(response["connection"], response["request"]))
         many = len(ack["request"])
-        asked = Fact.first(np.arange(many), many, ack["time_ns"], ack["captured"])
-        return index, asked, Fact.first(where, many, answer["time_ns"], answer["captured"])
+        requested = Fact.first(np.arange(many), many, ack["time_ns"], ack["captured"])
+        return index, requested, Fact.first(where, many, response["time_ns"], response["captured"])
 
-    # -- who is meant --------------------------------------------------------------------------------------------------
+    # -- keys ----------------------------------------------------------------------------------------------------------
 
     def place(self, messages: Longs) -> Longs:
-        """Ledger and entry as one number."""
+        """Return ledger and entry as one number."""
         return self.ledger[messages] << 32 | self.entry[messages]
 
     def find(self, ledger: Longs, entry: Longs) -> Longs:
-        """Numbers of the messages with those ids; -1: there is none."""
+        """Return the numbers of the messages with these ids; -1 if none."""
         return self._id.find(ledger << 32 | entry)
 
     def find_sent(self, connection: Longs, owner: Longs, sequence: Longs) -> Longs:
-        """Numbers of the messages that were sent there with that sequence id."""
+        """Return the numbers of the messages with these producers and sequence ids."""
         return self._sequence.find(self._sequence_key(connection, owner, sequence))
 
     def find_delivery(self, messages: Longs, connection: Longs, owner: Longs) -> Longs:
-        """Indices of deliveries; -1: there was none."""
+        """Return the indices of deliveries; -1 if none."""
         consumer = self._numbers(connection, owner)
         key = messages * self.consumers + consumer
         found = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         return np.where((consumer >= 0) & (self.key[found] == key), found, -1)
 
     def connections(self, streams: Longs) -> Longs:
-        """Connections by `tcp.stream`."""
-        known = np.array([*self.told["streams"], -1], np.int64)
+        """Return the connections of these `tcp.stream`."""
+        known = np.array([*self.settings["streams"], -1], np.int64)
         return known[np.where((streams >= 0) & (streams < len(known) - 1), streams, len(known) - 1)]
 
-    def near_hole(self, connection: Longs, from_client: Any, time_ns: Longs) -> Any:
-        """Whether the capture lost data of that connection and side shortly before, or at once after."""
+    def near_gap(self, connection: Longs, from_client: Any, time_ns: Longs) -> Any:
+        """Return whether the capture lacks data of the connection and side shortly before or immediately after."""
         near = np.zeros(len(time_ns), np.bool_)
         data = self._lost["size"] > 0
         for client in (True, False):
             for one in np.unique(self._lost["connection"][data]).tolist():
                 rows = data & (self._lost["connection"] == one) & (self._lost["from_client"] == client)
-                holes = np.sort(self._lost["time_ns"][rows])
-                if not len(holes):
+                gaps = np.sort(self._lost["time_ns"][rows])
+                if not len(gaps):
                     continue
                 mine = np.flatnonzero((connection == one) & (from_client == client))
-                last = np.searchsorted(holes, time_ns[mine] + 20_000_000) - 1
-                close = time_ns[mine] - holes[np.maximum(last, 0)] < HIDING
+                last = np.searchsorted(gaps, time_ns[mine] + 20_000_000) - 1
+                close = time_ns[mine] - gaps[np.maximum(last, 0)] < RESYNC_NS
                 near[mine] = (last >= 0) & close
         return near
 
     @staticmethod
     def request_key(connection: Longs, request: Longs) -> Longs:
-        """A connection's request as one number."""
+        """Return connection and request id as one number."""
         return connection.astype(np.int64) << 40 | request
 
     @staticmethod
@@ -195,8 +197,8 @@ class Happened:
         return self._numbers(rows["connection"], rows["owner"])
 
     def _numbers(self, connection: Longs, owner: Longs) -> Longs:
-        """Numbers of consumers; -1: there is none."""
-        table = np.full((self.told["settings"]["connections"] + 1, 1 << 10), -1, np.int64)
+        """Return the numbers of consumers; -1 if none."""
+        table = np.full((self.settings["settings"]["connections"] + 1, 1 << 10), -1, np.int64)
         for (one, other), number in self._consumer.items():
             table[one, other] = number
         fits = (connection >= 0) & (owner >= 0) & (owner < 1 << 10)

@@ -1,11 +1,11 @@
-"""What a command costs with all that it starts: CPU seconds of the whole tree, wall seconds, memory of its Pythons.
+"""The cost of a command and its child processes: CPU seconds of the process tree, wall seconds, memory of Python.
 
 Rules of this file
-1. This process adopts whoever loses its parent (Linux, PR_SET_CHILD_SUBREAPER) and waits for all of them. So the
-   kernel's own account of children is that of the tree, exactly, but for those that nobody waits for.
-2. Nobody waits for children of who ignores SIGCHLD (pyspark's daemon does: all its workers): the kernel forgets what
-   they took. They are asked for it many times a second, and what they said last counts.
-3. The largest memory of a process is asked for in the same way (VmHWM, which never falls).
+1. This process adopts orphans (Linux, PR_SET_CHILD_SUBREAPER) and waits for all of them. The kernel's resource usage of
+   children then covers the whole tree, except processes that are never reaped.
+2. Children of a process that ignores SIGCHLD (pyspark's daemon, for all its workers) are never reaped, and the kernel
+   drops their usage. It is sampled many times a second, and the last sample counts.
+3. The peak memory of a process is sampled in the same way (VmHWM, which never decreases).
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from pathlib import Path
 __all__ = ["Cost", "cost_of"]
 
 _PR_SET_CHILD_SUBREAPER = 36
-_OFTEN = 0.05
-"""Seconds between two looks."""
+_INTERVAL_S = 0.05
+"""Seconds between two samples."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
 class Cost:
-    """What a command took."""
+    """The cost of a command."""
 
     cpu: float
     """CPU seconds, user and system, of all processes."""
     wall: float
     worker_mb: float = 0.0
-    """Largest memory of a Python that the command has started; 0: none."""
+    """Peak memory of a Python process that the command started; 0 if none."""
     driver_mb: float = 0.0
-    """Largest memory of the command itself."""
+    """Peak memory of the command itself."""
     java_cpu: float = 0.0
-    """CPU seconds of JVMs, as far as they were seen."""
+    """CPU seconds of JVMs, according to the last samples."""
 
 
 @dataclass(slots=True)
-class _Watch:
-    """Looks at processes while they live."""
+class _ProcessMonitor:
+    """Samples running processes."""
 
     first: int
     over: threading.Event = field(default_factory=threading.Event)
     workers: dict[int, float] = field(default_factory=dict)
     driver: float = 0.0
     java: dict[int, float] = field(default_factory=dict)
-    forgotten: dict[int, float] = field(default_factory=dict)
-    """CPU seconds of those that nobody waits for."""
+    unreaped: dict[int, float] = field(default_factory=dict)
+    """CPU seconds of processes that are never reaped."""
 
     def run(self) -> None:
-        """Look until it is over."""
-        while not self.over.wait(_OFTEN):
+        """Sample until ``over`` is set."""
+        while not self.over.wait(_INTERVAL_S):
             for one in _tree(self.first):
-                self._look(one)
+                self._sample(one)
 
-    def _look(self, one: int) -> None:
+    def _sample(self, one: int) -> None:
         try:
             name = Path(f"/proc/{one}/comm").read_text().strip()
             status = Path(f"/proc/{one}/status").read_text()
@@ -76,33 +76,33 @@ class _Watch:
             self.java[one] = (int(fields[11]) + int(fields[12])) / _TICKS
         elif "python" in name:
             self.workers[one] = max(self.workers.get(one, 0.0), peak)
-        if one in self.forgotten or _ignores_children(int(fields[1])):
-            self.forgotten[one] = (int(fields[11]) + int(fields[12])) / _TICKS
+        if one in self.unreaped or _ignores_children(int(fields[1])):
+            self.unreaped[one] = (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def cost_of(command: list[str]) -> Cost:
-    """Run a command to its end; its output goes nowhere. SystemExit with its last words when it fails."""
+    """Run a command and discard its output. SystemExit with the end of stderr if it fails."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before, began = _spent(), time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        watch = _Watch(process.pid)
+        watch = _ProcessMonitor(process.pid)
         thread = threading.Thread(target=watch.run, daemon=True)
         thread.start()
         assert process.stderr is not None
-        said = process.stderr.read()
+        output = process.stderr.read()
         code = process.wait()
     wall = time.perf_counter() - began
     _wait_for_all()
     watch.over.set()
     thread.join()
     if code:
-        sys.exit(f"{' '.join(command)} failed:\n{said.decode(errors='replace')[-2000:]}")
-    spent = _spent() - before + sum(watch.forgotten.values())
+        sys.exit(f"{' '.join(command)} failed:\n{output.decode(errors='replace')[-2000:]}")
+    spent = _spent() - before + sum(watch.unreaped.values())
     return Cost(spent, wall, max(watch.workers.values(), default=0.0), watch.driver, sum(watch.java.values()))
 
 
 def _ignores_children(one: int) -> bool:
-    """Whether a process has SIGCHLD ignored."""
+    """Return whether a process ignores SIGCHLD."""
     try:
         status = Path(f"/proc/{one}/status").read_text()
     except OSError:
@@ -117,18 +117,18 @@ def _spent() -> float:
 
 
 def _wait_for_all() -> None:
-    """Wait for those that outlived the command, a minute at most."""
-    for _ in range(int(60 / _OFTEN)):
+    """Wait for processes that outlive the command, for at most a minute."""
+    for _ in range(int(60 / _INTERVAL_S)):
         try:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
-                time.sleep(_OFTEN)
+                time.sleep(_INTERVAL_S)
         except ChildProcessError:
             return
     sys.exit("a process that the command has started does not end")
 
 
 def _tree(first: int) -> list[int]:
-    """This process's descendants: the command's, and those that we adopted."""
+    """Return the descendants of this process: those of the command, and adopted ones."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

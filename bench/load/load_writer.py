@@ -1,4 +1,4 @@
-"""A load as a capture and its truth: traffic to frames, frames to segments, segments to records, block by block."""
+"""Writes a load as a capture and its truth: traffic to frames, segments and records, block by block."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from typing import Any
 
 import numpy as np
 
-from load.cast import cast_of
-from load.opening import READY, close, open_all
-from load.records import RECORD, Files, records
+from load.frame_encoder import FrameEncoder
+from load.participants import participants_of
+from load.pcap_records import RECORD, Files, records
 from load.segments import Packets, Segments
+from load.session_commands import READY, close, open_all
 from load.settings import Load
-from load.traffic import DISPATCH, KIND, MSG, TICK, WAY, Traffic
-from load.truth import TruthFiles
-from load.wording import Wording
+from load.traffic import DIRECTION, DISPATCH, KIND, MSG, TICK, Traffic
+from load.truth_files import TruthFiles
 
-__all__ = ["make_load"]
+__all__ = ["write_load"]
 
 BLOCK = 16_000_000
-"""Bytes of capture that are made at once, about."""
+"""Approximate bytes of capture that are generated at once."""
 
 
-def make_load(load: Load, folder: Path, name: str = "load") -> list[Path]:
-    """Write the capture and its truth into the folder; the capture's files in order."""
+def write_load(load: Load, folder: Path, name: str = "load") -> list[Path]:
+    """Write the capture and its truth to the folder; return the capture's files in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Nothing here makes cycles, and the collector would walk over all frames again and again.
+    # There are no reference cycles, and the collector would traverse all frames repeatedly.
     gc.disable()
     try:
-        return _Making(load, folder, name).run()
+        return _LoadWriter(load, folder, name).run()
     finally:
         gc.enable()
 
 
-class _Making:
-    """The work on one load."""
+class _LoadWriter:
+    """The state of one load."""
 
     def __init__(self, load: Load, folder: Path, name: str) -> None:
         rng = np.random.default_rng(load.seed)
-        self.load, self.rng, self.cast = load, rng, cast_of(load)
-        self.traffic = Traffic(load, self.cast, rng)
-        self.wording = Wording(load, self.cast, rng)
-        self.segments = Segments(load, self.cast.connections * 2, rng)
-        self.truth = TruthFiles(folder, load, self.cast)
+        self.load, self.rng, self.participants = load, rng, participants_of(load)
+        self.traffic = Traffic(load, self.participants, rng)
+        self.encoder = FrameEncoder(load, self.participants, rng)
+        self.segments = Segments(load, self.participants.connections * 2, rng)
+        self.truth = TruthFiles(folder, load, self.participants)
         self.files = Files(folder, name, rotate=load.rotate, micro=load.micro)
         self.size = 0
-        """Bytes of records so far, those that the capture does not have, too."""
+        """Bytes of records so far, including those omitted from the capture."""
         self.numbered = 0
         self.entry = load.batch * (load.message_size + 6 if load.batch > 1 else load.message_size) + 60
-        """Bytes of an entry, about."""
+        """Approximate bytes of an entry."""
 
     def run(self) -> list[Path]:
         self._packets(self.segments.begin(), b"", 0)
-        talk = open_all(self.load, self.cast, self.traffic, self.wording)
+        commands = open_all(self.load, self.participants, self.traffic, self.encoder)
         self._emit(READY)
         tick = self._flow()
         if not self.load.abrupt:
             tick = self._drain(tick)
             self.traffic.last_acks(tick)
-            close(talk, self.cast, tick + 3)
+            close(commands, self.participants, tick + 3)
             self._emit(tick + 8)
             self._packets(self.segments.end(tick + 8), b"", 0)
         self.files.close()
@@ -67,7 +67,7 @@ class _Making:
         return self.files.paths
 
     def _flow(self) -> int:
-        """Messages until the size is reached; the tick behind the last."""
+        """Generate messages until the size is reached; return the tick after the last."""
         load = self.load
         ticks = max(1, int(min(BLOCK, load.size / 8) / (load.rate * load.tick_ns / 1e9)))
         a_message = 1.15 * ((1 + len(load.subscriptions)) * (self.entry + 40) + 90)
@@ -75,7 +75,7 @@ class _Making:
         ping = max(1, int(load.ping * 1e9 / load.tick_ns))
         tick = READY
         while self.size + self._waiting() < load.size:
-            self.wording.publish(self.traffic.make(tick, ticks, count))
+            self.encoder.publish(self.traffic.make(tick, ticks, count))
             for one in range(-(-tick // ping) * ping, tick + ticks, ping):
                 self.traffic.ping(one)
             tick += ticks
@@ -83,44 +83,44 @@ class _Making:
         return tick
 
     def _waiting(self) -> float:
-        """Bytes of the events that are still to come, about."""
+        """Return the approximate bytes of the pending events."""
         kinds = np.concatenate([one[KIND] for one in self.traffic.pending])
         return 1.1 * (float((kinds == DISPATCH).sum()) * self.entry + len(kinds) * 30)
 
     def _drain(self, tick: int) -> int:
-        """Everything that still follows; the tick behind it."""
+        """Emit all pending events; return the tick after the last."""
         while (last := max((int(one[TICK].max(initial=-1)) for one in self.traffic.pending), default=-1)) >= 0:
             tick = min(tick + 1 + int(BLOCK / (self.load.rate * self.load.tick_ns / 1e9)), max(tick, last + 1))
             self._emit(tick)
         return tick
 
     def _emit(self, before: int) -> None:
-        """Send what is due."""
+        """Emit the events that are due."""
         events = self.traffic.due(before)
         waiting = np.concatenate([one[MSG] for one in self.traffic.pending])
         if events.shape[1]:
             self._send(events)
-        self.wording.forget(int(waiting[waiting >= 0].min(initial=self.traffic.messages)))
+        self.encoder.forget(int(waiting[waiting >= 0].min(initial=self.traffic.messages)))
 
     def _send(self, events: Any) -> None:
-        frames, leader = self.wording.say(events)
+        frames, leader = self.encoder.encode(events)
         sizes = np.fromiter(map(len, frames), np.int64, len(frames))
         ends = np.cumsum(sizes)
         data = b"".join(frames)
         first = sizes > 0
-        packets, starts, times = self.segments.cut(events[TICK][first], events[WAY][first], ends[first])
+        packets, starts, times = self.segments.cut(events[TICK][first], events[DIRECTION][first], ends[first])
         kept = self._packets(packets, data, len(starts))
         begin = np.searchsorted(starts, (ends - sizes)[leader], side="right") - 1
         end = np.searchsorted(starts, ends[leader] - 1, side="right") - 1
         self.truth.events(events, times[end], _captured(kept, begin, end), first)
 
     def _packets(self, packets: Packets, data: bytes, segments: int) -> Any:
-        """Write what the capture has of them. For each segment: 2 it has it, 1 a copy of some of it, 0 neither."""
+        """Write the captured packets. Return for each segment 2 if captured, 1 if a copy of a part is, otherwise 0."""
         kept = self._kept(packets)
         self.truth.lost(packets.take(~kept))
         packets = packets.take(kept)
         if len(packets):
-            self.truth.met(packets.way >> 1)
+            self.truth.record_streams(packets.direction >> 1)
             written, ends = records(packets, data, micro=self.load.micro, number=self.numbered)
             self.files.write(written, ends)
         self.numbered += len(kept)
@@ -132,7 +132,7 @@ class _Making:
         return state
 
     def _kept(self, packets: Packets) -> Any:
-        """Which of them the capture has."""
+        """Return which packets are captured."""
         load = self.load
         total = self.size + np.cumsum(packets.size + RECORD)
         kept = total >= load.midstream * load.size
@@ -145,7 +145,7 @@ class _Making:
 
 
 def _captured(state: Any, begin: Any, end: Any) -> Any:
-    """Of frames from segment ``begin`` to ``end``: 2 all of it, 1 some, 0 nothing."""
+    """Return for frames from segment ``begin`` to ``end``: 2 captured, 1 in part, 0 not."""
     whole, some = np.cumsum(np.r_[0, state == 2]), np.cumsum(np.r_[0, state > 0])
     many = end - begin + 1
     return np.where(whole[end + 1] - whole[begin] == many, 2, some[end + 1] - some[begin] > 0)

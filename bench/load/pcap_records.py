@@ -1,6 +1,6 @@
-"""Packets as a capture's records: Ethernet, IPv4, TCP with timestamps, in one pcap or in the parts of a rotated one.
+"""Packets as records of a capture: Ethernet, IPv4, TCP with timestamps, in one pcap or the parts of a rotated one.
 
-Checksums of TCP are those of the pseudo header only, as a sniffer sees them on a host whose card computes the rest.
+TCP checksums cover only the pseudo header, as in a capture on a host with checksum offload.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _MASK = 0xFFFFFFFF
 
 
 def client_of(connection: Any) -> tuple[Any, Any]:
-    """IP address and port of a connection's client. Eight of them are on one host."""
+    """Return IP address and port of a connection's client. A host has eight clients."""
     return (10 << 24) + 1 + connection // 8, 40_000 + connection
 
 
 def records(packets: Packets, data: bytes, *, micro: bool, number: int) -> tuple[bytes, Any]:
-    """The bytes of all records, and where each ends. ``number`` counts packets, for IP's identification."""
+    """Return the bytes of all records, and their ends. ``number`` is the first IP identification."""
     count = len(packets)
     head = np.zeros(count, _HEAD)
-    connection, back = packets.way >> 1, packets.way & 1
+    connection, back = packets.direction >> 1, packets.direction & 1
     host, port = client_of(connection)
     size = packets.size
     head["seconds"], fraction = packets.time_ns // 1_000_000_000, packets.time_ns % 1_000_000_000
@@ -82,7 +82,7 @@ def _joined(heads: bytes, packets: Packets, data: bytes) -> bytes:
 
 
 class Files:
-    """The capture: one file, or parts of so many bytes with dumpcap's kind of names."""
+    """The capture: one file, or parts of limited size with names as dumpcap's."""
 
     def __init__(self, folder: Path, name: str, *, rotate: int, micro: bool) -> None:
         self.folder, self.name, self.rotate, self.micro = folder, name, rotate, micro
@@ -93,13 +93,13 @@ class Files:
         self._fresh = True
 
     def write(self, data: bytes, ends: Any) -> None:
-        """Records, and where each ends."""
+        """Write records, given their ends."""
         view = memoryview(data)
         done, row = 0, 0
         while row < len(ends):
             self._ready()
             fitting = int(np.searchsorted(ends, done + self._room, side="right")) if self.rotate else len(ends)
-            # A file has one record at least.
+            # A file has at least one record.
             last = max(fitting, row + 1) if self._fresh else max(fitting, row)
             if last > row:
                 self._put(view[done : int(ends[last - 1])])
@@ -126,7 +126,7 @@ class Files:
         self._room, self._fresh = self.rotate - 24, True
 
     def close(self) -> None:
-        """The file is whole."""
+        """Close the current file."""
         if self._file is not None:
             self._file.close()
         self._file = None

@@ -1,10 +1,10 @@
-"""What happened, beside the capture: a row for each message in each frame that tells of one, and what was lost.
+"""The truth of a load as files: a row for each message in each frame, and the packets that were not captured.
 
 ``truth.parquet``: kind (a name of KINDS), msg (number of the message; -1 for a cumulative ack that closes), connection,
 owner (producer_id or consumer_id), topic, subscription (index; -1), sequence (of SEND, RECEIPT), ledger, entry,
-redelivery (of DISPATCH), request (of acks; -1), time_ns (of the packet in which the frame ends), captured (2 the
-capture has all of the frame; 1 some of it, or it may have it from a segment sent again; 0 nothing).
-``lost.parquet``: time_ns, connection, from_client, seq, size: packets that the capture does not have.
+redelivery (of DISPATCH), request (of acks; -1), time_ns (of the packet in which the frame ends), captured (2: the
+capture has the frame; 1: a part of it, or possibly a retransmission; 0: nothing).
+``lost.parquet``: time_ns, connection, from_client, seq, size of the packets that were not captured.
 ``load.json``: the settings, the files, counts.
 """
 
@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from load import traffic
-from load.cast import Cast
+from load.participants import Participants
 from load.segments import Packets
 from load.settings import Load
-from load.traffic import ENTRY, EXTRA, KIND, LEDGER, MSG, WHO
+from load.traffic import ENTRY, EXTRA, KIND, LEDGER, MSG, PARTICIPANT
 
 __all__ = ["KINDS", "TruthFiles"]
 
@@ -47,42 +47,46 @@ LOST = pa.schema([
 class TruthFiles:
     """Writes the truth, block by block."""
 
-    def __init__(self, folder: Path, load: Load, cast: Cast) -> None:
-        self.folder, self.load, self.cast = folder, load, cast
+    def __init__(self, folder: Path, load: Load, participants: Participants) -> None:
+        self.folder, self.load, self.participants = folder, load, participants
         self.frames: dict[str, int] = {}
-        """Frames that the capture has whole, by kind."""
+        """Number of completely captured frames, by kind."""
         self.packets = self.lost_packets = 0
         self.streams: list[int] = []
-        """Connections in the order in which the capture meets them: their `tcp.stream`."""
+        """Connections in order of their first captured packets; the index is `tcp.stream`."""
         self._rows = pq.ParquetWriter(folder / "truth.parquet", SCHEMA, use_dictionary=["kind"], write_statistics=False)
         self._lost = pq.ParquetWriter(folder / "lost.parquet", LOST)
         self._word = np.array([WORDS.index(KINDS[kind]) if kind in KINDS else -1 for kind in range(13)], np.int8)
-        self._makers = _columns([(one.connection, one.id, one.topic, -1) for one in cast.producers])
-        self._takers = _columns([(one.connection, one.id, one.topic, one.subscription) for one in cast.consumers])
+        self._producer_columns = _columns([(one.connection, one.id, one.topic, -1) for one in participants.producers])
+        self._consumer_columns = _columns(
+            [(one.connection, one.id, one.topic, one.subscription) for one in participants.consumers]
+        )
 
     def events(self, events: Any, time_ns: Any, captured: Any, first: Any) -> None:
-        """Events, when their frames were seen; ``first`` says which of them are frames of their own."""
+        """Write events with the times of their frames; ``first``: which of them have their own frames."""
         names = {getattr(traffic, name): name for name in traffic.__all__ if name.isupper()}
         whole = events[KIND][first & (captured == 2)]
         for kind, count in enumerate(np.bincount(whole, minlength=13).tolist()):
             if count:
                 self.frames[names[kind]] = self.frames.get(names[kind], 0) + count
-        told = np.flatnonzero(self._word[events[KIND]] >= 0)
-        if len(told):
-            self._rows.write_table(self._table(events[:, told], time_ns[told], captured[told]))
+        recorded = np.flatnonzero(self._word[events[KIND]] >= 0)
+        if len(recorded):
+            self._rows.write_table(self._table(events[:, recorded], time_ns[recorded], captured[recorded]))
 
     def _table(self, events: Any, time_ns: Any, captured: Any) -> pa.Table:
-        kind, who, extra = events[KIND], events[WHO], events[EXTRA]
-        maker = (kind == traffic.SEND) | (kind == traffic.RECEIPT)
+        kind, participant, extra = events[KIND], events[PARTICIPANT], events[EXTRA]
+        is_producer = (kind == traffic.SEND) | (kind == traffic.RECEIPT)
         owner = [
-            np.where(maker, one[np.where(maker, who, 0)], other[np.where(maker, 0, who)])
-            for one, other in zip(self._makers, self._takers)
+            np.where(
+                is_producer, one[np.where(is_producer, participant, 0)], other[np.where(is_producer, 0, participant)]
+            )
+            for one, other in zip(self._producer_columns, self._consumer_columns)
         ]
-        asked = (kind == traffic.ACK) | (kind == traffic.ANSWER)
+        is_request = (kind == traffic.ACK) | (kind == traffic.ANSWER)
         columns = {
             "msg": events[MSG], "connection": owner[0], "owner": owner[1], "topic": owner[2], "subscription": owner[3],
-            "sequence": np.where(maker, extra, -1), "ledger": events[LEDGER], "entry": events[ENTRY],
-            "redelivery": np.where(kind == traffic.DISPATCH, extra, -1), "request": np.where(asked, extra, -1),
+            "sequence": np.where(is_producer, extra, -1), "ledger": events[LEDGER], "entry": events[ENTRY],
+            "redelivery": np.where(kind == traffic.DISPATCH, extra, -1), "request": np.where(is_request, extra, -1),
             "time_ns": time_ns // 1000 * 1000 if self.load.micro else time_ns, "captured": captured,
         }  # fmt: skip
         words = pa.DictionaryArray.from_arrays(pa.array(self._word[kind]), WORDS)
@@ -90,33 +94,39 @@ class TruthFiles:
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
     def lost(self, packets: Packets) -> None:
-        """The capture does not have these."""
+        """Write the packets that were not captured."""
         self.lost_packets += len(packets)
         if len(packets):
-            columns = [packets.time_ns, packets.way >> 1, packets.way & 1 == 0, packets.seq & 0xFFFFFFFF, packets.size]
+            columns = [
+                packets.time_ns,
+                packets.direction >> 1,
+                packets.direction & 1 == 0,
+                packets.seq & 0xFFFFFFFF,
+                packets.size,
+            ]
             arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, LOST)]
             self._lost.write_table(pa.Table.from_arrays(arrays, schema=LOST))
 
-    def met(self, connections: Any) -> None:
-        """The capture has packets of these, in this order."""
+    def record_streams(self, connections: Any) -> None:
+        """Record the order in which connections appear in the capture."""
         if len(self.streams) < self.load.connections:
             known = set(self.streams)
             found, first = np.unique(connections, return_index=True)
             self.streams += [one for one in found[np.argsort(first)].tolist() if one not in known]
 
     def close(self, files: list[Path], written: int, messages: int) -> None:
-        """Write load.json; all is done."""
+        """Close the files and write load.json."""
         self._rows.close()
         self._lost.close()
-        told = {
+        recorded = {
             "settings": asdict(self.load), "files": [path.name for path in files], "bytes": written,
             "packets": self.packets, "lost_packets": self.lost_packets, "messages": messages,
-            "frames": sum(self.frames.values()), "frames_by_kind": self.frames, "topics": self.cast.topics,
+            "frames": sum(self.frames.values()), "frames_by_kind": self.frames, "topics": self.participants.topics,
             "streams": self.streams,
-            "producers": [asdict(one) for one in self.cast.producers],
-            "consumers": [asdict(one) for one in self.cast.consumers],
+            "producers": [asdict(one) for one in self.participants.producers],
+            "consumers": [asdict(one) for one in self.participants.consumers],
         }  # fmt: skip
-        (self.folder / "load.json").write_text(json.dumps(told, indent=1) + "\n")
+        (self.folder / "load.json").write_text(json.dumps(recorded, indent=1) + "\n")
 
 
 def _columns(rows: list[tuple[int, ...]]) -> list[Any]:

@@ -1,8 +1,7 @@
 """The bytes of frames: events in, frames out, by the constructors of pcli.codec.wire.
 
-Payloads come from a pool of random buffers: nobody who reads a capture knows, and making them costs nothing. An
-entry is kept from its SEND until nothing is left to be sent with it. What changes from one frame to the next is at
-its end, the entry id, so the bytes in front of that are kept, too, as the constructor gave them.
+Payloads come from a pool of random buffers, which costs almost no time. An entry is kept from its SEND until no pending
+event needs it. Frames of one kind differ only at their ends, in the entry id, so the bytes before it are kept too.
 """
 
 from __future__ import annotations
@@ -13,45 +12,60 @@ from typing import Any
 import numpy as np
 
 from load import traffic
-from load.cast import Cast, key_of
+from load.participants import Participants, key_of
 from load.settings import Load
-from load.traffic import ACKS, ANSWER, CUMULATIVE, ENTRY, EXTRA, FLOW, KIND, LEDGER, NACK, PING, PONG, RAW, TICK, WHO
+from load.traffic import (
+    ACKS,
+    ANSWER,
+    CUMULATIVE,
+    ENTRY,
+    EXTRA,
+    FLOW,
+    KIND,
+    LEDGER,
+    NACK,
+    PARTICIPANT,
+    PING,
+    PONG,
+    RAW,
+    TICK,
+)
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.hot import push_ack, push_flow, push_message, push_send, push_varint
 from pcli.minibroker.topics.send_receipts import SendReceiptWriter
 
-__all__ = ["Wording"]
+__all__ = ["FrameEncoder"]
 
 POOL = 64
-"""Different payloads."""
+"""Number of different payloads."""
 _MANY = 1 << 16
 _VARINTS = [push_varint(number) for number in range(_MANY)]
 START_NS = 1_795_000_000_000_000_000
 """The time of tick 0."""
 
 
-class Wording:
-    """Makes frames."""
+class FrameEncoder:
+    """Encodes events as frames."""
 
-    def __init__(self, load: Load, cast: Cast, rng: np.random.Generator) -> None:
-        self.load, self.cast = load, cast
+    def __init__(self, load: Load, participants: Participants, rng: np.random.Generator) -> None:
+        self.load, self.participants = load, participants
         self.raw: list[bytes] = []
-        """Frames that `RAW` events name."""
+        """Frames by the numbers in `RAW` events."""
         self._keyed = "Key_Shared" in load.subscriptions and load.batch == 1
         self._keys = [b"\x32" + _sized(key_of(key)) for key in range(load.keys)] if self._keyed else []
         self._payloads = [self._payload(rng) for _ in range(POOL)]
         self._uncompressed = b"\x48" + push_varint(len(self._payloads[0]))
-        self._behind = 10 + len(self._payloads[0])
+        self._overhead = 10 + len(self._payloads[0])
         """Bytes of an entry besides its metadata."""
         self._times: dict[int, bytes] = {}
         self._begun: dict[tuple[int, ...], bytes] = {}
-        """Frames up to the entry id, by what stands before it."""
-        self._names = [b"\x0a" + _sized(one.name.encode()) + b"\x10" for one in cast.producers]
-        self._producers = [one.id for one in cast.producers]
-        self._receipts = [SendReceiptWriter(one.id) for one in cast.producers]
-        self._consumers = [one.id for one in cast.consumers]
+        """Frames up to the entry id, by the values before it."""
+        self._names = [b"\x0a" + _sized(one.name.encode()) + b"\x10" for one in participants.producers]
+        self._producers = [one.id for one in participants.producers]
+        self._receipts = [SendReceiptWriter(one.id) for one in participants.producers]
+        self._consumers = [one.id for one in participants.consumers]
         self._sends: list[bytes] = []
         """SENDs of messages from ``_base`` on."""
         self._stored: list[bytes] = []
@@ -59,7 +73,7 @@ class Wording:
         self._base = 0
 
     def _payload(self, rng: np.random.Generator) -> bytes:
-        """The payload of an entry: one message, or several with their metadata."""
+        """Return the payload of an entry: one message, or several with their metadata."""
         single = [rng.bytes(self.load.message_size) for _ in range(self.load.batch)]
         if self.load.batch == 1:
             return single[0]
@@ -67,7 +81,7 @@ class Wording:
         return b"".join(len(head).to_bytes(4, "big") + head + one for one in single)
 
     def publish(self, columns: dict[str, Any]) -> None:
-        """Make the SENDs of new messages."""
+        """Create the SENDs of new messages."""
         batch = self.load.batch
         many = b"" if batch == 1 else b"\x58" + push_varint(batch)
         published = (START_NS + columns["tick"] * self.load.tick_ns) // 1_000_000
@@ -77,7 +91,13 @@ class Wording:
             columns["number"].tolist(), columns["producer"].tolist(), columns["sequence"].tolist(), published.tolist(),
             columns["key"].tolist(),
         )  # fmt: skip
-        names, ids, times, payloads, behind = self._names, self._producers, self._times, self._payloads, -self._behind
+        names, ids, times, payloads, overhead = (
+            self._names,
+            self._producers,
+            self._times,
+            self._payloads,
+            -self._overhead,
+        )
         add_send, add_stored = self._sends.append, self._stored.append
         for number, producer, sequence, time_ms, key in rows:
             highest = sequence + batch - 1 if many else 0
@@ -87,33 +107,33 @@ class Wording:
             ))  # fmt: skip
             sent = push_send(ids[producer], sequence, batch, highest, metadata, payloads[number % POOL])
             add_send(sent)
-            add_stored(sent[behind - len(metadata) :])
+            add_stored(sent[overhead - len(metadata) :])
         self._times.clear()
 
     def forget(self, before: int) -> None:
-        """Nothing more comes of messages before that one."""
+        """Release the messages before this one, which no event needs."""
         del self._sends[: before - self._base]
         del self._stored[: before - self._base]
         self._base = max(before, self._base)
 
-    def say(self, events: Any) -> tuple[list[bytes], Any]:
-        """The frame of each event, and for each event the number of the one whose frame tells it, too.
+    def encode(self, events: Any) -> tuple[list[bytes], Any]:
+        """Return the frame of each event, and for each event the index of the event with its frame.
 
-        Acks and nacks of one consumer in one tick share a frame; it stands with the first of them.
+        Acks and nacks of one consumer in one tick share a frame, which belongs to the first of them.
         """
         out = [b""] * events.shape[1]
         leader = np.arange(events.shape[1])
         for kind in np.flatnonzero(np.bincount(events[KIND])).tolist():
             rows = np.flatnonzero(events[KIND] == kind)
             if kind in (ACKS, NACK):
-                self._say_groups(kind, rows, events, out, leader)
+                self._encode_groups(kind, rows, events, out, leader)
             else:
-                self._say_kind(kind, rows.tolist(), events[WHO : EXTRA + 1, rows].tolist(), out)
+                self._encode_kind(kind, rows.tolist(), events[PARTICIPANT : EXTRA + 1, rows].tolist(), out)
         return out, leader
 
-    def _say_kind(self, kind: int, rows: list[int], columns: list[list[int]], out: list[bytes]) -> None:
-        who, msg, ledger, entry, extra = columns
-        places = zip(rows, who, ledger, entry, extra, msg)
+    def _encode_kind(self, kind: int, rows: list[int], columns: list[list[int]], out: list[bytes]) -> None:
+        participant, msg, ledger, entry, extra = columns
+        places = zip(rows, participant, ledger, entry, extra, msg)
         base, sends, last = self._base, self._sends, self.load.batch - 1
         match kind:
             case traffic.SEND:
@@ -124,14 +144,14 @@ class Wording:
                 for row, one, ledger, entry, sequence, _ in places:
                     out[row] = write[one](sequence, sequence + last if last else 0, ledger, entry)
             case traffic.DISPATCH:
-                self._say_dispatches(places, out)
+                self._encode_dispatches(places, out)
             case traffic.ACK | traffic.CUMULATIVE:
-                self._say_acks(int(kind == CUMULATIVE), places, out)
+                self._encode_acks(int(kind == CUMULATIVE), places, out)
             case _:
-                for row, one, number in zip(rows, who, extra):
-                    out[row] = self._say_seldom(kind, one, number)
+                for row, one, number in zip(rows, participant, extra):
+                    out[row] = self._encode_other(kind, one, number)
 
-    def _say_dispatches(self, places: Iterable[tuple[int, ...]], out: list[bytes]) -> None:
+    def _encode_dispatches(self, places: Iterable[tuple[int, ...]], out: list[bytes]) -> None:
         base, all_stored, begun = self._base, self._stored, self._begun
         for row, one, ledger, entry, again, message in places:
             stored = all_stored[message - base]
@@ -145,7 +165,7 @@ class Wording:
                 begun[key] = whole[: -len(stored) - len(number)]
             out[row] = b"".join((begun[key], number, stored))
 
-    def _say_acks(self, kind: int, places: Iterable[tuple[int, ...]], out: list[bytes]) -> None:
+    def _encode_acks(self, kind: int, places: Iterable[tuple[int, ...]], out: list[bytes]) -> None:
         begun = self._begun
         for row, one, ledger, entry, request, _ in places:
             if request >= 0 or entry >= _MANY:
@@ -157,7 +177,7 @@ class Wording:
                 begun[key] = push_ack(self._consumers[one], kind, [(ledger, entry, -1, -1)])[: -len(number)]
             out[row] = begun[key] + number
 
-    def _say_seldom(self, kind: int, one: int, number: int) -> bytes:
+    def _encode_other(self, kind: int, one: int, number: int) -> bytes:
         if kind == FLOW:
             return push_flow(self._consumers[one], number)
         if kind == ANSWER:
@@ -165,15 +185,15 @@ class Wording:
             return join_frame(_ANSWER + push_varint(len(body)) + body)
         return self.raw[number] if kind == RAW else _PING_PONG[kind]
 
-    def _say_groups(self, kind: int, rows: Any, events: Any, out: list[bytes], leader: Any) -> None:
-        """One frame for all of a consumer's in a tick."""
-        rows = rows[np.lexsort((rows, events[WHO, rows], events[TICK, rows]))]
-        tick, who = events[TICK, rows], events[WHO, rows]
-        starts = np.flatnonzero(np.r_[True, (tick[1:] != tick[:-1]) | (who[1:] != who[:-1])])
+    def _encode_groups(self, kind: int, rows: Any, events: Any, out: list[bytes], leader: Any) -> None:
+        """Encode one frame for all events of a consumer in a tick."""
+        rows = rows[np.lexsort((rows, events[PARTICIPANT, rows], events[TICK, rows]))]
+        tick, participant = events[TICK, rows], events[PARTICIPANT, rows]
+        starts = np.flatnonzero(np.r_[True, (tick[1:] != tick[:-1]) | (participant[1:] != participant[:-1])])
         leader[rows] = np.repeat(rows[starts], np.diff(np.r_[starts, len(rows)]))
         ledgers, entries = events[LEDGER, rows].tolist(), events[ENTRY, rows].tolist()
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)]):
-            consumer = self._consumers[int(who[start])]
+            consumer = self._consumers[int(participant[start])]
             places = list(zip(ledgers[start:end], entries[start:end]))
             if kind == ACKS:
                 frame = push_ack(consumer, 0, [(ledger, entry, -1, -1) for ledger, entry in places])
