@@ -54,7 +54,10 @@ _KEYS: Final = (
 class _TextScreen(ModalScreen[None]):
     """A sheet of text above the table; a key closes it."""
 
-    CSS = "_TextScreen { align: center middle; } #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }"
+    CSS = """
+    _TextScreen { align: center middle; }
+    #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close")]
 
     def __init__(self, text: Text) -> None:
