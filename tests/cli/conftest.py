@@ -30,7 +30,7 @@ class Ran:
 
 
 @pytest.fixture(scope="session")
-def pcli():
+def pcli_process():
     """Run ``pcli`` with these arguments; stdin is bytes. A traceback fails the test, whatever it is about."""
 
     def run(*words: object, stdin: bytes = b"") -> Ran:
@@ -59,8 +59,8 @@ def pcli_here(monkeypatch):
                 stack.callback(os.close, kept)
                 stack.callback(os.dup2, kept, number)
                 os.dup2(file.fileno(), number)
-            for number, name in ((1, "stdout"), (2, "stderr")):
-                patch.setattr(sys, name, stack.enter_context(open(number, "w", closefd=False)))
+            for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+                patch.setattr(sys, name, stack.enter_context(open(number, mode, closefd=False)))
             patch.setattr(sys, "argv", ["pcli", *map(str, words)])
             with pytest.raises(SystemExit) as end:
                 main()
@@ -74,6 +74,11 @@ def pcli_here(monkeypatch):
         return Ran(code, raw.decode(errors="surrogateescape"), err.decode(), raw)
 
     return run
+
+
+@pytest.fixture
+def pcli(pcli_here):
+    return pcli_here
 
 
 @pytest.fixture
