@@ -12,14 +12,14 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
-def test_tables_made_from_the_code_are_fresh(tmp_path, monkeypatch):
+def test_generated_pages_are_up_to_date(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path)])
     runpy.run_path(str(ROOT / "docs" / "generate.py"), run_name="__main__")
     for page in ("fields.md", "tables.md", "dissect.md", "mini-broker.md"):
         assert (tmp_path / page).read_text() == (ROOT / "docs" / page).read_text(), "run make docs"
 
 
-def test_every_rule_has_a_page_and_a_row_that_are_fresh(tmp_path, monkeypatch):
+def test_pages_of_rules_are_up_to_date(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path)])
     runpy.run_path(str(ROOT / "docs" / "generate.py"), run_name="__main__")
     made = {page.name: page.read_text() for page in (tmp_path / "findings").iterdir()}
@@ -29,13 +29,13 @@ def test_every_rule_has_a_page_and_a_row_that_are_fresh(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_targets_of_links_exist(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_nobody_is_sent_to_the_strangers_package(page):
+def test_docs_do_not_name_the_unrelated_package(page):
     assert not re.search(r"pip install pcli\b", page.read_text())
 
 

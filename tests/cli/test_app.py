@@ -45,7 +45,7 @@ def test_unknown_command(pcli):
     assert "Did you mean 'dissect'?" in told.err
 
 
-def test_a_reader_that_goes_away_is_no_error(small_captures):
+def test_a_closed_pipe_is_no_error(small_captures):
     capture = small_captures / "python" / "10-shared-redelivery.pcap"
     command = f"{sys.executable} -m pcli.cli dissect -r {capture} -V; echo $? >&2"
     done = subprocess.run(f"({command}) | head -n 1", shell=True, capture_output=True, text=True, check=True)
@@ -86,13 +86,13 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_a_closed_stdout_is_one_line(small_captures):
+def test_a_closed_stdout_is_reported_in_one_line(small_captures):
     command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / 'go' / 'nack.pcap'} >&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "pcli: stdout is closed: nothing can be printed\n")
 
 
-def test_who_wants_no_talk_gets_the_exit_code_all_the_same():
+def test_a_closed_stderr_keeps_the_exit_code():
     command = f"{sys.executable} -m pcli.cli dissect -r missing.pcap 2>&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -66,7 +66,7 @@ def told(note):
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_captures_and_gaps_are_what_read_capture_tells(tmp_path, small_captures, name):
+def test_captures_and_gaps_equal_read_capture(tmp_path, small_captures, name):
     path = small_captures / name
     items = list(recorded(path))
     frames = [item for item in items if isinstance(item, CapturedFrame)]
@@ -118,7 +118,7 @@ def test_every_table_is_there_and_has_its_schema(tmp_path, small_captures):
         assert tables.read(name).num_rows, name
 
 
-def test_a_recording_read_in_small_pieces_gives_the_same(tmp_path, small_captures):
+def test_small_windows_give_the_same_tables(tmp_path, small_captures):
     paths = [small_captures / name for name in SOME[:4]]
     whole = tables_of(tmp_path / "whole", *paths, frames=True)
     for size in (1, 20_000):
@@ -134,7 +134,7 @@ class Apart(InProcess):
 
 
 @pytest.mark.parametrize("name", ["flex/04-reconnect.pcapng", "java/late-capture.pcap", "faults/sticky-hole.pcap"])
-def test_splits_that_are_read_apart_give_the_same(tmp_path, small_captures, name):
+def test_independent_splits_give_the_same_tables(tmp_path, small_captures, name):
     path = small_captures / name
     whole = tables_of(tmp_path / "whole", path, frames=True)
     for size in (3_000, 11_000):
@@ -166,13 +166,13 @@ def test_clusters_do_not_know_of_each_other(tmp_path, small_captures):
         assert rows(both.read(name)) == rows(together), name
 
 
-def test_the_same_run_again_changes_nothing(tmp_path, small_captures):
+def test_a_repeated_run_changes_nothing(tmp_path, small_captures):
     paths = [small_captures / name for name in SOME[:4]]
     first = tables_of(tmp_path / "out", *paths, frames=True).manifest
     assert tables_of(tmp_path / "out", *paths, frames=True).manifest == first
 
 
-def test_only_what_is_named(tmp_path, small_captures):
+def test_only_the_named_tables_are_written(tmp_path, small_captures):
     tables = tables_of(tmp_path / "out", small_captures / SOME[0], only=("messages", "keys"))
     assert tables.names == ("captures", "gaps", "messages", "keys")
 
@@ -225,7 +225,7 @@ def test_stopped_in_any_stage_everything_is_as_it_was(tmp_path, small_captures):
 
 
 @pytest.mark.parametrize("name", ["go/chunks.pcap", "flex/04-reconnect.pcapng", "java/txn-commit.pcap"])
-def test_many_buckets_give_the_same(tmp_path, small_captures, monkeypatch, name):
+def test_many_buckets_give_the_same_tables(tmp_path, small_captures, monkeypatch, name):
     wanted = tables_of(tmp_path / "one", small_captures / name, only=("messages", "exchanges", "permits"))
     monkeypatch.setattr("pcli.spark.stages.merge_lifecycles._BUCKET_BYTES", 1000)
     monkeypatch.setattr("pcli.spark.stages.count_permits._BUCKET_BYTES", 100)
@@ -239,7 +239,7 @@ def test_many_buckets_give_the_same(tmp_path, small_captures, monkeypatch, name)
     ("paths", "out"),
     [("{uri}", "{here}/out"), ("{here}", "../captures/out"), ("{here}", "{uri}/out"), ("{here}", "{link}/out")],
 )
-def test_what_lies_in_out_is_no_capture_however_both_are_named(tmp_path, small_captures, monkeypatch, paths, out):
+def test_files_in_out_are_no_captures(tmp_path, small_captures, monkeypatch, paths, out):
     here = tmp_path / "captures"
     here.mkdir()
     monkeypatch.chdir(here)

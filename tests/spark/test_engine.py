@@ -76,17 +76,17 @@ def functions_go_as_they_are():
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-def test_results_of_map_stand_in_the_order_of_items(engine):
+def test_results_of_map_are_in_the_order_of_items(engine):
     assert engine.map("double", doubled, [3, 1, 2]) == [6, 2, 4]
     assert engine.map("double", doubled, []) == []
 
 
-def test_a_shared_value_is_there_in_tasks(engine):
+def test_a_shared_value_is_available_in_tasks(engine):
     shared = engine.share(40)
     assert engine.map("add", partial(plus, shared), [1, 2]) == [41, 42]
 
 
-def test_an_error_of_ours_comes_through(engine):
+def test_a_pcli_error_of_a_task_is_raised(engine):
     with pytest.raises(LocalError, match="item 7 is bad"):
         engine.map("refuse", refusing, [7])
     with pytest.raises(LocalError, match="item 7 is bad"):
@@ -95,20 +95,20 @@ def test_an_error_of_ours_comes_through(engine):
         engine.exchange("refuse", cut, [0], 3, refusing_join)
 
 
-def test_an_exchange_brings_together_what_belongs_together(engine):
+def test_an_exchange_groups_rows_by_bucket(engine):
     results = engine.exchange("sort", cut, range(10), 3, joined)
     assert results == [expected(0), expected(2)]
     assert engine.exchange("sort", cut, [], 3, joined) == []
 
 
-def test_progress_is_told_with_bytes(engine, told):
+def test_progress_is_reported_in_bytes(engine, told):
     engine.map("double", doubled, [3, 1], sizes=[100, 50])
     assert told[0].what == "double"
     assert told[-1] == Progress("double", 2, 0, 2, 150, 150)
     assert [progress.bytes_done for progress in told] == sorted(progress.bytes_done for progress in told)
 
 
-def test_what_is_more_than_the_memory_takes_goes_to_a_file_and_comes_back(monkeypatch):
+def test_blocks_beyond_the_memory_limit_are_stored_in_a_file(monkeypatch):
     monkeypatch.setattr(engines, "_HELD", 100)
     assert InProcess().exchange("sort", cut, range(10), 3, joined) == [expected(0), expected(2)]
 

@@ -141,7 +141,7 @@ def of_truth(folder: Path) -> list[tuple[tuple[Any, ...], int]]:
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_the_object_path_reads_what_the_truth_says(name: str, generated: Any) -> None:
+def test_the_object_path_reads_the_true_frames(name: str, generated: Any) -> None:
     load = generated(LOADS[name])
     frames = [item for item in items(load.paths) if isinstance(item, CapturedFrame)]
     assert [problem for frame in frames for problem in frame.problems] == []
@@ -151,7 +151,7 @@ def test_the_object_path_reads_what_the_truth_says(name: str, generated: Any) ->
 
 
 @pytest.mark.parametrize("name", ["four types", "lag", "batches"])
-def test_there_is_nothing_to_find_in_a_load_but_what_its_consumers_do(name: str, generated: Any) -> None:
+def test_a_load_has_only_the_expected_findings(name: str, generated: Any) -> None:
     diagnosis, observer = Diagnosis(), Observer()
     for item in items(generated(LOADS[name]).paths):
         if isinstance(item, CapturedFrame):
@@ -177,7 +177,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first == again != other
 
 
-def test_what_is_lost_is_told(tmp_path: Path) -> None:
+def test_lost_packets_are_in_the_truth(tmp_path: Path) -> None:
     load = GeneratedLoad(write_load(DAMAGED["loss"], tmp_path), GroundTruth(tmp_path))
     frames = [item for item in items(load.paths) if isinstance(item, CapturedFrame)]
     there = {(*row, frame.time_ns) for frame in frames for row in ids(frame)}
@@ -201,7 +201,7 @@ def checked(load: GeneratedLoad, tables: dict[str, Any]) -> CheckResult:
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_tables_are_the_truth(name: str, generated: Any, tmp_path: Path) -> None:
+def test_tables_equal_the_truth(name: str, generated: Any, tmp_path: Path) -> None:
     load = generated(LOADS[name])
     result = checked(load, load.tables(tmp_path / "out"))
     assert result.counts["rows"] == load.truth.messages
@@ -210,7 +210,7 @@ def test_tables_are_the_truth(name: str, generated: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_the_capture_lost_is_marked_and_nothing_is_invented(name: str, generated: Any, tmp_path: Path) -> None:
+def test_damaged_captures_give_marked_rows_and_no_invented_facts(name: str, generated: Any, tmp_path: Path) -> None:
     load = generated(DAMAGED[name])
     result = checked(load, load.tables(tmp_path / "out"))
     assert result.counts["rows marked"] > 0

@@ -49,7 +49,7 @@ def send(broker: MiniBroker) -> Callable[..., list[str]]:
 # -- where it begins, and where it ends --------------------------------------------------------------------------------
 
 
-def test_what_was_printed_is_acknowledged(consume: Any, send: Any) -> None:
+def test_printed_messages_are_acknowledged(consume: Any, send: Any) -> None:
     send("acked", *"abcde")
     ran = consume("acked", "-s", "s", "--from", "earliest", "-n", 3)
     assert (ran.code, ran.out) == (0, "a\nb\nc\n")
@@ -150,7 +150,7 @@ def test_receiver_queues(consume: Any, send: Any, size: int) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_acknowledges_what_was_printed(broker: MiniBroker, consume: Any, send: Any) -> None:
+def test_ctrl_c_acknowledges_the_printed_messages(broker: MiniBroker, consume: Any, send: Any) -> None:
     send("stopped", *"ab")
     command = [sys.executable, "-m", "pcli.cli", "consume", "stopped", "-u", broker.service_url, "-s", "s"]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -164,7 +164,7 @@ def test_ctrl_c_acknowledges_what_was_printed(broker: MiniBroker, consume: Any, 
     assert consume("stopped", "-s", "s", "--exit-at-end").out == ""
 
 
-def test_a_reader_of_its_output_that_goes_away(broker: MiniBroker, send: Any) -> None:
+def test_the_command_ends_when_stdout_is_closed(broker: MiniBroker, send: Any) -> None:
     send("head", *(str(number) * 1000 for number in range(200)))
     command = f"{sys.executable} -m pcli.cli consume head -u {broker.service_url} -s s --from earliest | head -c 10"
     ran = subprocess.run(command, shell=True, capture_output=True, timeout=30, check=False)
@@ -193,7 +193,7 @@ def test_a_reader_of_its_output_that_goes_away(broker: MiniBroker, send: Any) ->
         (("-s", "s", "--move-cursor"), "--move-cursor requires -s NAME and --from"),
     ],
 )
-def test_what_makes_no_sense(consume: Any, words: tuple[str, ...], text: str) -> None:
+def test_contradictory_options_are_refused(consume: Any, words: tuple[str, ...], text: str) -> None:
     ran = consume("t", *words)
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
@@ -206,7 +206,7 @@ def test_a_batch_for_a_queue_of_none(produce: Any, consume: Any) -> None:
     assert "is a batch, which a receiverQueueSize of 0 can't hold" in ran.err.splitlines()[-1]
 
 
-def test_a_subscription_that_somebody_has(broker: MiniBroker, consume: Any) -> None:
+def test_a_subscription_in_use_is_refused(broker: MiniBroker, consume: Any) -> None:
     command = [sys.executable, "-m", "pcli.cli", "consume", "busy", "-u", broker.service_url, "-s", "s"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     broker.wait_until(lambda one: "busy" in str(one.topics) and one.topic("busy").subscriptions["s"].consumers, 20)
@@ -217,7 +217,7 @@ def test_a_subscription_that_somebody_has(broker: MiniBroker, consume: Any) -> N
     process.communicate(timeout=20)
 
 
-def test_ctrl_c_while_nobody_reads_on(broker: MiniBroker, consume: Any, send: Any) -> None:
+def test_ctrl_c_while_stdout_is_blocked(broker: MiniBroker, consume: Any, send: Any) -> None:
     """What is out as a whole is acknowledged, nothing else: the rest comes again."""
     lines = [f"{number:05d}" * 1000 for number in range(40)]
     send("stalled", *lines)

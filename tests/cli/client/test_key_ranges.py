@@ -14,7 +14,7 @@ def test_ranges() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "6-5", "0-65536", "a-b", "1-2-3"])
-def test_what_is_no_range(text: str) -> None:
+def test_invalid_ranges_are_refused(text: str) -> None:
     with pytest.raises(LocalError, match="write two slots between 0 and 65535"):
         ranges_of([text])
 

@@ -26,7 +26,7 @@ def test_lists() -> None:
     assert [len(block) for block in _all(listed(numbered(4, 2500), 4))] == [1000, 1000, 500]
 
 
-def test_large_ones_are_not_made_by_the_thousand() -> None:
+def test_blocks_of_large_payloads_are_smaller() -> None:
     assert [len(block) for block in _all(listed(numbered(1 << 20, 5), 1 << 20))] == [4, 1]
     assert [len(block) for block in _all(listed(numbered(5 << 20, 2), 5 << 20))] == [1, 1]
 

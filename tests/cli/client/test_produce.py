@@ -68,7 +68,7 @@ def test_lines_of_stdin(produce: Any, read: Any) -> None:
     assert _payloads(read("stdin")) == lines
 
 
-def test_lines_of_a_file_and_no_more_than_wanted(produce: Any, read: Any, tmp_path: Any) -> None:
+def test_num_produce_limits_the_lines_of_a_file(produce: Any, read: Any, tmp_path: Any) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\n\xff\xfe\nthree\nfour\n")
     assert produce("file", "--file", path, "-n", 3).code == 0
@@ -94,7 +94,7 @@ def test_numbered_messages_at_a_rate(produce: Any, read: Any) -> None:
 # -- how they are sent -------------------------------------------------------------------------------------------------
 
 
-def test_batches_of_the_wanted_size(produce: Any, read: Any) -> None:
+def test_the_batch_limits_apply(produce: Any, read: Any) -> None:
     assert produce("batched", "--size", 4, "-n", 10, "--batch", "4,,50").code == 0
     entries = [row["message_id"].rpartition(":")[0] for row in read("batched")]
     assert [entries.count(one) for one in dict.fromkeys(entries)] == [4, 4, 2]
@@ -138,7 +138,7 @@ def test_partitions(produce: Any, read: Any, broker: MiniBroker) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_waits_for_what_was_sent_and_says_it(broker: MiniBroker, read: Any) -> None:
+def test_ctrl_c_waits_for_receipts_and_prints_their_number(broker: MiniBroker, read: Any) -> None:
     command = [sys.executable, "-m", "pcli.cli", "produce", "stopped", "-u", broker.service_url]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -177,7 +177,7 @@ def test_ctrl_c_in_full_speed(broker: MiniBroker, read: Any) -> None:
     assert _payloads(read("endless")) == [f"{number:0100d}" for number in range(sent)]
 
 
-def test_nobody_there(pcli_here: Any) -> None:
+def test_an_unreachable_broker_is_reported(pcli_here: Any) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -186,14 +186,14 @@ def test_nobody_there(pcli_here: Any) -> None:
     assert ran.err == f"pcli: 127.0.0.1:{port}: connection refused\n"
 
 
-def test_a_message_that_is_too_large_is_said(produce: Any, broker: MiniBroker) -> None:
+def test_a_message_above_the_limit_is_reported(produce: Any, broker: MiniBroker) -> None:
     ran = produce("large", "--size", 6_000_000, "-n", 1)
     assert ran.code == 2
     assert "pcli: 0 messages sent" in ran.err
     assert ran.err.splitlines()[-1].endswith("are more than the 5242880 that the broker takes")
 
 
-def test_a_line_without_an_end(produce: Any, monkeypatch: Any) -> None:
+def test_a_line_above_the_limit_is_refused(produce: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("pcli.cli.client.async_streams._LONGEST", 1 << 20)
     lines = [b"x" * 400_000] * 6
     assert produce("long", stdin=b"\n".join(lines)).code == 0
@@ -229,7 +229,7 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
         (("-m", "x", "--token", "file:/nowhere"), "--token file:/nowhere: no such file or directory"),
     ],
 )
-def test_what_makes_no_sense(produce: Any, words: tuple[str, ...], text: str) -> None:
+def test_contradictory_options_are_refused(produce: Any, words: tuple[str, ...], text: str) -> None:
     ran = produce("t", *words)
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")

@@ -11,7 +11,7 @@ from pcli.codec.errors import LocalError
 from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 
-def test_words_and_ids() -> None:
+def test_earliest_latest_and_ids() -> None:
     assert starting_position("earliest") is EARLIEST
     assert starting_position("Latest") is LATEST
     assert starting_position("5:3") == ClientMessageId(5, 3)

@@ -53,7 +53,7 @@ def test_diagnose_finds_the_same(bundle, pcli_here, small_captures, name):
     assert bare(json.loads((folder / "findings.json").read_text())["findings"]) == found
 
 
-def test_what_is_in_it(bundle, small_captures):
+def test_contents_of_the_zip_file(bundle, small_captures):
     folder = bundle(small_captures / "go/nack.pcap")
     assert "redelivered" in (folder / "findings.txt").read_text()
     assert "asked again" in (folder / "trace.txt").read_text()
@@ -118,7 +118,7 @@ def test_tshark_opens_it(bundle, small_captures):
         (("-Y", "pulsar.nothing"), 2, "pulsar.nothing"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_leaves_nothing(pcli_here, small_captures, tmp_path, words, code, said):
+def test_errors_are_reported_and_leave_no_file(pcli_here, small_captures, tmp_path, words, code, said):
     told = pcli_here("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *words)
     assert told.code == code
     assert said in told.err
@@ -143,7 +143,7 @@ def test_a_capture_without_connections(pcli_here, small_captures, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["empty.pcap"]
 
 
-def test_a_capture_that_is_cut_says_so(pcli_here, small_captures, tmp_path):
+def test_a_truncated_capture_is_reported(pcli_here, small_captures, tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:-30])
     told = pcli_here("bundle", "-r", cut, "-o", tmp_path / "issue.zip")

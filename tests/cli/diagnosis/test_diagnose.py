@@ -37,7 +37,7 @@ def quiet(small_captures):
     return small_captures / "flex" / "01-produce-consume.pcap"
 
 
-def test_a_finding_in_plain_words(pcli_here, no_flow):
+def test_text_of_a_finding(pcli_here, no_flow):
     done = pcli_here("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[:5] == [
@@ -53,7 +53,7 @@ def test_a_finding_in_plain_words(pcli_here, no_flow):
     assert done.err == ""
 
 
-def test_nothing_found_says_where_it_looked(pcli_here, quiet):
+def test_an_empty_result_reports_the_amount_of_data(pcli_here, quiet):
     done = pcli_here("diagnose", "-r", quiet, "--fail-on", "any")
     assert done.code == 0
     [line] = done.lines
@@ -146,7 +146,7 @@ def test_it_reads_stdin(pcli, no_flow):
     assert "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never" in done.lines
 
 
-def test_damaged_input_is_said_by_the_exit_code(pcli_here, no_flow, tmp_path):
+def test_damaged_input_exits_with_3(pcli_here, no_flow, tmp_path):
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(no_flow.read_bytes()[:-40])
     assert pcli_here("diagnose", "-r", cut).code == 3
@@ -174,7 +174,7 @@ def test_a_rule_that_is_none(pcli_here, option):
     assert done.err == f"pcli: {option} never-aked: unknown rule; did you mean never-acked?\n"
 
 
-def test_the_way_out_is_told(pcli_here, quiet):
+def test_the_remedy_is_printed(pcli_here, quiet):
     assert "--explain all lists all rules" in pcli_here("diagnose", "-r", quiet, "--only", "xyz").err
 
 
@@ -184,7 +184,7 @@ def test_a_capture_without_pulsar_is_not_called_well(pcli_here, tmp_path, quiet)
     assert done.lines == ["no Pulsar frames: nothing to diagnose"]
 
 
-def test_what_was_before_the_first_frame():
+def test_a_start_before_the_first_frame():
     finding = Finding("r", "note", "broker", "likely", {}, "Something.", since_ns=3_000_000_000)
     assert "since 2.000 s before the first frame" in FindingText(5_000_000_000, str).head(finding)
 
@@ -195,13 +195,13 @@ def test_nothing_to_read(pcli_here):
     assert done.err == "pcli: no capture to read: give files with -r, or an interface with -i\n"
 
 
-def test_a_filter_that_is_wrong_is_told_first(pcli_here, tmp_path):
+def test_an_invalid_filter_is_reported_first(pcli_here, tmp_path):
     done = pcli_here("diagnose", "-r", tmp_path / "none", "-Y", "pulsar.nothing == 1")
     assert done.code == 2
     assert "no field" in done.err
 
 
-def test_live_findings_are_told_as_they_arise_and_once(broker, listening):
+def test_live_findings_are_printed_once_as_they_arise(broker, listening):
     words = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
     process = listening("diagnose", *words)
     host, _, port = broker.service_url.rpartition("/")[2].partition(":")

@@ -26,7 +26,7 @@ def entries(life):
         "java/broker-entry-metadata.pcap", "rust/batching.pcapng",
     ],
 )  # fmt: skip
-def test_every_event_of_the_applications_is_in_a_life(pcli_here, small_captures, name):
+def test_every_event_of_the_applications_is_in_a_lifecycle(pcli_here, small_captures, name):
     path = small_captures / name
     truth = json.loads((path.parent / f"{path.name.partition('.')[0]}.truth.json").read_text())
     known = {}
@@ -56,7 +56,7 @@ def test_acknowledged_messages_are(pcli_here, small_captures):
     assert {":".join(one.split(":")[:2]) for one in acked} <= found
 
 
-def test_who_holds_what(pcli_here, captures):
+def test_the_holders_of_unacknowledged_messages(pcli_here, captures):
     found = lives(pcli_here, captures / STUCK, "--unacked")
     assert len(found) == 50
     assert {one["consumer"] for life in found for one in life["deliveries"]} == {"lazy"}
@@ -130,7 +130,7 @@ def test_a_diagram(pcli_here, small_captures):
     assert len([line for line in many.lines if "->>broker: sent sequence" in line]) == 10
 
 
-def test_nothing_matches_and_what_was_looked_at_is_said(pcli_here, small_captures):
+def test_an_empty_result_reports_what_was_searched(pcli_here, small_captures):
     told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
     assert (told.code, told.out) == (1, "")
     assert told.err.startswith("pcli: none of ")

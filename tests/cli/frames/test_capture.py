@@ -28,7 +28,7 @@ def test_when_to_stop(rules, seconds):
     "rule", ["", "60", "duration", "duration:", "duration:x", "duration:0", "duration:-1", "duration:nan",
              "duration:inf", "files:3", ":5"],
 )  # fmt: skip
-def test_what_is_no_time_to_stop(rule):
+def test_an_invalid_autostop_is_refused(rule):
     with pytest.raises(LocalError, match=re.escape(f"-a {rule}: write duration:SECONDS")):
         stop_after(["duration:1", rule])
 
@@ -39,7 +39,7 @@ def test_limits_of_a_ring():
 
 
 @pytest.mark.parametrize("rule", ["", "files", "files:", "files:0", "files:-1", "files:1.5", "files:²", "packets:3"])
-def test_what_is_no_limit_of_a_ring(rule):
+def test_an_invalid_ring_limit_is_refused(rule):
     with pytest.raises(LocalError, match=re.escape(f"-b {rule}: write filesize:KB, files:N or duration:SECONDS")):
         ring_limits(["files:2", rule])
 
@@ -108,7 +108,7 @@ def test_a_full_disk(pcli, talking, program):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_end_it_ends_its_program_and_tells(tmp_path, monkeypatch, number):
+def test_sigterm_ends_the_capture_program_with_a_summary(tmp_path, monkeypatch, number):
     """A capture program of our own, which notes its end: none may stay behind."""
     script = (
         "import signal, sys\n"

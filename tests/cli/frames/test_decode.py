@@ -45,7 +45,7 @@ def test_ndjson_is_one_object_per_frame_and_json_an_array_of_them(pcli):
     assert not [name for name in send if name.startswith(("frame.", "tcp.", "ip."))]
 
 
-def test_payload_and_secrets_only_when_asked_for(pcli):
+def test_payload_and_secrets_are_hidden_by_default(pcli):
     assert "hello" not in pcli("decode", SEND.hex()).out
     assert "5 B  hello" in pcli("decode", SEND.hex(), "--payload").out
     hidden = pcli("decode", CONNECT.hex())
@@ -54,7 +54,7 @@ def test_payload_and_secrets_only_when_asked_for(pcli):
     assert b"very secret".hex() in pcli("decode", CONNECT.hex(), "--show-secrets").out
 
 
-def test_what_is_no_frame_is_named(pcli, small_captures, tmp_path):
+def test_input_that_is_no_frame_is_reported(pcli, small_captures, tmp_path):
     told = pcli("decode", small_captures / "go" / "nack.pcap")
     assert (told.code, told.out) == (2, "")
     assert "this is a capture" in told.err
@@ -71,13 +71,13 @@ def test_a_batch_that_lies_about_its_size(pcli):
     assert "  problem: batch: " in pcli("decode", frame.hex()).out
 
 
-def test_wire_json_is_what_encode_reads(pcli):
+def test_encode_reads_wire_json(pcli):
     wire = pcli("decode", (FLOW + SEND).hex(), "-T", "wire")
     assert pcli("encode", "-", stdin=wire.out.encode()).lines == [FLOW.hex(), SEND.hex()]
     assert pcli("encode", "-", "-T", "binary", stdin=wire.out.encode()).raw == FLOW + SEND
 
 
-def test_encode_from_words(pcli):
+def test_encode_from_assignments(pcli):
     assert pcli("encode", "FLOW", "consumer_id=1", "messagePermits=10").lines == [FLOW.hex()]
     assert pcli("encode", "PING").lines == [push_frame(pb.CommandPing()).hex()]
 
@@ -112,7 +112,7 @@ def test_bad_input_is_one_line(pcli, words, said):
         (FLOW + bytes.fromhex("0000000800000064080b5a00"), "a command of 100 bytes in a frame of 12"),
     ],
 )
-def test_what_came_before_the_damage_is_shown(pcli, data, said):
+def test_frames_before_the_damage_are_shown(pcli, data, said):
     told = pcli("decode", "-", "--as", "binary", stdin=data)
     assert told.code == 3
     assert told.lines[0] == "FLOW  client → broker  16 bytes"
@@ -130,7 +130,7 @@ def test_names_cannot_steer_the_terminal(pcli, topic):
         assert all(line.isprintable() for line in told.lines)
 
 
-def test_a_required_field_that_is_missing_is_told_and_encoded_all_the_same(pcli):
+def test_a_missing_required_field_is_reported_but_encoded(pcli):
     told = pcli("encode", "FLOW", "consumer_id=1")
     assert told.code == 0
     assert told.lines == ["0000000a00000006080b5a020801"]  # type 11, field 11 with consumer_id alone

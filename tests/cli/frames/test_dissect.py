@@ -25,7 +25,7 @@ def truth(capture):
     return json.loads((capture.parent / f"{name}.truth.json").read_text())
 
 
-def test_one_line_a_frame(pcli, small_captures):
+def test_one_line_per_frame(pcli, small_captures):
     capture = small_captures / SHARED
     told = pcli("dissect", "-r", capture, "--system")
     counts = truth(capture)["frames_by_type"]
@@ -35,7 +35,7 @@ def test_one_line_a_frame(pcli, small_captures):
     assert "\x1b" not in told.out
 
 
-def test_the_redelivered_messages_are_those_that_the_application_saw_again(pcli, small_captures):
+def test_redelivered_messages_equal_those_of_the_application(pcli, small_captures):
     capture = small_captures / SHARED
     columns = ("-e", "pulsar.consumer_name", "-e", "pulsar.message_id", "-e", "pulsar.message.redelivery_count")
     told = pcli("dissect", "-r", capture, "-Y", REDELIVERED, "-T", "fields", *columns)
@@ -112,7 +112,7 @@ def test_hex_and_tree(pcli, small_captures):
     assert "    0000  00 00 00 " in told.out
 
 
-def test_tokens_are_hidden_unless_asked_for(pcli, small_captures):
+def test_tokens_are_hidden_by_default(pcli, small_captures):
     capture = small_captures / "python/20-token-authentication.pcap"
     token = b"eyJ"  # how every JSON web token begins
     assert token in capture.read_bytes()
@@ -147,7 +147,7 @@ def test_values_are_read_with_the_schemas_of_the_capture(pcli, small_captures):
     assert '{"price": 55.55, "symbol": "S55", "volume": null}' in told.out  # Avro
 
 
-def test_the_brokers_own_traffic_is_set_apart(pcli, small_captures):
+def test_the_brokers_internal_traffic_is_hidden(pcli, small_captures):
     capture = small_captures / "java/txn-commit.pcap"
     shown, everything = pcli("dissect", "-r", capture), pcli("dissect", "-r", capture, "--system")
     assert "END_TXN_ON_PARTITION" not in shown.out
@@ -155,7 +155,7 @@ def test_the_brokers_own_traffic_is_set_apart(pcli, small_captures):
     assert set(shown.lines) < set(everything.lines)
 
 
-def test_another_port(pcli, small_captures, tmp_path):
+def test_decode_as_another_port(pcli, small_captures, tmp_path):
     # The same packets with the broker on port 7000: recognised by its bytes, not by its port; -d other turns it off.
     data = (small_captures / SHARED).read_bytes()
     moved = tmp_path / "moved.pcap"
@@ -249,7 +249,7 @@ def test_no_input(pcli):
 @pytest.mark.parametrize(
     "capture", [SHARED, "python/01-exclusive-unbatched.pcapng", "python/03-compression-lz4.pcap.gz"]
 )
-def test_a_cut_file_shows_what_came_before(pcli, small_captures, tmp_path, capture):
+def test_a_truncated_file_shows_the_frames_before_the_end(pcli, small_captures, tmp_path, capture):
     whole = (small_captures / capture).read_bytes()
     cut = tmp_path / "cut"
     cut.write_bytes(whole[: len(whole) * 2 // 3 + 1])
@@ -277,13 +277,13 @@ def test_a_wrong_checksum_of_a_packed_file_shows_everything(pcli, small_captures
     assert f"(at byte {len(packed) - (5 if packer == 'gzip' else 4)}" in told.err
 
 
-def test_tls_is_named_with_the_way_out(pcli, small_captures):
+def test_tls_is_reported_with_the_remedy(pcli, small_captures):
     told = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
     assert told.out == ""
     assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS is terminated", told.err)
 
 
-def test_lost_packets_are_told(pcli, small_captures):
+def test_lost_packets_are_reported(pcli, small_captures):
     told = pcli("dissect", "-r", small_captures / "python/37-packets-lost.pcap")
     assert told.code == 0
     assert "bytes are missing from the capture" in told.err
@@ -324,7 +324,7 @@ def hashes(capture):
 
 
 @pytest.mark.parametrize("name", ["go/chunks.pcap", "python/08-encrypted.pcapng", "python/03-compression-lz4.pcap.gz"])
-def test_programs_are_given_opened_payloads_too(pcli, small_captures, name):
+def test_json_contains_decoded_payloads(pcli, small_captures, name):
     """Chunks joined, decrypted, decompressed: in JSON and in columns, as the application saw them."""
     capture = small_captures / name
     key = small_captures / "python/08-encrypted.test-private-key.pem"

@@ -112,7 +112,7 @@ def test_from_a_pipe(pcli, small_captures, tmp_path):
     assert len(pcli("dissect", "-r", out, "-Y", "pulsar.type == ACK").lines) == len(told.lines) > 0
 
 
-def test_when_nobody_reads_on_what_was_shown_is_written(pcli, small_captures, tmp_path):
+def test_the_file_is_complete_when_stdout_is_closed(pcli, small_captures, tmp_path):
     import sys
 
     out = tmp_path / "out.pcapng"

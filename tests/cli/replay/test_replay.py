@@ -80,13 +80,13 @@ def test_topics_are_renamed(replay, small_captures, broker):
     assert broker.topics == ["persistent://public/default/second"]
 
 
-def test_a_dry_run_connects_to_nobody(replay, small_captures):
+def test_a_dry_run_does_not_connect(replay, small_captures):
     done = replay(small_captures / "flex" / "04-reconnect.pcapng", "--dry-run", "--to", "pulsar://127.0.0.1:1")
     assert done.code == 0
     assert "at frame 70 (CLOSE_CONSUMER): PUT persistent/public/flex-04-reconnect/notes/unload" in done.out
 
 
-def test_again_and_again(replay, small_captures):
+def test_repeat(replay, small_captures):
     done = replay(small_captures / SIMPLE, "--repeat", 3)
     assert done.out.count("against the mini-broker") == 3
 
@@ -118,7 +118,7 @@ def test_settings(replay, small_captures):
         ([SIMPLE, "--to", "localhost", "--token", "file:/nonexistent"], "/nonexistent"),
     ],
 )
-def test_what_cannot_be(words, text, replay, small_captures):
+def test_invalid_options_are_refused(words, text, replay, small_captures):
     done = replay(small_captures / words[0], *words[1:])
     assert done.code == 2
     assert text in done.err

@@ -27,7 +27,7 @@ def test_one_connection(reproduce, small_captures):
     assert len(text) < len(reproduce(small_captures / SIMPLE).out)
 
 
-def test_a_long_one_is_told(reproduce, captures, tmp_path):
+def test_a_long_test_prints_a_hint(reproduce, captures, tmp_path):
     done = reproduce(captures / "python" / "26a-broker-restart.pcap", "-o", tmp_path / "test_it.py")
     assert "lines: choose connections with -Y or --only-stream" in done.err
 
@@ -41,7 +41,7 @@ def test_nothing_to_reproduce(reproduce, small_captures, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["nowhere.pcap"], ["-Y", "((", "CAPTURE"], ["-o", "no/such/folder/x.py", "CAPTURE"]])
-def test_what_cannot_be(reproduce, small_captures, words):
+def test_invalid_options_are_refused(reproduce, small_captures, words):
     done = reproduce(*(small_captures / SIMPLE if word == "CAPTURE" else word for word in words))
     assert (done.code, len(done.err.splitlines()[-1:])) == (2, 1)
     assert done.out == ""

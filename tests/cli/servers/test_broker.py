@@ -68,7 +68,7 @@ PARTITIONS = pb.CommandPartitionedTopicMetadata(topic="jobs", request_id=2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_where_it_is_serves_and_stops(start, number):
+def test_it_prints_its_urls_serves_and_stops(start, number):
     broker = start("--topic", "jobs:3")
     assert broker.ask(PARTITIONS).partitionMetadataResponse.partitions == 3
     assert broker.told["pid"] == broker.process.pid
@@ -86,7 +86,7 @@ def test_as_json(start):
     assert set(json.loads(out)) == {"service_url", "http_url", "pid"}
 
 
-def test_clients_are_told_at_the_end(start):
+def test_clients_are_notified_at_the_end(start):
     broker = start()
     broker.ask(pb.CommandLookupTopic(topic="orders", request_id=3))
     broker.ask(pb.CommandProducer(topic="orders", producer_id=1, request_id=4))
@@ -126,7 +126,7 @@ def test_frames_as_json(start):
     assert [row.get("pulsar.type") for row in rows] == [None, "CONNECT", "CONNECTED", "PING", "PONG"]
 
 
-def test_events_are_who_comes_and_goes(start):
+def test_events_are_connects_and_disconnects(start):
     broker = start("--log", "events")
     broker.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
     broker.ask(pb.CommandProducer(topic="orders", producer_id=1, producer_name="p1", request_id=4))
@@ -144,7 +144,7 @@ def test_events_are_who_comes_and_goes(start):
     ]
 
 
-def test_settings_from_a_file_and_from_the_line(start, tmp_path):
+def test_settings_from_a_file_and_from_options(start, tmp_path):
     conf = tmp_path / "broker.conf"
     conf.write_text("# a comment\nmaxMessageSize=2000\nclusterName=filed\nzookeeperServers=\n")
     broker = start("--conf", conf, "--set", "maxMessageSize=3000")
@@ -163,7 +163,7 @@ def test_faults(start):
     assert "fired 1 of 1" in err
 
 
-def test_a_reader_that_goes_away_ends_it(start):
+def test_a_closed_stdout_ends_it(start):
     broker = start("--log", "frames")
     broker.process.stdout.close()
     broker.process.stdout = None
@@ -197,14 +197,14 @@ def test_a_reader_that_goes_away_ends_it(start):
         (["--port", "70000"], "--port"),
     ],
 )
-def test_what_cannot_be_is_one_line(pcli, words, said):
+def test_invalid_options_are_reported_in_one_line(pcli, words, said):
     told = pcli("broker", *ANY, *words)
     assert told.code == 2
     assert said in told.err
     assert told.out == ""
 
 
-def test_a_port_in_use_is_one_line(start, pcli):
+def test_a_port_in_use_is_reported_in_one_line(start, pcli):
     broker = start()
     told = pcli("broker", "--port", broker.port, "--http-port", "0")
     assert told.code == 2

@@ -109,7 +109,7 @@ def test_a_recording_is_dissected(start, pcli, tmp_path):
     assert len(told.lines) == 4
 
 
-def test_a_fault_tells_at_the_end_what_it_did(start, broker):
+def test_the_counts_of_a_fault_are_printed_at_the_end(start, broker):
     proxy = start(
         "--log", "quiet", "--fault", "drop after=1 times=1 on pulsar.type == 'PING'", "--bytes", "latency=1ms"
     )
@@ -126,7 +126,7 @@ def test_a_fault_tells_at_the_end_what_it_did(start, broker):
     assert len(broker.frames("pulsar.type == 'PING'")) == 2
 
 
-def test_no_broker_is_one_line_and_the_proxy_goes_on(start):
+def test_an_unreachable_broker_is_reported_and_the_proxy_continues(start):
     gone = socket.create_server(("127.0.0.1", 0))
     port = gone.getsockname()[1]
     gone.close()
@@ -138,7 +138,7 @@ def test_no_broker_is_one_line_and_the_proxy_goes_on(start):
     assert (code, err) == (0, f"pcli: no broker at pulsar://127.0.0.1:{port}: connection refused\n")
 
 
-def test_a_reader_that_goes_away_ends_it(start):
+def test_a_closed_stdout_ends_it(start):
     proxy = start()
     proxy.process.stdout.close()
     proxy.process.stdout = None
@@ -196,7 +196,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b", "--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
     ],
 )
-def test_what_cannot_be_is_one_line(pcli, words, said):
+def test_invalid_options_are_reported_in_one_line(pcli, words, said):
     told = pcli("proxy", "--listen", "0", *words)
     assert told.code == 2
     assert said in told.err
@@ -213,13 +213,13 @@ def test_every_option_in_the_docs_is_one(pcli):
     assert [option for option in named if f"{option} " not in told] == []
 
 
-def test_a_port_in_use_is_one_line(pcli, broker):
+def test_a_port_in_use_is_reported_in_one_line(pcli, broker):
     port = broker.service_url.rpartition(":")[2]
     told = pcli("proxy", "--listen", port, "--to", broker.service_url)
     assert (told.code, told.err) == (2, f"pcli: port {port} of 127.0.0.1: address already in use\n")
 
 
-def test_it_says_what_is_wrong_as_it_arises(start):
+def test_findings_are_printed_as_they_arise(start):
     proxy = start("--log", "quiet", "--diagnose")
     proxy.connect()
     topic = "persistent://public/default/orders"

@@ -48,7 +48,7 @@ def test_it_has_the_shape_and_the_figures_of_topics_stats(told, small_captures, 
             assert all(same(one, others[one["consumerName"]]) for one in mine["consumers"])
 
 
-def test_nothing_behind_the_moment_is_looked_at(told, pcli_here, captures, tmp_path):
+def test_frames_after_the_time_do_not_count(told, pcli_here, captures, tmp_path):
     """The end of the file may be damaged."""
     capture = captures / "python" / "24-stuck-unacked.pcap"
     (first, *_) = truth(capture)["snapshots"]
@@ -63,7 +63,7 @@ def test_nothing_behind_the_moment_is_looked_at(told, pcli_here, captures, tmp_p
     assert blocked == ["lazy"]
 
 
-def test_the_moment_is_said_and_may_be_written_in_both_ways(told, small_captures):
+def test_the_time_is_printed_and_accepted_in_both_forms(told, small_captures):
     capture = small_captures / SHARED
     end, err = told(capture)
     seconds, iso = err.split("state at ")[1].split(",")[0].rstrip(")").split(" (")
@@ -78,7 +78,7 @@ def test_before_the_capture_there_is_no_state(pcli_here, small_captures):
     assert answer.err.startswith("pcli: --at 1000000000: the capture begins later, at ")
 
 
-def test_behind_the_capture_it_is_the_last_state(told, small_captures):
+def test_a_time_after_the_capture_shows_the_final_state(told, small_captures):
     capture = small_captures / SHARED
     found, err = told(capture, "--at", "4000000000")
     assert found == told(capture)[0]
@@ -86,7 +86,7 @@ def test_behind_the_capture_it_is_the_last_state(told, small_captures):
 
 
 @pytest.mark.parametrize(("name", "code"), [("36-ends-mid-frame", 0), ("36b-ends-mid-record", 3)])
-def test_behind_a_capture_that_breaks_off_nothing_is_known(pcli_here, captures, name, code):
+def test_after_a_truncated_capture_all_counts_are_unknown(pcli_here, captures, name, code):
     capture = captures / "python" / f"{name}.pcap"
     at = truth(capture)["capture"]["stats_at"]
     answer = pcli_here("stats", "consumers", "-r", capture, "-T", "json", "--at", at)
@@ -99,7 +99,7 @@ def test_behind_a_capture_that_breaks_off_nothing_is_known(pcli_here, captures, 
 
 
 @pytest.mark.parametrize("at", ["yesterday", "-5", "1795198511000", "nan", "0001-01-01", "2026-13-01T00:00:00"])
-def test_what_is_no_time(pcli_here, small_captures, at):
+def test_invalid_times_are_refused(pcli_here, small_captures, at):
     answer = pcli_here("stats", "consumers", "-r", small_captures / SHARED, f"--at={at}")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"pcli: --at {at}: ")
@@ -120,7 +120,7 @@ def test_text_is_a_tree(pcli_here, small_captures):
     assert all(line.startswith("    ") for line in lines[3:])
 
 
-def test_what_is_not_known_has_its_reason_below(pcli_here, small_captures):
+def test_reasons_of_unknown_figures_are_below_the_table(pcli_here, small_captures):
     lines = pcli_here("stats", "consumers", "-r", small_captures / "python/37-packets-lost.pcap").lines
     assert "msgInCounter ?" in lines[1]
     reasons = [line for line in lines if line.startswith("? ")]
@@ -128,7 +128,7 @@ def test_what_is_not_known_has_its_reason_below(pcli_here, small_captures):
     assert any(line.endswith(": packets of its connection are missing in the capture") for line in reasons)
 
 
-def test_topics_of_the_broker_are_shown_when_asked_for(told, small_captures):
+def test_system_shows_topics_of_the_broker(told, small_captures):
     capture = small_captures / SHARED
     own = {topic for topic in told(capture, "--system")[0] if "/__" in topic or "/pulsar/system/" in topic}
     assert own
@@ -136,7 +136,7 @@ def test_topics_of_the_broker_are_shown_when_asked_for(told, small_captures):
 
 
 @pytest.mark.parametrize("command", ["consumers", "permits", "keys"])
-def test_where_nothing_is_a_line_says_so(pcli_here, small_captures, command):
+def test_an_empty_result_is_explained(pcli_here, small_captures, command):
     answer = pcli_here("stats", command, "-r", small_captures / "python/21-tls.pcapng", "-T", "json")
     assert answer.code == 0
     assert json.loads(answer.out) in ({}, [])

@@ -12,7 +12,7 @@ def told(pcli_here, captures):
     return lambda name, *words: pcli_here("stats", "keys", "-r", captures / name, *words)
 
 
-def test_ranges_that_were_asked_for(told):
+def test_requested_ranges(told):
     lines = told("java/key-shared-sticky.pcap").lines
     assert lines[0] == "persistent://public/default/key-shared-sticky  sticky  Key_Shared STICKY"
     assert lines[1].split() == ["consumer", "attached", "slots", "slots", "seen", "keys", "seen"]
@@ -20,7 +20,7 @@ def test_ranges_that_were_asked_for(told):
     assert lines[3].split()[:3] == ["high", "no", "32768-65535"]
 
 
-def test_keys_that_moved_and_who_waited_for_whom(told):
+def test_keys_that_moved_and_waits_for_their_holders(told):
     answer = told("python/12-key-shared.pcap")
     (row,) = json.loads(told("python/12-key-shared.pcap", "-T", "json").out)
     moved = [key for key in row["keys"] if key["moved"]]

@@ -63,7 +63,7 @@ def test_one_consumer(rows, pcli_here, small_captures):
     assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name in ")
 
 
-def test_a_consumer_that_never_asked_stands_in_the_table_and_has_no_chart(pcli_here, small_captures):
+def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli_here, small_captures):
     lines = pcli_here("stats", "permits", "-r", small_captures / "python/25-no-flow.pcapng").lines
     assert any(line.split()[:4] == ["never/never-asks", "0", "0", "0"] for line in lines)
     assert not any(line.startswith("never/never-asks on") for line in lines)
@@ -76,7 +76,7 @@ def test_without_a_subscribe_the_balance_is_not_known(pcli_here, small_captures)
     assert "consumer #0 of stream 0 on (unknown topic): changes of permits in the capture" in out
 
 
-def test_the_broker_is_a_consumer_when_asked_for(rows, small_captures):
+def test_system_shows_consumers_of_the_broker(rows, small_captures):
     capture = small_captures / "java/txn-commit.pcap"
     assert len(rows(capture, "--system")) > len(rows(capture)) > 0
 

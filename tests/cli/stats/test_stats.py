@@ -73,7 +73,7 @@ def test_latency_counts_every_answered_request(pcli, small_captures):
     assert 0 < send["min"] <= send["p50"] <= send["p90"] <= send["p99"] <= send["max"]
 
 
-def test_latency_says_what_failed(pcli, small_captures):
+def test_latency_counts_errors(pcli, small_captures):
     found = {row["type"]: row for row in rows(pcli, small_captures / "java/refusals.pcap", "latency")}
     errors = truth(small_captures / "java/refusals.pcap")["frames_by_type"]["broker"]["ERROR"]
     assert sum(row["errors"] for row in found.values()) >= errors
@@ -85,7 +85,7 @@ def test_text_is_an_aligned_table(pcli, small_captures):
     assert "\x1b" not in told.out
 
 
-def test_a_filter_narrows_what_is_counted(pcli, small_captures):
+def test_a_filter_restricts_the_counted_frames(pcli, small_captures):
     found = rows(pcli, small_captures / SHARED, "types", "-Y", "pulsar.from == client")
     assert {row["from"] for row in found} == {"client"}
 

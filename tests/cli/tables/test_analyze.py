@@ -47,7 +47,7 @@ def test_tables_and_their_sum(pcli, folder, tmp_path):
         assert pq.read_table(tmp_path / "out" / name).num_rows == tables.read(name).num_rows
 
 
-def test_the_same_again_changes_nothing(pcli_here, folder, tmp_path):
+def test_a_repeated_run_changes_nothing(pcli_here, folder, tmp_path):
     first = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
     second = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
@@ -127,7 +127,7 @@ def test_one_bad_file_among_good_ones(pcli_here, folder, tmp_path):
     assert not (tmp_path / "strict").exists()
 
 
-def test_a_file_that_has_gone(pcli_here, folder, tmp_path):
+def test_a_removed_file_is_reported(pcli_here, folder, tmp_path):
     ran = pcli_here("analyze", folder, folder / "three.pcap", "-o", tmp_path / "out", *FAST)
     assert "three.pcap: unreadable: no such file" in one_line(ran, code=3)
 
@@ -149,7 +149,7 @@ def test_a_part_that_is_still_being_written(pcli_here, folder, tmp_path):
     assert StoredTables(str(tmp_path / "out")).manifest.generation == 1
 
 
-def test_a_folder_of_somebody_else(pcli_here, folder, tmp_path):
+def test_a_folder_with_other_files_is_refused(pcli_here, folder, tmp_path):
     ran = pcli_here("analyze", folder / "one.pcap", "-o", folder, *FAST)
     assert "other files and no tables of pcli" in one_line(ran)
     assert sorted(path.name for path in folder.iterdir()) == ["one.pcap", "two.pcap"]
@@ -223,7 +223,7 @@ def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_he
     assert pq.read_table(out / "connections").num_rows > before.num_rows
 
 
-def test_without_numpy_or_pyarrow_one_line_says_what_to_install(folder, tmp_path):
+def test_without_numpy_or_pyarrow_the_package_to_install_is_reported(folder, tmp_path):
     for missing in ("numpy", "pyarrow"):
         script = f"import sys; sys.modules[{missing!r}] = None; from pcli.cli.app import main; main()"
         words = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(tmp_path / "out")]

@@ -50,7 +50,7 @@ def without(monkeypatch):
     return hide
 
 
-def test_what_was_asked_for_and_is_missing_gives_1_and_the_way_to_it(pcli_here, without):
+def test_a_missing_requirement_exits_with_1_and_a_remedy(pcli_here, without):
     without("pyspark")
     ran = pcli_here("doctor", "spark")
     assert ran.code == 1
@@ -61,7 +61,7 @@ def test_what_was_asked_for_and_is_missing_gives_1_and_the_way_to_it(pcli_here, 
     assert pcli_here("doctor", "tables").code == 0
 
 
-def test_what_is_too_old_is_missing(pcli_here, monkeypatch):
+def test_an_old_version_is_missing(pcli_here, monkeypatch):
     monkeypatch.setattr(doctor_checks, "version", lambda name: "3.0.9")
     ran = pcli_here("doctor", "report", "-T", "json")
     assert ran.code == 1

@@ -25,7 +25,7 @@ def test_a_file(pcli, tables, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_a_pipe_gives_the_same(pcli_here, tables, tmp_path):
+def test_stdout_receives_the_same_page(pcli_here, tables, tmp_path):
     assert pcli_here("report", tables, "-o", tmp_path / "page.html").code == 0
     assert pcli_here("report", tables, "-o", "-").raw == (tmp_path / "page.html").read_bytes()
 
@@ -57,7 +57,7 @@ def test_a_folder_of_that_name(pcli_here, tables, tmp_path):
     assert "this is a folder" in told.err
 
 
-def test_what_keeps_the_page_from_being_written_is_told_before_the_work(pcli_here, captures, tmp_path):
+def test_an_unwritable_page_is_reported_before_the_analysis(pcli_here, captures, tmp_path):
     page = tmp_path / "nowhere" / "page.html"
     told = pcli_here("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
     assert (told.code, told.out) == (2, "")

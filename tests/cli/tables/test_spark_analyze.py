@@ -44,7 +44,7 @@ def test_a_run(pcli, small_captures, tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["spark-analyze", "spark-stream"])
-def test_what_makes_no_sense_is_one_line(pcli_here, small_captures, tmp_path, command, words, told):
+def test_invalid_options_are_reported_in_one_line(pcli_here, small_captures, tmp_path, command, words, told):
     more = ["--checkpoint", tmp_path / "check"] if command == "spark-stream" else []
     ran = pcli_here(command, small_captures, "-o", tmp_path / "out", *more, *words)
     assert ran.code == 2
@@ -53,7 +53,7 @@ def test_what_makes_no_sense_is_one_line(pcli_here, small_captures, tmp_path, co
     assert not (tmp_path / "out").exists()
 
 
-def test_without_java_the_way_to_it_is_told(pcli_here, small_captures, tmp_path, monkeypatch):
+def test_without_java_the_remedy_is_printed(pcli_here, small_captures, tmp_path, monkeypatch):
     from pcli.spark.jobs import java
 
     monkeypatch.setattr(java, "find_spec", lambda name: None)
@@ -65,7 +65,7 @@ def test_without_java_the_way_to_it_is_told(pcli_here, small_captures, tmp_path,
     assert ran.err.count("\n") == 1
 
 
-def test_debug_shows_where_an_error_comes_from(capsys):
+def test_debug_shows_the_stack_trace(capsys):
     from pcli.cli.tables.spark_analyze import print_traces
 
     for debug in (True, False):

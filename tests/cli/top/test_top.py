@@ -60,7 +60,7 @@ def test_a_topic_has_its_subscriptions_below_it_and_they_their_consumers():
     assert names(rows) == ["bills", "pay", "p", "orders", "audit", "work", "w1", "w2"]
 
 
-def test_rates_are_what_counters_grew_by():
+def test_rates_are_increases_of_counters():
     before, now = Snapshot(10 * SECOND, topics()), Snapshot(12 * SECOND, topics(3))
     rates = {row.name: row.rate for row in ordered(make_rows(now, before), "n")}
     assert (rates[ORDERS], rates["work"], rates["w1"], rates[BILLS]) == (100.0, 40.0, 30.0, 0.0)
@@ -77,7 +77,7 @@ def test_a_counter_that_fell_began_anew():
     assert next(row for row in ordered(make_rows(now, before), "n") if row.name == "w1").rate is None
 
 
-def test_the_worst_of_its_consumers_decides_where_a_topic_stands():
+def test_the_worst_consumer_determines_the_order_of_topics():
     rows = make_rows(Snapshot(SECOND, topics()), None)
     assert names(rows, "p") == ["orders", "work", "w1", "w2", "audit", "bills", "pay", "p"]
     assert names(rows, "b")[:2] == ["orders", "audit"]
@@ -85,7 +85,7 @@ def test_the_worst_of_its_consumers_decides_where_a_topic_stands():
     assert (orders.permits, orders.unacked, orders.backlog) == (0, 6, 109)
 
 
-def test_unknown_figures_come_last_and_are_dashes():
+def test_unknown_figures_are_last_and_shown_as_dashes():
     rows = make_rows(Snapshot(SECOND, topics()), None)
     assert names(rows, "b")[-3:] == ["bills", "pay", "p"]
     [pay] = [row for row in ordered(rows, "n") if row.name == "pay"]
@@ -103,7 +103,7 @@ def test_states():
     }  # fmt: skip
 
 
-def test_a_filter_keeps_what_is_above_and_below():
+def test_a_filter_keeps_the_rows_above_and_below():
     rows = make_rows(Snapshot(SECOND, topics()), None)
     assert names(rows, words="W1") == ["orders", "work", "w1"]
     assert names(rows, words="work") == ["orders", "work", "w1", "w2"]
@@ -191,7 +191,7 @@ def test_a_filter_by_keys(page):
     page(script, Snapshot(SECOND, topics()))
 
 
-def test_new_figures_come_and_stop_for_a_pause(page):
+def test_figures_are_updated_unless_paused(page):
     async def script(pilot: Any, app: Any) -> None:
         while shown(app)[6][6] != "90":
             await pilot.pause(0.02)
@@ -208,7 +208,7 @@ def test_new_figures_come_and_stop_for_a_pause(page):
     page(script, Snapshot(SECOND, topics()), Snapshot(3 * SECOND, topics(3)))
 
 
-def test_figures_come_while_a_sheet_is_open(page):
+def test_figures_are_updated_below_an_open_sheet(page):
     async def script(pilot: Any, app: Any) -> None:
         await pilot.press("question_mark")
         while app._table.get_row_at(6)[6].plain != "90":
@@ -444,7 +444,7 @@ def drain(terminal: int) -> None:
         (("-i", "lo", "--once"), "a live interface has no end"),
     ],
 )
-def test_what_cannot_be(pcli_here, words, said):
+def test_invalid_options_are_refused(pcli_here, words, said):
     ran = pcli_here("top", *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err

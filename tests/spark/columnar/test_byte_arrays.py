@@ -11,7 +11,7 @@ from pcli.spark.columnar.byte_arrays import binary_array
 
 
 @given(st.data())
-def test_pieces(sliced, data):
+def test_ranges_of_bytes(sliced, data):
     places = data.draw(sliced.places)
     assert sliced.run(binary_array, places).to_pylist() == sliced.wanted(places)
 
@@ -23,7 +23,7 @@ def test_in_order_in_disorder_and_over_each_other(sliced, places):
     found.validate(full=True)
 
 
-def test_bytes_behind_the_places_of_32_bits():
+def test_offsets_above_32_bits():
     """The pool of a window may be that long; pages of zeros cost no memory."""
     data = np.zeros((1 << 31) + 10, np.uint8)
     data[-10:] = np.arange(10)

@@ -54,7 +54,7 @@ def test_a_folder_is_all_files_in_it_and_its_captures_one_recording_in_the_order
 
 
 @pytest.mark.parametrize("pattern", ["{cluster}/*", r"/(?P<cluster>\w+)/[^/]+$"])
-def test_a_pattern_tells_the_label(folder: Path, pattern: str) -> None:
+def test_a_pattern_yields_the_label(folder: Path, pattern: str) -> None:
     found = plan([str(folder)], cluster=pattern)
     assert [(one.cluster, len(one.parts)) for one in found.recordings] == [("east", 2), ("west", 1)]
     assert {entry.cluster for entry in found.entries} == {"east", "west"}
@@ -70,7 +70,7 @@ def test_a_pattern_tells_the_label(folder: Path, pattern: str) -> None:
         ("{cluster}/{cluster}", "once"),
     ],
 )
-def test_a_wrong_pattern_is_one_line(folder: Path, pattern: str, error: str) -> None:
+def test_a_wrong_pattern_is_reported_in_one_line(folder: Path, pattern: str, error: str) -> None:
     with pytest.raises(LocalError, match="--cluster") as raised:
         plan([str(folder)], cluster=pattern)
     assert error in raised.value.text
@@ -81,7 +81,7 @@ def test_a_label_is_one_for_all(folder: Path) -> None:
     assert [one.cluster for one in plan([str(folder)], cluster="prod").recordings] == ["prod"]
 
 
-def test_a_glob_stays_in_its_folder_but_for_two_stars(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_two_stars_match_subfolders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def names(pattern: str) -> list[str]:
         return [Path(one.path).name for one in find([pattern])]
 
@@ -93,7 +93,7 @@ def test_a_glob_stays_in_its_folder_but_for_two_stars(folder: Path, monkeypatch:
     assert [one.path for one in find(["west"])] == ["west/README", "west/empty.pcap", "west/y.pcapng"]
 
 
-def test_what_is_not_there_stops_nothing_else(folder: Path) -> None:
+def test_a_missing_file_does_not_stop_the_others(folder: Path) -> None:
     found = plan([str(folder / "gone.pcap"), str(folder / "west" / "y.pcapng")])
     assert [(entry.head.status, entry.head.error) for entry in found.entries] == [
         ("unreadable", "no such file or folder"),
@@ -151,7 +151,7 @@ def test_a_file_system_that_is_not_local() -> None:
     ]
 
 
-def test_a_uri_that_no_file_system_knows_is_one_line() -> None:
+def test_an_unknown_file_system_is_reported_in_one_line() -> None:
     with pytest.raises(LocalError, match="gopher://x/y: "):
         plan(["gopher://x/y"])
 
@@ -186,13 +186,13 @@ def test_any_name_below_a_uri_is_found_and_opened(tmp_path: Path, end: str) -> N
     }
 
 
-def test_a_file_is_named_as_its_uri_was_given(folder: Path) -> None:
+def test_a_file_keeps_the_form_of_its_uri(folder: Path) -> None:
     (folder / "a b.pcapng").write_bytes(capture(1))
     uri = f"{folder.as_uri()}/a%20b.pcapng"
     assert [one.where for one in find([uri])] == [uri]
 
 
-def test_what_a_uri_asks_for_goes_with_each_file() -> None:
+def test_the_query_of_a_uri_applies_to_each_file() -> None:
     files, _ = fs.FileSystem.from_uri("mock:///")
     files.create_dir("bucket")
     with files.open_output_stream("bucket/a b") as file:
@@ -215,7 +215,7 @@ def test_a_name_that_is_not_utf_8_costs_its_own_file_only(tmp_path: Path, named:
     }
 
 
-def test_a_label_that_is_not_utf_8_is_one_line(tmp_path: Path) -> None:
+def test_a_label_that_is_not_utf_8_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.pcapng").write_bytes(capture(1))
     with pytest.raises(LocalError, match=r"^--cluster west\\xff: it is not UTF-8$"):
         plan([str(tmp_path)], cluster=os.fsdecode(b"west\xff"))

@@ -106,7 +106,7 @@ def test_any_size_gives_the_same_packets(tmp_path: Path, form: str) -> None:
     assert len(plan([str(path)], split=20_000).recordings[0].splits) > 20
 
 
-def test_a_wrong_cut_is_found_and_put_right(tmp_path: Path) -> None:
+def test_a_wrong_boundary_is_detected_and_corrected(tmp_path: Path) -> None:
     path = tmp_path / "file.pcap"
     path.write_bytes(pcap(traffic(300, 3)))
     splits = list(plan([str(path)], split=50_000).recordings[0].splits)
@@ -122,7 +122,7 @@ def test_a_wrong_cut_is_found_and_put_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\xff" * 16, b""])
-def test_behind_damage_nothing_is_read(tmp_path: Path, damage: bytes) -> None:
+def test_splits_after_damage_are_removed(tmp_path: Path, damage: bytes) -> None:
     whole_file = pcap(traffic(300, 4))
     path, half = tmp_path / "file.pcap", len(pcap(traffic(150, 4)))
     path.write_bytes(whole_file[:half] + damage + (whole_file[half:] if damage else whole_file[half : half + 30]))
@@ -135,7 +135,7 @@ def test_behind_damage_nothing_is_read(tmp_path: Path, damage: bytes) -> None:
     assert note.source == str(path)
 
 
-def test_interfaces_and_sections_in_the_middle_reach_the_splits_behind_them(tmp_path: Path) -> None:
+def test_later_interfaces_and_sections_reach_the_next_splits(tmp_path: Path) -> None:
     path = tmp_path / "file.pcapng"
     links = traffic(100, 5) + traffic(100, 6, links=(1, 113))
     path.write_bytes(pcapng(links) + pcapng(traffic(100, 7, links=(276, 1))) + pcapng(traffic(100, 8, links=(101,))))

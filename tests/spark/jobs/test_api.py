@@ -46,7 +46,7 @@ def test_messages_as_a_data_frame(captures, wanted, tmp_path):
     assert rows(found) == sorted(wanted.read("messages").to_pylist(), key=repr)
 
 
-def test_what_was_made(captures, tmp_path):
+def test_the_summary_lists_the_tables(captures, tmp_path):
     made = pcli.spark.analyze(captures, str(tmp_path / "out"), only="connections")
     assert {row["table"]: row["rows"] for row in made.collect()} == {"captures": 1, "gaps": 0, "connections": 7}
 
@@ -108,13 +108,13 @@ def test_a_data_source_does_not_pass_over_damage(spark, damaged):
     assert spark.read.format("pulsar_capture").load(str(damaged / "a.pcap")).count() > 0
 
 
-def test_a_data_source_reads_what_there_is_when_it_is_told_so(spark, damaged):
+def test_ignore_corrupt_files_returns_the_readable_part(spark, damaged):
     reader = spark.read.format("pulsar_capture").option("cluster", str(damaged / "{cluster}.*"))
     frames = reader.option("ignoreCorruptFiles", True).load(str(damaged))
     assert {row["cluster"] for row in frames.select("cluster").distinct().collect()} == {"a", "b"}
 
 
-def test_a_file_that_cannot_be_opened_is_told_with_the_plan(damaged):
+def test_an_unreadable_file_is_reported_with_the_plan(damaged):
     (damaged / "d.pcap").write_bytes(b"\x1f\x8bno gzip at all, that is for sure")
     with pytest.raises(LocalError, match=r"d\.pcap: .*ignoreCorruptFiles"):
         PulsarCapture({"path": str(damaged)}).reader(None).partitions()
@@ -130,7 +130,7 @@ def test_paths():
     assert plain_path(spark_path("/a b/c")) == "/a b/c"
 
 
-def test_all_schemas_can_be_said_to_spark(spark):
+def test_all_schemas_can_be_converted_for_spark(spark):
     from pyspark.sql.types import StructType
 
     for table in TABLES.values():

@@ -35,13 +35,13 @@ def test_the_same_code_gives_the_same_zip(tmp_path):
     assert not [name for name in names if "cli/cli" in name or "minibroker" in name or "__pycache__" in name]
 
 
-def test_it_is_taken_off_the_path_again(monkeypatch):
+def test_the_zip_is_removed_from_the_path(monkeypatch):
     monkeypatch.setattr(sys, "path", ["/tmp/x/pcli-code-00.zip", "/lib"])
     unship()
     assert sys.path == ["/lib"]
 
 
-def test_an_application_that_did_not_get_it_is_asked_again():
+def test_a_failed_transfer_is_repeated():
     class Context:
         master, applicationId = "yarn", "application_1"  # noqa: N815  (Spark's)
 

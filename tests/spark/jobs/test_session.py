@@ -36,11 +36,11 @@ def test_java_gets_a_part_of_the_memory(machine, driver):
         ("spark://host:7077", "spark://host:7077"),
     ],
 )
-def test_on_one_machine_a_task_is_tried_again_too(master, tried):
+def test_local_tasks_are_repeated(master, tried):
     assert settings_for(master, 8192)["spark.master"] == tried
 
 
-def test_only_what_stays_here_binds_to_the_loopback():
+def test_only_local_masters_bind_to_the_loopback():
     assert settings_for("local[*]", 8192)["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" in settings_for("spark://127.0.0.1:7077", 8192)
     for master in ("yarn", "spark://host:7077", "k8s://https://127.0.0.1:6443", "k8s://https://host:443"):
@@ -48,13 +48,13 @@ def test_only_what_stays_here_binds_to_the_loopback():
 
 
 @pytest.mark.parametrize(("memory", "results"), [("4096m", 3072), ("2g", 1536), ("1024", 768), ("1048576K", 768)])
-def test_results_may_take_three_quarters_of_the_drivers_memory(memory, results):
+def test_results_are_limited_to_three_quarters_of_the_drivers_memory(memory, results):
     assert results_mb(memory) == results
     told = settings_for("yarn", 8192, {"spark.driver.memory": memory})
     assert told["spark.driver.maxResultSize"] == f"{results}m"
 
 
-def test_what_the_user_says_wins():
+def test_settings_of_the_user_take_precedence():
     told = settings_for("local[1]", 8192, {"spark.driver.maxResultSize": "5g", "spark.ui.enabled": "true"})
     assert (told["spark.driver.maxResultSize"], told["spark.ui.enabled"]) == ("5g", "true")
 
@@ -105,7 +105,7 @@ print(json.dumps(told))
 """
 
 
-def test_what_keeps_spark_from_starting_is_one_line():
+def test_errors_of_the_start_are_reported_in_one_line():
     """In a process of its own: there is one JVM in each. The last one shows that nothing of the others is left."""
     tries = [
         ("nonsense", {}),
@@ -127,7 +127,7 @@ def test_what_keeps_spark_from_starting_is_one_line():
     assert done.stderr == ""
 
 
-def test_without_pyspark_the_way_to_it_is_told(monkeypatch):
+def test_without_pyspark_the_remedy_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[spark\]'"), open_spark("local[1]"):
         pass

@@ -56,11 +56,11 @@ def wanted(items):
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 200])
-def test_buckets_have_their_pieces_in_order(partitions):
+def test_buckets_have_their_blocks_in_order(partitions):
     assert given(loads_of(range(5), partitions)) == wanted(range(5))
 
 
-def test_pieces_that_are_too_many_for_the_memory_lie_in_a_file(monkeypatch, tmp_path):
+def test_blocks_beyond_the_memory_limit_are_in_a_file(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "_KEPT", 5000)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     shelves = []
@@ -78,7 +78,7 @@ class Shelf(module._BlockStore):
         self.written = self._file.seek(0, 2)
 
 
-def test_what_is_cut_goes_on_before_it_is_much(monkeypatch):
+def test_blocks_are_sent_before_they_become_large(monkeypatch):
     monkeypatch.setattr(module, "_LOAD", 3000)
     loads = loads_of(range(2), 1)
     assert len(loads[0]) > 4
@@ -95,7 +95,7 @@ def test_large_rows_are_sliced(monkeypatch):
     assert [n for _, batch in blocks for n in batch["n"].to_pylist()] == list(range(1000))
 
 
-def test_the_error_of_the_first_item_is_told_whatever_comes_first():
+def test_the_error_of_the_first_item_is_raised_in_any_order():
     for seed in range(5):
         loads = loads_of([2, 1, 3], 4, failing)[0]
         random.Random(seed).shuffle(loads)

@@ -82,7 +82,7 @@ def test_large_items_go_as_broadcasts_and_these_are_destroyed(context, monkeypat
     assert broadcasts(context) == before
 
 
-def test_as_many_partitions_as_what_is_exchanged_is_large(context):
+def test_the_number_of_partitions_follows_the_size(context):
     """Buckets that share a partition, and more partitions than Spark's simplest shuffle takes (200)."""
     for size, partitions in ((1, 8), (1 << 33, 250)):
         told = []
@@ -92,7 +92,7 @@ def test_as_many_partitions_as_what_is_exchanged_is_large(context):
         assert told[-1].total == 3 + partitions
 
 
-def test_what_was_shared_is_destroyed_when_nobody_has_it(context):
+def test_a_broadcast_is_destroyed_after_its_last_reference(context):
     before, engine = broadcasts(context), SparkEngine(context)
     shared = engine.share("x" * 10)
     assert shared.value == "x" * 10
@@ -104,7 +104,7 @@ def test_what_was_shared_is_destroyed_when_nobody_has_it(context):
     assert broadcasts(context) == before
 
 
-def test_nothing_is_counted_when_nobody_listens(context, monkeypatch):
+def test_without_a_listener_there_is_no_accumulator(context, monkeypatch):
     made, accumulator = [], context.accumulator
     monkeypatch.setattr(context, "accumulator", lambda value: made.append(value) or accumulator(value))
     assert SparkEngine(context).map("length", length, ["a"], sizes=[10]) == [1]

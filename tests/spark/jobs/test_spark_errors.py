@@ -39,17 +39,17 @@ from pcli.spark.jobs.spark_errors import one_line, plain_errors
         ("", "unknown error; --debug shows the output"),
     ],
 )
-def test_lines(words, line):
+def test_known_errors_are_one_line(words, line):
     assert one_line(words) == line
 
 
-def test_secrets_of_uris_are_not_told():
+def test_secrets_of_uris_are_hidden():
     with pytest.raises(LocalError, match=r"s3://\*\*\*@bucket") as told, plain_errors():
         raise ConnectionError("ValueError: s3://key:secret@bucket/x")
     assert "secret" not in str(told.value)
 
 
-def test_ctrl_c_stays_itself_whatever_py4j_makes_of_it():
+def test_ctrl_c_is_raised_instead_of_the_error_of_py4j():
     """The signal, then the socket that was closed on the way out, then what py4j says of that."""
     closed = OSError("Bad file descriptor")
     closed.__context__ = KeyboardInterrupt()
@@ -90,12 +90,12 @@ def test_a_python_worker_that_is_killed_costs_no_results(engine, tmp_path):
     assert mark.exists()
 
 
-def test_workers_that_are_killed_again_and_again_are_told_in_one_line(engine, capfd):
+def test_repeatedly_killed_workers_are_reported_in_one_line(engine, capfd):
     with pytest.raises(LocalError, match="a Python worker was killed repeatedly"):
         engine.map("die", always_dying, [1])
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_a_task_raises_is_told_in_one_line(engine):
+def test_an_error_in_a_task_is_reported_in_one_line(engine):
     with pytest.raises(LocalError, match=r"^Spark: TypeError: 'int' object is not subscriptable$"):
         engine.map("break", broken, [1])

@@ -120,7 +120,7 @@ def test_a_folder_that_is_none(spark, places):
         take(spark, [places[0] / "none", *places[1:]])
 
 
-def test_what_is_wrong_with_a_batch_is_said(spark, parts_of, places):
+def test_an_error_of_a_batch_is_reported(spark, parts_of, places):
     move_in(parts_of("flex/01-produce-consume.pcap", 2)[0], places)
     places[1].mkdir()
     (places[1] / "notes.txt").touch()
@@ -128,7 +128,7 @@ def test_what_is_wrong_with_a_batch_is_said(spark, parts_of, places):
         take(spark, places)
 
 
-def test_a_batch_without_a_capture_does_not_stop_those_behind(spark, parts_of, places, tmp_path):
+def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, places, tmp_path):
     """Neither the first one, nor one that comes when all captures that were read have been rotated away."""
     (places[0] / "README").write_text("no capture at all, that is for sure")
     assert take(spark, places) == [(0, 1)]
@@ -150,7 +150,7 @@ def test_a_batch_without_a_capture_does_not_stop_those_behind(spark, parts_of, p
     ]  # fmt: skip
 
 
-def test_secrets_of_uris_are_not_told(spark, monkeypatch):
+def test_secrets_of_uris_are_hidden(spark, monkeypatch):
     monkeypatch.setattr(streams, "open_store", lambda _: SimpleNamespace(list=lambda _: ["0"]))
     monkeypatch.setattr(streams, "read_manifest", lambda _: None)
     folder = "s3://key:secret@bucket/{}".format

@@ -24,7 +24,7 @@ def test_a_quantile_is_within_an_eighth_of_an_octave(durations: list[int], share
     assert found.count(0) == len(durations)
 
 
-def test_what_took_no_time_counts() -> None:
+def test_durations_of_zero_count() -> None:
     keys = Keys()
     found = Histograms(keys)
     found.add(keys.numbers(pa.array(["t", "t"])), np.array([0, -5], np.int64))

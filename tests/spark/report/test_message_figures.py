@@ -73,7 +73,7 @@ def test_dispatch_is_timed_to_the_first_delivery_of_a_subscription(stored: Store
         assert found.dispatch.longest_ns(number) == max(first[key])
 
 
-def test_the_first_delivery_is_the_earliest_whatever_became_known_first(stored: StoredTables) -> None:
+def test_the_first_delivery_is_the_earliest(stored: StoredTables) -> None:
     """Behind a hole of the capture frames become known later than others of a later time."""
     whole = stored.read("messages", COLUMNS)
     rows = whole.to_pylist()
@@ -85,7 +85,7 @@ def test_the_first_delivery_is_the_earliest_whatever_became_known_first(stored: 
     assert longest == {names: same.dispatch.longest_ns(key) for key, names in enumerate(same.subscriptions.names)}
 
 
-def test_what_consumers_hold_ends_at_what_is_not_acknowledged_and_went_to_nobody_else(stored: StoredTables) -> None:
+def test_messages_held_at_the_end_are_the_unacknowledged_ones(stored: StoredTables) -> None:
     found = gather(stored.batches("messages", COLUMNS), span_of(stored))
     left: Counter[tuple[str, ...]] = Counter()
     for row in rows_of(stored):
@@ -101,7 +101,7 @@ def test_what_consumers_hold_ends_at_what_is_not_acknowledged_and_went_to_nobody
     }
 
 
-def test_what_is_left_by_what_speaks_for_it(stored: StoredTables) -> None:
+def test_unacknowledged_messages_by_evidence(stored: StoredTables) -> None:
     """As if every word of evidence were there, and something left of two entries in three."""
     whole = stored.read("messages", COLUMNS)
     rows = whole.to_pylist()
@@ -124,7 +124,7 @@ def test_what_is_left_by_what_speaks_for_it(stored: StoredTables) -> None:
     } == wanted
 
 
-def test_the_slowest_come_first(stored: StoredTables) -> None:
+def test_the_slowest_are_first(stored: StoredTables) -> None:
     found = gather(stored.batches("messages", COLUMNS), span_of(stored))
     took = [duration for duration, _ in found.slowest]
     assert took == sorted(took, reverse=True)

@@ -50,7 +50,7 @@ def test_it_needs_nothing_else(stored: StoredTables) -> None:
     assert {link[1:] for link in page.links} <= set(page.ids)
 
 
-def test_charts_are_told_to_those_who_do_not_see_them(stored: StoredTables) -> None:
+def test_charts_have_descriptions_for_screen_readers(stored: StoredTables) -> None:
     text = page_of(stored)
     charts = re.findall(r"<svg [^>]*>", text)
     assert len(charts) >= 6
@@ -61,7 +61,7 @@ def test_the_same_tables_give_the_same_page(stored: StoredTables) -> None:
     assert page_of(stored) == page_of(stored)
 
 
-def test_findings_are_told_with_what_to_do(stored: StoredTables) -> None:
+def test_findings_include_advice(stored: StoredTables) -> None:
     text = page_of(stored)
     rows = stored.read("findings").to_pylist()
     assert rows
@@ -85,7 +85,7 @@ def test_names_of_the_wire_are_escaped(stored: StoredTables, monkeypatch: pytest
     assert "<code>&lt;b&gt;</code>" in text  # backticks are code, and no way around it
 
 
-def test_nothing_wrong_and_nothing_missing_are_said() -> None:
+def test_empty_sections_are_explained() -> None:
     assert findings(TABLES["findings"].schema.empty_table()).texts == ["No problems were found."]
     none, captures = TABLES["gaps"].schema.empty_table(), TABLES["captures"].schema
     read = {"cluster": "c", "path": "a.pcap", "status": "read"}
@@ -95,7 +95,7 @@ def test_nothing_wrong_and_nothing_missing_are_said() -> None:
     assert printable == ["1 file could not be read to the end: see Captures."]
 
 
-def test_of_no_packets_nothing_is_said(tmp_path: Path) -> None:
+def test_without_packets_all_sections_are_omitted(tmp_path: Path) -> None:
     with (tmp_path / "empty.pcapng").open("wb") as file:
         PcapngWriter(file)
     analyze(Request((str(tmp_path / "empty.pcapng"),), str(tmp_path / "out")), InProcess())

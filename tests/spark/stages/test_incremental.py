@@ -128,7 +128,7 @@ def test_in_any_order(tmp_path, parts, captures, seed):
     equal(tmp_path / "out", tmp_path / "whole")
 
 
-def test_a_late_file_costs_only_what_stands_behind_it(tmp_path, parts, captures, opened):
+def test_a_late_file_costs_only_the_files_after_it(tmp_path, parts, captures, opened):
     for part in (*parts[:3], parts[4]):
         shutil.copy2(part, captures)
     run(captures, tmp_path / "out", incremental=True)
@@ -140,7 +140,7 @@ def test_a_late_file_costs_only_what_stands_behind_it(tmp_path, parts, captures,
     equal(tmp_path / "out", tmp_path / "whole")
 
 
-def test_files_that_were_rotated_away_stay_in_the_tables(tmp_path, parts, captures):
+def test_removed_files_stay_in_the_tables(tmp_path, parts, captures):
     for part in parts:
         shutil.copy2(part, captures)
         run(captures, tmp_path / "out", incremental=True)
@@ -186,7 +186,7 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, cap
     equal(tmp_path / "out", tmp_path / "whole")
 
 
-def test_a_file_that_is_needed_again_and_gone_is_named(tmp_path, parts, captures):
+def test_a_required_file_that_is_missing_is_reported(tmp_path, parts, captures):
     for part in (*parts[:2], parts[3]):
         shutil.copy2(part, captures)
     run(captures, tmp_path / "out", incremental=True)
@@ -199,7 +199,7 @@ def test_a_file_that_is_needed_again_and_gone_is_named(tmp_path, parts, captures
     run(captures, tmp_path / "out")
 
 
-def test_a_file_that_was_half_written_is_read_again_when_it_is_whole(tmp_path, parts, captures, opened):
+def test_an_incomplete_file_is_read_again_when_it_is_complete(tmp_path, parts, captures, opened):
     for part in parts[:3]:
         shutil.copy2(part, captures)
     last = captures / parts[2].name
@@ -239,7 +239,7 @@ def test_several_clusters(tmp_path, parts, captures, small_captures):
     equal(tmp_path / "out", tmp_path / "whole")
 
 
-def test_another_choice_is_refused(tmp_path, parts, captures):
+def test_other_options_are_refused(tmp_path, parts, captures):
     shutil.copy2(parts[0], captures)
     run(captures, tmp_path / "out", incremental=True)
     request = Request((str(captures),), str(tmp_path / "out"), only=("messages",), incremental=True)
@@ -249,7 +249,7 @@ def test_another_choice_is_refused(tmp_path, parts, captures):
         run(captures, tmp_path / "out", incremental=True, since_ns=5)
 
 
-def test_a_whole_run_forgets_what_was_kept(tmp_path, parts, captures):
+def test_a_full_run_removes_the_state(tmp_path, parts, captures):
     shutil.copy2(parts[0], captures)
     run(captures, tmp_path / "out", incremental=True)
     assert (tmp_path / "out" / "_state").exists()
@@ -257,7 +257,7 @@ def test_a_whole_run_forgets_what_was_kept(tmp_path, parts, captures):
     assert not (tmp_path / "out" / "_state").exists()
 
 
-def test_what_is_kept_does_not_grow_with_runs(tmp_path, parts, captures):
+def test_the_state_does_not_grow_with_runs(tmp_path, parts, captures):
     sizes = []
     for part in parts:
         shutil.copy2(part, captures)
@@ -273,7 +273,7 @@ class Evil:
         return os.system, ("touch evil",)
 
 
-def test_a_kept_file_that_somebody_else_wrote_does_nothing(tmp_path, monkeypatch):
+def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LocalError, match="here: damaged, or written by another version"):
         kept_values.load(kept_values.dump(Evil()), "here")

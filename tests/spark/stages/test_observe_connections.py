@@ -47,7 +47,7 @@ def test_all_captures_in_one_recording(tmp_path, small_captures, monkeypatch):
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_what_one_topic_has_nearly_all_of_is_not_divided(tmp_path, small_captures, monkeypatch, parallel):
+def test_a_group_dominated_by_one_topic_is_not_divided(tmp_path, small_captures, monkeypatch, parallel):
     monkeypatch.setattr(observe_connections, "_LARGE", 100)
     monkeypatch.setattr(Several, "parallel", parallel)
     engine = Several()

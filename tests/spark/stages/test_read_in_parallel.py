@@ -99,7 +99,7 @@ def test_a_file_that_is_cut_off(small_captures, tmp_path):
 
 
 @pytest.mark.parametrize("engine", [InProcess, Apart])
-def test_a_note_has_the_time_of_its_packet_wherever_that_was_read(small_captures, parts_of, tmp_path, engine):
+def test_a_note_has_the_time_of_its_packet_in_any_split(small_captures, parts_of, tmp_path, engine):
     """What a note is about may have waited for bytes that came with a later file."""
     path = small_captures / "python" / "37-packets-lost.pcap"
     times = {}
@@ -111,7 +111,7 @@ def test_a_note_has_the_time_of_its_packet_wherever_that_was_read(small_captures
     assert all(time_ns for _, time_ns in times["whole"])
 
 
-def test_what_the_end_gives_is_told_of_the_last_file_that_had_packets(parts_of, tmp_path):
+def test_results_of_the_end_belong_to_the_last_file_with_packets(parts_of, tmp_path):
     """A rotation goes on when nothing is said, and --until may leave out all of a file."""
     parts = parts_of("python/37-packets-lost.pcap", 3)
     analyze(Request((str(parts[0]),), str(tmp_path / "first"), only=("gaps",)), InProcess())

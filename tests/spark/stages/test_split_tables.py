@@ -17,7 +17,7 @@ def table(*values):
     return pa.table({"a": pa.array(values, pa.int64())}).replace_schema_metadata({"k": "v"})
 
 
-def test_little_stays_in_memory_and_more_goes_to_files(staging):
+def test_small_tables_stay_in_memory_and_large_ones_go_to_files(staging):
     keeper = PartStorage(staging, memory=30)
     small, large, last = keeper.keep("t", [table(1, 2), table(*range(10)), table(3)])
     assert (small.path, last.path) == ("", "")
@@ -42,13 +42,13 @@ def test_sizes_are_added_by_name(staging):
     assert size_of(splits, "a", "b", "c") == 48
 
 
-def test_pieces_as_one_batch():
+def test_parts_as_one_batch():
     blocks = pa.concat_tables([table(1), table(2, 3)])
     assert as_batch(blocks).to_pydict() == {"a": [1, 2, 3]}
     assert as_batch(table()).num_rows == 0
 
 
-def test_counts_of_pieces_of_a_file():
+def test_counts_of_splits_are_added():
     whole = ReadCounts()
     for one in (ReadCounts(2, 3, 10, 5, 9, {1}), ReadCounts(), ReadCounts(1, 1, 5, 2, 4, {113})):
         whole.add(one)

@@ -36,7 +36,7 @@ def test_all_tables_of_the_issue_are_there():
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_every_column_says_what_it_is_and_spark_knows_its_type(table):
+def test_every_column_has_a_description_and_a_type_of_spark(table):
     plain = {"string", "int8", "int16", "int32", "int64", "bool", "double", "binary"}
     for name, field in fields(table.schema):
         assert description_of(field), name
@@ -47,7 +47,7 @@ def test_every_column_says_what_it_is_and_spark_knows_its_type(table):
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_cluster_comes_first_and_the_order_is_of_columns(table):
+def test_cluster_is_the_first_column_and_the_order_consists_of_columns(table):
     assert table.schema.names[0] == "cluster"
     assert table.order[0] == "cluster"
     assert set(table.order) <= set(table.schema.names)
@@ -64,7 +64,7 @@ def test_without_a_choice_all_tables_but_the_large_one():
     assert {table.name for table in chosen_tables([], frames=True)} == set(TABLES)
 
 
-def test_chosen_tables_come_with_what_says_what_they_are_worth():
+def test_chosen_tables_include_captures_and_gaps():
     assert [table.name for table in chosen_tables(["messages,exchanges", " keys "])] == [
         "captures", "gaps", "messages", "exchanges", "keys",
     ]  # fmt: skip
@@ -85,12 +85,12 @@ def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
         ("captures", RequiredData(lifecycles=False, observing=False, permits=False, frames=False)),
     ],
 )
-def test_only_what_is_needed_is_done(only, wanted):
+def test_only_the_required_data_is_computed(only, wanted):
     assert RequiredData.of(Request(("x",), "out", only=(only,)).tables) == wanted
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_no_column_sends_its_reader_into_the_code(table):
+def test_descriptions_of_columns_do_not_refer_to_the_code(table):
     for name, field in fields(table.schema):
         assert not re.search(r"\b(?:pcli|tracking)\.|\bkey of [A-Z]", description_of(field)), (
             name,
@@ -99,6 +99,6 @@ def test_no_column_sends_its_reader_into_the_code(table):
 
 
 @pytest.mark.parametrize("words", [STATES, EVIDENCE, AGAIN, ENDS, DOUBTS])
-def test_the_page_says_what_the_words_in_columns_mean(words):
+def test_the_page_describes_the_values_of_columns(words):
     rows = tables_page().splitlines()
     assert [word for word, text in words.items() if f"| `{word}` | {text} |" not in rows] == []

@@ -43,7 +43,7 @@ def test_rows_in_any_order_are_the_same_file_sorted(staging):
     assert first.stored.name.startswith("00007-")
 
 
-def test_another_row_is_another_file(staging):
+def test_different_rows_give_a_different_file(staging):
     names = {write_rows(staging, EVENTS, 0, rows(("a", 5, n)))[0].stored.name for n in range(3)}
     assert len(names) == 3
 
@@ -53,13 +53,13 @@ def test_no_rows_are_no_file(staging):
     assert staging.store.list(deep=True) == []
 
 
-def test_what_a_column_says_travels_with_the_file(staging):
+def test_descriptions_of_columns_are_in_the_file(staging):
     [made] = write_rows(staging, EVENTS, 0, rows(("a", 5, 1)))
     field = pq.read_schema(staging.store.path(made.staged)).field("id")
     assert field.metadata[b"what"] == b"which"
 
 
-def test_a_task_may_run_elsewhere(staging):
+def test_the_staging_folder_can_be_pickled(staging):
     there = pickle.loads(pickle.dumps((staging, EVENTS)))
     made = pickle.loads(pickle.dumps(write_rows(*there, 0, rows(("a", 5, 1)))))
     assert staging.store.has(made[0].staged)
@@ -81,7 +81,7 @@ def test_a_missing_column_is_our_own_mistake(staging):
         write_rows(staging, EVENTS, 0, rows(("a", 5, 1)).drop_columns(["id"]))
 
 
-def test_a_disk_that_is_full_is_one_line(staging, monkeypatch, full_later):
+def test_a_full_disk_is_reported_in_one_line(staging, monkeypatch, full_later):
     class Full:
         def __init__(self):
             self.file = full_later(10)
@@ -103,7 +103,7 @@ def known(monkeypatch):
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_our_reader_sees_the_same_table_either_way(tmp_path, known, partitioned):
+def test_partitioned_and_plain_tables_are_read_equally(tmp_path, known, partitioned):
     events = rows(("a", 5, 1), ("a", HOUR, 2), ("2024", 5, 3), ("b c=d", 6, 4))
     store = open_store(str(tmp_path))
     run = begin(store)

@@ -70,7 +70,7 @@ def test_the_next_run_takes_the_place_of_the_first(tmp_path):
     assert plain_paths(tmp_path) == our_paths(store) == ["b", "c", "d"]
 
 
-def test_the_same_run_again_touches_nothing(tmp_path):
+def test_a_repeated_run_writes_nothing(tmp_path):
     store = open_store(str(tmp_path))
     run_whole(store, "a", "b", "c")
     before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in tmp_path.rglob("*") if path.is_file()}
@@ -78,7 +78,7 @@ def test_the_same_run_again_touches_nothing(tmp_path):
     assert {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_a_file_that_somebody_took_away_comes_back_with_the_same_run(tmp_path):
+def test_a_removed_file_is_restored_by_the_same_run(tmp_path):
     store = open_store(str(tmp_path))
     manifest = run_whole(store, "a", "b", "c")
     (tmp_path / manifest.of("captures")[0].path).unlink()
@@ -86,7 +86,7 @@ def test_a_file_that_somebody_took_away_comes_back_with_the_same_run(tmp_path):
     assert plain_paths(tmp_path) == ["a", "b", "c"]
 
 
-def test_files_that_are_in_both_generations_stay_where_they_are(tmp_path):
+def test_files_of_both_generations_are_not_moved(tmp_path):
     store = open_store(str(tmp_path))
     first = run_whole(store, "a", "b")
     kept = tmp_path / first.of("captures")[0].path
@@ -103,7 +103,7 @@ def test_an_empty_table_can_be_read(tmp_path):
     assert ds.dataset(tmp_path / "gaps").schema.names == GAPS.schema.names
 
 
-def test_a_table_that_the_new_run_does_not_make_goes_with_its_folder(tmp_path):
+def test_a_table_that_the_new_run_lacks_is_removed_with_its_folder(tmp_path):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     run, made = a_run(store, "a")
@@ -121,7 +121,7 @@ def test_an_abandoned_run_leaves_no_trace(tmp_path):
     assert everything(tmp_path) == before
 
 
-def test_what_the_next_run_needs_comes_and_goes_with_the_tables(tmp_path):
+def test_the_state_is_committed_with_the_tables(tmp_path):
     store = open_store(str(tmp_path))
     for number in (1, 2, 3):
         run, made = a_run(store, "a")
@@ -237,7 +237,7 @@ def test_the_first_run_was_killed_and_the_folder_is_still_ours(tmp_path, killed_
         assert our_paths(store) == ["a", "b", "c"]
 
 
-def test_what_a_dead_process_left_is_removed_and_what_a_living_one_makes_is_not(tmp_path):
+def test_only_files_of_dead_runs_are_removed(tmp_path):
     store = open_store(str(tmp_path))
     script = (
         "import sys; from pcli.spark.tables.table_commit import begin\n"
@@ -271,7 +271,7 @@ def test_of_two_runs_at_once_the_second_to_end_changes_nothing(tmp_path):
     assert plain_paths(tmp_path) == our_paths(store) == ["quick"]
 
 
-def test_a_move_that_is_refused_is_taken_back(tmp_path, monkeypatch):
+def test_a_failed_move_is_rolled_back(tmp_path, monkeypatch):
     store = open_store(str(tmp_path))
     run_whole(store, "a", "b")
     before = everything(tmp_path)
@@ -316,7 +316,7 @@ def test_a_manifest_that_is_none_is_a_clear_error(tmp_path, text):
         begin(open_store(str(tmp_path)))
 
 
-def test_a_manifest_of_a_later_version_is_not_guessed_at(tmp_path):
+def test_a_manifest_of_a_later_version_is_refused(tmp_path):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     path = tmp_path / "_manifest.json"
@@ -346,7 +346,7 @@ from pcli.spark.tables.table_store import open_store
 """
 
 
-def test_the_commit_of_a_living_run_is_not_ended_by_another(tmp_path, monkeypatch):
+def test_the_commit_of_an_active_run_is_not_completed_by_another(tmp_path, monkeypatch):
     store = open_store(str(tmp_path))
     run_whole(store, "a", "b")
     run, made = a_run(store, "b", "c", "d")
@@ -411,7 +411,7 @@ def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
     assert plain_paths(tmp_path) == our_paths(store) == ["b"]
 
 
-def test_a_manifest_that_stands_although_its_writing_was_refused_stands(tmp_path, monkeypatch):
+def test_a_replaced_manifest_is_kept_despite_a_write_error(tmp_path, monkeypatch):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     whole = Store.replace
@@ -452,7 +452,7 @@ def test_a_dead_commit_that_came_too_late_takes_nothing_from_the_tables(tmp_path
 
 
 @pytest.mark.parametrize(("days", "left"), [(0, True), (2, False)])
-def test_the_work_of_another_machine_is_left_until_it_is_silent_for_a_day(tmp_path, days, left):
+def test_runs_of_other_machines_are_dead_after_a_day_without_writes(tmp_path, days, left):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     begun = tmp_path / "_work" / "g2-elsewhere-7-0a" / "begun"

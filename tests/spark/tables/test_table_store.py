@@ -16,7 +16,7 @@ def store(request, tmp_path):
     return Store(fs._MockFileSystem(), "bucket/out")
 
 
-def test_what_is_written_is_read_and_listed(store):
+def test_written_files_are_read_and_listed(store):
     assert store.list() == []
     assert store.read("a/b") is None
     store.write("a/b", b"one")
@@ -47,7 +47,7 @@ def test_moved_and_removed(store):
     assert store.list(deep=True) == []
 
 
-def test_the_replaced_file_is_never_half_there(tmp_path, monkeypatch):
+def test_a_file_is_replaced_atomically(tmp_path, monkeypatch):
     """Whoever is killed while writing has not touched the old one."""
     store = open_store(str(tmp_path))
     store.replace("x", b"old")
@@ -61,7 +61,7 @@ def test_the_replaced_file_is_never_half_there(tmp_path, monkeypatch):
     assert store.read("x") == b"old"
 
 
-def test_what_is_refused_is_told_in_one_line(tmp_path):
+def test_errors_of_the_file_system_are_reported_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     store = open_store(str(tmp_path / "file"))
     for refused in (store.list, lambda: store.write("a", b""), lambda: store.read("a"), lambda: store.move("a", "b")):
@@ -73,11 +73,11 @@ def test_what_is_refused_is_told_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["nowhere://x/y", "s3://", "file://"])
-def test_a_place_that_makes_no_sense(place):
+def test_an_invalid_folder_is_refused(place):
     with pytest.raises(LocalError, match=place):
         open_store(place)
 
 
-def test_a_folder_whose_name_is_not_utf_8_is_told_in_one_line(tmp_path):
+def test_a_folder_name_that_is_not_utf_8_is_reported_in_one_line(tmp_path):
     with pytest.raises(LocalError, match=r"/caf\\xe9: the name is not UTF-8: give another folder$"):
         open_store(str(tmp_path / os.fsdecode(b"caf\xe9")))

@@ -30,13 +30,13 @@ from pcli.spark.tables.uri_redaction import hidden
         ("/folder/a:b@c?key=1", "/folder/a:b@c?key=1"),
     ],
 )
-def test_the_password_is_hidden_and_the_rest_stays(text, told):
+def test_only_the_password_is_hidden(text, told):
     assert hidden(text) == told
 
 
 @pytest.mark.parametrize("opened", [place_of, open_store, lambda uri: plan([uri])])
 @pytest.mark.parametrize("uri", ["s3://key:s3/cret@b c/d", "gopher://key:s3cret@x/y"])
-def test_no_message_tells_it(opened, uri):
+def test_no_message_contains_the_password(opened, uri):
     with pytest.raises(LocalError) as caught:
         opened(uri)
     assert "cret" not in str(caught.value)

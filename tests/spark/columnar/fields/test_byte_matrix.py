@@ -24,7 +24,7 @@ def test_varints_of_every_length(size, data):
 
 @pytest.mark.parametrize("width", [1, 8, 24, 200])
 @pytest.mark.parametrize("length", [0, 1, 30, 300])
-def test_bytes_behind_the_end_are_zero(width, length):
+def test_bytes_after_the_end_are_zero(width, length):
     data = np.arange(1, length + 1, dtype=np.int64).astype(np.uint8)
     starts = np.arange(length + 1, dtype=np.int64)
     matrix = gather(data, starts, width)

@@ -244,7 +244,7 @@ def judge(found: list[CapturedFrame], *, all_told: bool) -> Frames:
 
 
 @pytest.mark.parametrize("folder", ["captures", "small_captures"])
-def test_a_corpus_says_in_columns_what_its_frames_say(folder, request):
+def test_columns_equal_the_frames_of_the_corpus(folder, request):
     seen = told = 0
     for path in sorted(request.getfixturevalue(folder).rglob("*.pcap*")):
         frames = judge(frames_of(path), all_told=True)
@@ -252,7 +252,7 @@ def test_a_corpus_says_in_columns_what_its_frames_say(folder, request):
     assert told > seen // 2 > 1000
 
 
-def test_metadata_is_told_in_nearly_all_frames_of_the_corpus(captures):
+def test_metadata_is_complete_in_nearly_all_frames_of_the_corpus(captures):
     found = frames_of(captures / "java" / "batching.pcap")
     frames = read_fields(places_of(found))
     assert frames.metadata_complete[frames.metadata_start >= 0].all()
@@ -264,7 +264,7 @@ def test_without_checksums_there_are_none(captures):
     assert not read_fields(places_of(found), checksums=False).crc.any()
 
 
-def test_nothing_gives_nothing():
+def test_no_frames_give_empty_columns():
     frames = read_fields(places_of([]))
     assert len(frames) == len(frames.acks.row) == len(frames.words) == 0
 
@@ -373,7 +373,7 @@ def frame_bytes(draw: random.Random) -> bytes:
 
 @settings(max_examples=150)
 @given(st.integers(0, 2**32))
-def test_whatever_comes_is_never_told_wrongly(seed):
+def test_random_frames_are_never_decoded_wrongly(seed):
     draw = random.Random(seed)
     one = [frame_bytes(draw) for _ in range(draw.choice([1, 12, 30]))]
     judge([captured(data) for data in one], all_told=False)
@@ -381,7 +381,7 @@ def test_whatever_comes_is_never_told_wrongly(seed):
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([10, 70]))
-def test_many_alike_say_what_each_says_alone(seed, times):
+def test_equal_frames_are_decoded_as_single_ones(seed, times):
     """The ways by shape and by scan need many rows; which way it was must not be seen."""
     draw = random.Random(seed)
     one = [captured(frame_bytes(draw)) for _ in range(draw.choice([1, 3, 9]))]
@@ -457,7 +457,7 @@ def ordinary(draw: random.Random, number: int) -> bytes:
 
 @pytest.mark.parametrize("number", [6, 7, 9, 10])
 @pytest.mark.parametrize("rows", [1, 12, 900])
-def test_what_clients_and_brokers_send_is_told(number, rows):
+def test_usual_frames_are_complete(number, rows):
     draw = random.Random(number)
     found = [captured(ordinary(draw, number)) for _ in range(rows)]
     frames = judge(found, all_told=True)
@@ -476,7 +476,7 @@ def test_the_head_ends_where_the_payload_begins():
     assert frames.head(1) + b"payload" == frames.places.data[frames.places.start[1] :].tobytes()
 
 
-def test_bytes_between_the_frames_are_nobodys():
+def test_bytes_between_frames_are_ignored():
     """Places come in any order of bytes, and need not touch."""
     draw = random.Random(3)
     found = [captured(ordinary(draw, number)) for number in (6, 9, 10, 7) * 30]
@@ -519,7 +519,7 @@ def test_bytes_between_the_frames_are_nobodys():
         (38, "ackResponse.request_id"),
     ],
 )
-def test_minus_one_that_looks_like_nothing_is_not_told(number, path, times):
+def test_minus_one_is_not_complete(number, path, times):
     command = pb.BaseCommand(type=number)
     field, name = path.split(".")
     body = getattr(command, field)
@@ -544,7 +544,7 @@ def test_types_of_no_known_version(number):
     assert int(frames.type[2]) & U64 == number
 
 
-def test_columns_that_say_nothing_take_no_room():
+def test_empty_columns_take_no_memory():
     frames = read_fields(places_of([captured(ordinary(random.Random(2), 7))] * 5))
     assert frames.chunk.tolist() == [-1] * 5
     assert frames.chunk.strides == (0,)

@@ -28,7 +28,7 @@ def rows_of(path) -> tuple[list[CapturedFrame], list[dict]]:
     ["java/batch-index-ack.pcapng", "java/broker-entry-metadata.pcap", "go/transaction.pcap", "go/chunks.pcap",
      "java/cut-packets.pcap", "python/30-snaplen-96.pcap", "java/ack-receipts.pcap"],
 )  # fmt: skip
-def test_a_row_says_what_its_frame_says(captures, name):
+def test_a_row_equals_its_frame(captures, name):
     found, rows = rows_of(captures / name)
     assert len(rows) == len(found) > 20
     observer = Observer()
@@ -71,7 +71,7 @@ def judge_metadata(frame: CapturedFrame, row: dict) -> None:
     assert (row["txn_most_bits"] is not None) == (in_command or metadata.HasField("txnid_most_bits"))
 
 
-def test_what_is_not_there_is_null_and_columns_are_explained(captures):
+def test_absent_values_are_null_and_columns_are_described(captures):
     _, rows = rows_of(captures / "java/broker-entry-metadata.pcap")
     flow = next(row for row in rows if row["type"] == "FLOW")
     assert flow["permits"] > 0

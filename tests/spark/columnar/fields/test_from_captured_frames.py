@@ -23,7 +23,7 @@ def frames() -> list[CapturedFrame]:
     ]
 
 
-def test_everything_is_taken_from_the_objects():
+def test_all_values_come_from_the_objects():
     made = frames()
     places = places_of(made)
     for row, frame in enumerate(made):
@@ -39,7 +39,7 @@ def test_everything_is_taken_from_the_objects():
     assert places.trouble == {1: (CUT,)}
 
 
-def test_turns_never_fall():
+def test_turns_never_decrease():
     assert places_of(frames()).turn.tolist() == [7, 9, 9]
 
 

@@ -44,7 +44,7 @@ def is_like(shape_of, data: bytes, shape) -> bool:
 
 @settings(max_examples=400)
 @given(st.sampled_from([*COMMANDS, METADATA]), st.integers(0, 2**32))
-def test_a_shape_fits_only_what_has_the_same_spots(data, seed):
+def test_a_layout_fits_only_messages_with_the_same_structure(data, seed):
     draw = random.Random(seed)
     shape_of = metadata_layout if data is METADATA else command_layout
     other = bytearray(data)

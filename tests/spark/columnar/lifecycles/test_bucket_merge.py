@@ -153,7 +153,7 @@ def deliveries_of_row(row):
     return sorted(rows)
 
 
-def test_messages_are_the_lives_of_the_tracker(whole):
+def test_messages_equal_the_lifecycles_of_the_tracker(whole):
     states, evidence, again = Counter(), Counter(), Counter()
     for name in whole:
         recording, bulk = whole.made(name)
@@ -202,7 +202,7 @@ def proxied(recording):
     return items
 
 
-def test_both_legs_of_a_proxied_conversation_count_once(whole, bulk, recorded):
+def test_both_connections_of_a_proxied_conversation_count_once(whole, bulk, recorded):
     recording = recorded(proxied(whole.recording("java/cumulative-ack")))
     tables = bulk(recording)
     assert tables.facts.duplicate_connections == {1}
@@ -234,7 +234,7 @@ def table_of(places):
 
 
 @given(PLACES, PLACES)
-def test_few_unusual_messages_stand_between_the_others(usual, rest):
+def test_unusual_messages_are_inserted_in_order(usual, rest):
     found = merge_in_order(table_of(usual), table_of(rest[::-1])).select(MESSAGES_ORDER)
     expected = table_of(usual + rest).select(MESSAGES_ORDER)
     if len(rest) <= 32 or not usual:

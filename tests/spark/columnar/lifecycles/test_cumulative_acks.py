@@ -53,7 +53,7 @@ def test_shared_subscriptions_have_none():
     assert cumulative_acks_of(cumulative([(1, 1)]), facts("Shared")) == {}
 
 
-def test_before_its_consumer_is_attached_it_is_somebody_elses():
+def test_an_ack_before_the_subscribe_has_another_owner():
     facts_later = facts()
     facts_later.consumers.number = np.array([11], np.int64)
     found = cumulative_acks_of(cumulative([(1, 1), (1, 2)]), facts_later)
@@ -72,7 +72,7 @@ def test_consumers_without_a_name_have_numbers_that_no_other_has():
         assert len(set(found.tolist())) == len(pairs)
 
 
-def test_ids_of_many_bits_hide_nobody():
+def test_large_ids_do_not_collide():
     """Connection, id and frame are one key: 64 bits have no room for an id of 38 and a frame of 26."""
     columns = ((0, 0, 1), (0, 1 << 38, 0), (1, 5, 7))
     owners = Intervals(*(np.array(column, np.int64) for column in columns))

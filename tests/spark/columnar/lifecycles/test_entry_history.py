@@ -42,13 +42,13 @@ def replay():
     return of
 
 
-def test_an_ack_counts_for_who_holds_the_entry(replay):
+def test_an_ack_counts_for_the_holder_of_the_entry(replay):
     sub = replay(delivered(1), delivered(5, consumer=2), said(7, ACKED, consumer=1))
     assert [one.acked_ns for one in sub.deliveries] == [-1, 70]
     assert (sub.unacked, sub.acked_number) == (0, 7)
 
 
-def test_a_delivery_opens_it_again(replay):
+def test_a_delivery_makes_the_entry_unacknowledged(replay):
     sub = replay(delivered(1), said(2, ACKED), delivered(3))
     assert sub.unacked == 1
     assert [one.acked_ns for one in sub.deliveries] == [20, -1]
@@ -65,7 +65,7 @@ def test_parts_of_a_batch_add_up(replay):
     assert (sub.unacked, sub.deliveries[0].acked_ns, sub.deliveries[0].ack_type) == (0, 30, "batch")
 
 
-def test_what_was_acknowledged_of_a_batch_is_not_delivered_again(replay):
+def test_acknowledged_messages_of_a_batch_are_not_redelivered(replay):
     sub = replay(delivered(1, 2, bits=0b101), said(2, ACKED, bits=0b110), size=3)
     assert sub.unacked == 1
 
@@ -76,7 +76,7 @@ def test_a_cumulative_ack_does_not_reach_over_a_reset(replay):
     assert replay(delivered(1), said(2, RESET), said(3, ACKED), individual=False).unacked == 0
 
 
-def test_only_what_a_consumer_holds_can_be_asked_for(replay):
+def test_a_consumer_requests_only_messages_that_it_holds(replay):
     sub = replay(delivered(1), said(2, NACKED, consumer=2), said(3, NACKED), said(4, NACKED))
     assert sub.deliveries[0].nacked_ns == 30
     assert replay(delivered(1), said(2, ACKED), said(3, NACKED)).deliveries[0].nacked_ns == -1
@@ -96,6 +96,6 @@ def test_a_transaction_counts_from_its_commit_on(replay):
     assert replay(*events, ended(5, commit=True), failed_acks=[2]).unacked == 1
 
 
-def test_an_ack_that_was_refused_has_no_effect_worth_telling(replay):
+def test_a_refused_ack_has_no_effect(replay):
     sub = replay(delivered(1), said(2, ACKED), failed_acks=[2])
     assert sub.deliveries[0].acked_ns == -1

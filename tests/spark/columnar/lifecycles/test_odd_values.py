@@ -100,7 +100,7 @@ def command_of(data):
 
 
 @pytest.mark.parametrize("number", [127, 128, 1 << 31, (1 << 32) + 6, 1 << 63, (1 << 64) - 100, (1 << 64) - 1])
-def test_a_command_of_an_odd_type_is_one_that_nobody_knows(rows, number):
+def test_a_command_of_64_bits_is_unknown(rows, number):
     found, lives = rows(*PRODUCER, typed(number), send(), RECEIPT, typed(number))
     assert [row["state"] for row in found] == [one.state for one in lives] == ["stored"]
 
@@ -222,7 +222,7 @@ def test_an_entry_below_zero_is_followed_by_the_next_ledger(rows):
 
 @pytest.mark.parametrize("count", [1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("times", [1, 2])
-def test_redeliveries_are_counted_as_far_as_there_is_room(rows, count, times):
+def test_redelivery_counts_are_limited_to_the_column(rows, count, times):
     one = pb.CommandMessage(consumer_id=3, message_id=id_of(5, 0), redelivery_count=count)
     found, _ = rows(*PRODUCER, *SUBSCRIBED, *[(False, push_frame(one, entry()))] * times)
     assert found[0]["deliveries"][0]["redelivery_count"] == min(count, (1 << 31) - 1)
@@ -246,7 +246,7 @@ def test_producers_and_consumers_have_any_id(rows, number):
 
 
 @pytest.mark.parametrize("field", [b"\x58", b"\xa0\x01"])
-def test_numbers_of_32_bits_are_read_as_such_when_a_message_comes_again(bulk, recorded, field):
+def test_32_bit_numbers_of_redelivered_messages_are_signed(bulk, recorded, field):
     """num_messages_in_batch and marker_type, of 2^40: SENDs that come again are made frames anew."""
     metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5).SerializeToString()
     metadata += field + push_varint(1 << 40)

@@ -11,7 +11,7 @@ from pcli.spark.columnar.lifecycles.interval_join import Intervals
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=40))
-def test_every_frame_that_stands_has_the_number_it_was_given(steps):
+def test_valid_frames_have_the_numbers_of_the_recording(steps):
     numbers, last = [], 0
     for step, stands in steps:
         last += 1 + step

@@ -41,7 +41,7 @@ def evidence(facts, subs, *, sent=10, state="acked"):
     return add_evidence([MessageHistory(row, subs, sent)], facts)[0]["evidence"]
 
 
-def test_what_was_seen_from_end_to_end():
+def test_a_completely_captured_message_is_complete():
     assert evidence(facts(), {0: sub()}) == "complete"
     assert evidence(facts(), {0: sub(acked=0)}, state="unacked") == "complete"  # its consumer has left
 
@@ -50,16 +50,16 @@ def test_what_was_seen_from_end_to_end():
     ("gap", "word"),
     [((1, 5), "complete"), ((5, 12), "gap_affected"), ((25, 28), "gap_affected"), ((31, 40), "complete")],
 )
-def test_a_hole_counts_between_sending_and_ack(gap, word):
+def test_a_gap_counts_between_send_and_ack(gap, word):
     assert evidence(facts(gaps=[gap]), {0: sub()}) == word
 
 
-def test_unacked_is_never_said_over_a_hole_or_the_end():
+def test_unacked_is_uncertain_with_a_gap_or_at_the_end():
     assert evidence(facts(gaps=[(40, 50)]), {0: sub(acked=0)}, state="unacked") == "gap_affected"
     assert evidence(facts(attached_at_end=True), {0: sub(acked=0)}, state="unacked") == "capture_end"
 
 
-def test_what_nobody_was_given():
+def test_a_message_without_a_delivery():
     assert evidence(facts(), {}, state="never_delivered") == "capture_end"
     assert evidence(facts(gaps=[(11, 12)]), {}, state="never_delivered") == "gap_affected"
 
@@ -69,7 +69,7 @@ def test_a_subscription_that_was_there_and_still_waits():
     assert evidence(facts(attached_at_end=True, since=11), {1: sub()}) == "complete"
 
 
-def test_a_message_whose_sending_was_not_seen():
+def test_a_message_whose_send_was_not_captured():
     assert evidence(facts(), {0: sub()}, sent=-1) == "capture_start"
     assert evidence(facts(of_producers=[(5, 8)]), {0: sub()}, sent=-1) == "gap_affected"
     assert evidence(facts(of_producers=[(25, 28)]), {0: sub()}, sent=-1) == "capture_start"

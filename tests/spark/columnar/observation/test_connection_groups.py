@@ -43,7 +43,7 @@ def test_ties_lead_on():
     assert grouped(*ties, tie(4, 1, "transaction", text="1:2"), tie(5, 0, "transaction", text="a")) == [[0], [1, 2, 3]]
 
 
-def test_the_same_ports_again():
+def test_reused_ports_tie_connections():
     again = Stream(1, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), midstream=False)
     assert grouped(streams=[stream(0), again, stream(2)]) == [[0, 1], [2]]
 
@@ -95,7 +95,7 @@ def test_legs_through_a_proxy(connected, url, back, tied):
     assert found == ([[0, 1]] if tied else [[0], [1]])
 
 
-def test_small_groups_are_put_together(monkeypatch):
+def test_small_groups_are_combined(monkeypatch):
     monkeypatch.setattr(groups_module, "PACKED_FRAMES", 100)
     assert grouped(frames={0: 50, 1: 500, 2: 50, 3: 1}) == [[0, 2], [1], [3]]
     assert grouped(frames={}) == [[0, 1, 2, 3]]

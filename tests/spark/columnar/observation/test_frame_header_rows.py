@@ -39,7 +39,7 @@ def test_bytes_in_any_order(recordings, rows_of_items):
         assert ties_of(moved, rows.numbers).equals(rows.ties), name
 
 
-def test_bytes_behind_the_places_of_32_bits(recordings, rows_of_items):
+def test_offsets_above_32_bits(recordings, rows_of_items):
     """The pool of a window may be that long; pages of zeros cost no memory."""
     _, items = next(recordings())
     rows = rows_of_items(items)
@@ -62,7 +62,7 @@ def test_no_frames(recordings, rows_of_items):
     assert tables["findings"].num_rows == tables["consumers"].num_rows == 0
 
 
-def test_what_all_groups_share_can_be_sent_about(recordings, rows_of_items):
+def test_shared_facts_can_be_pickled(recordings, rows_of_items):
     for _, (name, items) in zip(range(5), recordings()):
         rows = rows_of_items(items)
         sent = pickle.loads(pickle.dumps(rows.recording))

@@ -79,7 +79,7 @@ def test_payloads_stay_where_they_are_but_those_of_dead_letters(recordings, rows
     assert letters
 
 
-def test_notes_and_ends_stand_where_they_stood(recordings, rows_of_items):
+def test_notes_and_ends_keep_their_positions(recordings, rows_of_items):
     compared = 0
     for name, items in recordings():
         after = last_ns = 0
@@ -108,7 +108,7 @@ def test_a_frame_needs_the_row_of_its_connection(recordings, rows_of_items):
 
 
 @pytest.mark.parametrize("number", [127, 128, 1 << 31, 1 << 32 | SEND, 1 << 63, (1 << 64) - 100, (1 << 64) - 1])
-def test_types_that_nobody_knows(rows_of_items, number):
+def test_unknown_types(rows_of_items, number):
     command = b"\x08" + push_varint(number)
     data = struct.pack(">II", 4 + len(command), len(command)) + command
     stream = Stream(0, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), midstream=False)

@@ -99,7 +99,7 @@ def stuck(rows):
     return [row for row in rows.divided()[2].to_pylist() if row["rule"] == "producer-stuck"]
 
 
-def test_that_the_broker_spoke_of_another_topic_is_told(capture, rows_of_items):
+def test_broker_frames_of_other_topics_are_reported(capture, rows_of_items):
     stream = Stream(0, CLIENT, BROKER, midstream=False)
     capture.connect(stream)
     capture.open(stream)
@@ -116,7 +116,7 @@ def test_that_the_broker_spoke_of_another_topic_is_told(capture, rows_of_items):
     assert differing(rows) == ([], 2)
 
 
-def test_a_connection_is_taken_to_be_shared_evenly(capture, rows_of_items):
+def test_frames_of_a_connection_are_assumed_to_be_shared_evenly(capture, rows_of_items):
     stream = Stream(0, CLIENT, BROKER, midstream=False)
     capture.connect(stream)
     capture.open(stream)
@@ -124,7 +124,7 @@ def test_a_connection_is_taken_to_be_shared_evenly(capture, rows_of_items):
     assert (division.size, division.heaviest) == (2, len(capture.items) / 2)
 
 
-def test_what_passes_a_proxy_is_counted_once(capture, rows_of_items):
+def test_a_proxied_connection_counts_once(capture, rows_of_items):
     legs = [Stream(0, CLIENT, PROXY, midstream=False), Stream(1, (PROXY[0], 50_000), BROKER, midstream=False)]
     capture.connect(*legs)
     capture.open(*legs)

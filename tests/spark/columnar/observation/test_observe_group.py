@@ -127,7 +127,7 @@ def test_only_some_rules(recordings, rows_of_items):
     pytest.fail("no capture has two findings")
 
 
-def test_tables_travel_together(recordings, rows_of_items):
+def test_tables_are_packed_and_unpacked(recordings, rows_of_items):
     _, items = next(recordings())
     rows = rows_of_items(items)
     tables, _ = rows.observed(dict.fromkeys(rows.streams, 0))
@@ -139,7 +139,7 @@ def test_tables_travel_together(recordings, rows_of_items):
         assert back[name] == ([batch] if batch.num_rows else [])
 
 
-def test_every_column_says_what_it_is():
+def test_every_column_has_a_description():
     for name, schema in TABLES.items():
         assert schema.names[0] == "cluster"
         assert not schema.field(0).nullable

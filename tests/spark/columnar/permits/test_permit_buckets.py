@@ -179,7 +179,7 @@ def test_messages_that_were_acknowledged_before_cost_nothing(played):
     assert rows == [(2 + 3,)]
 
 
-def test_flows_behind_the_end_do_not_count(played):
+def test_flows_after_the_end_do_not_count(played):
     played.subscribe().success().flow(5).close().flow(5).message()
     assert played.rows("granted", "used", "balance", "lowest", "frames") == [(5, 1, 4, 4, 3)]
 
@@ -223,6 +223,6 @@ def test_bit_sets_of_any_size():
     assert costs(frames).tolist() == wanted
 
 
-def test_nothing_gives_an_empty_table():
+def test_no_changes_give_an_empty_table():
     empty = table([])
     assert (empty.num_rows, empty.schema) == (0, PERMITS)

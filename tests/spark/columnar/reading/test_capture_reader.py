@@ -132,7 +132,7 @@ def test_connections_are_left_as_the_object_path_leaves_them(both, eager, seed):
     assert both.column_state(blob, dice.choice([2000, 20_000, WHOLE]), options, lambda: dice.random() < 0.3) == state
 
 
-def test_a_reader_carries_on_where_another_stopped(both):
+def test_a_reader_continues_from_the_state_of_another(both):
     dice = random.Random(1)
     link, packets = both.wrapped(both.talk(dice, 600), "ethernet")
     packets = both.mutated(packets, dice, 0.005)
@@ -150,7 +150,7 @@ def test_a_reader_carries_on_where_another_stopped(both):
 @pytest.mark.parametrize("name", ["ethernet", "ethernet, IPv6", "vlan", "qinq, IPv6", "no length", "no length, IPv6",
                                   "cooked", "cooked 2, IPv6", "null", "null, big", "loop", "raw", "raw, IPv6", "IPv4",
                                   "IPv6", "padded"])  # fmt: skip
-def test_ordinary_traffic_is_taken_together(both, slow, name):
+def test_ordinary_traffic_is_processed_together(both, slow, name):
     """The two ways give the same anyway; this holds the fast one to its work."""
     link, packets = both.wrapped(both.talk(random.Random(3), 3000, mss=1400), name)
     blob = both.pcap(packets, link)
@@ -160,7 +160,7 @@ def test_ordinary_traffic_is_taken_together(both, slow, name):
     both.same([blob], WHOLE)
 
 
-def test_a_direction_that_was_found_by_search_is_taken_together(both, slow):
+def test_a_resynchronized_direction_is_processed_together(both, slow):
     _, packets = both.wrapped(both.talk(random.Random(4), 3000), "ethernet")
     blob = both.pcap(packets[500:])
     for _ in read_places(both.files_of([blob])):
@@ -228,7 +228,7 @@ def test_more_connections_than_are_remembered(both, eager, monkeypatch):
     assert any("evicted" in str(row) for row in told)
 
 
-def test_keys_that_cannot_be_told_apart(both, monkeypatch):
+def test_colliding_hashes_of_keys(both, monkeypatch):
     monkeypatch.setattr(tcp_segments, "FACTORS", tcp_segments.FACTORS * 0)
     both.same([both.pcap(both.wrapped(both.talk(random.Random(8)), "ethernet")[1])], WHOLE)
 
@@ -249,7 +249,7 @@ def test_packed_parts_and_one_that_is_none(both):
     assert {row[2] for row in told if row[0] == "Note"} <= set(NOTE_KINDS)
 
 
-def test_what_a_reader_tells_beside_frames(both):
+def test_counters_of_a_reader(both):
     _, packets = both.wrapped(both.talk(random.Random(10), 300, connections=4), "ethernet")
     reader = Reader()
     both.taken(reader, both.pcap(packets))

@@ -31,7 +31,7 @@ def slowly(data, start, end):
 @given(
     st.lists(st.one_of(st.integers(8, 40).map(frame), st.binary(max_size=9))), st.integers(0, 20), st.integers(0, 20)
 )
-def test_the_loop_finds_what_lengths_say(parts, before, behind):
+def test_the_loop_follows_the_lengths(parts, before, behind):
     data = bytearray(bytes(before) + b"".join(parts) + bytes(behind))
     places: list[int] = []
     opened = walk(data, before, len(data) - behind, places)
@@ -56,7 +56,7 @@ def test_the_loop_finds_what_lengths_say(parts, before, behind):
         (frame(9), True),
     ],
 )
-def test_what_is_unusual(one, marked):
+def test_unusual_frames(one, marked):
     pool = bytearray(frame(20) + one + bytes(2))
     found = unusual(pool, np.array([0, 20]), np.array([20, len(one)]), np.array([100, 100]))
     assert found.tolist() == [False, marked]
@@ -78,7 +78,7 @@ HEADS = [struct.pack(">II", 30, 20) + bytes([8, number]) + tag.ljust(2, b"\1") f
 
 
 @given(st.lists(st.one_of(st.sampled_from(HEADS), st.binary(min_size=12, max_size=12)), min_size=1), st.data())
-def test_what_is_plausible_is_what_a_search_would_take(heads, data):
+def test_plausible_frames_are_those_of_the_search(heads, data):
     pool = bytearray(b"".join(heads))
     for _ in range(data.draw(st.integers(0, 5))):
         pool[data.draw(st.integers(0, len(pool) - 1))] = data.draw(st.integers(0, 255))

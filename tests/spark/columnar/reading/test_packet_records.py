@@ -60,7 +60,7 @@ def test_cut_and_damaged_files_end_at_the_same_place(both, seed):
         assert together(pcap_windows(open_source(io.BytesIO(blob)), size)) == told
 
 
-def test_whole_records_from_a_place_on(both):
+def test_complete_records_from_an_offset(both):
     blob = both.pcap([(1, b"first", 5), (2, b"second", 6), (3, b"", 9)])
     form = PcapFormat(blob[:24])
     for end, count, position in ((len(blob), 3, len(blob)), (len(blob) - 1, 2, 24 + 21 + 22), (60, 1, 45), (40, 0, 24)):

@@ -126,7 +126,7 @@ def test_cut_and_damaged_files_end_at_the_same_place(seed):
         assert columns(bytes(blob), size) == told
 
 
-def test_packets_without_damage_are_not_walked_twice(monkeypatch):
+def test_intact_windows_are_read_once(monkeypatch):
     """The object path's walk is for damaged windows only."""
     blob = random_blocks(random.Random(5))
     told = objects(blob)

@@ -69,7 +69,7 @@ def test_cut_and_changed_packets(both, seed):
     agree(window_of(link, changed))
 
 
-def test_what_the_short_way_takes_is_lean(both):
+def test_packets_of_the_fast_path_are_lean(both):
     segments = both.talk(random.Random(2), 50)
     for name, lean in (("ethernet", True), ("cooked 2", True), ("vlan", False), ("raw", False), ("no length", False)):
         told = read_segments(records_of(window_of(*both.wrapped(segments, name))))
@@ -77,7 +77,7 @@ def test_what_the_short_way_takes_is_lean(both):
         assert told.lean.any() == lean
 
 
-def test_interfaces_of_different_kinds_and_packets_behind_what_was_left_out(both):
+def test_different_link_types_and_packets_after_omissions(both):
     segments = both.talk(random.Random(3), 60)
     packets, faces = [], []
     kinds = [Interface(1), Interface(101), Interface(147)]

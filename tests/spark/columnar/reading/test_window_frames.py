@@ -34,7 +34,7 @@ def together(found, turns, stream, client, data):
     found.put([direction], columns)
 
 
-def test_all_stand_by_their_turns_and_what_came_alone_first():
+def test_frames_are_in_order_of_turns_and_single_ones_first():
     found = WindowFrames(np.arange(100, 110), base=10)
     together(found, [11, 11, 15], 0, True, b"aabbcc")
     given(found, 11, Note("gap", "first"), frame(4, b"alone"), Note("gap", "second"))

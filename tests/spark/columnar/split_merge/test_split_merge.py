@@ -352,7 +352,7 @@ def test_any_traffic_cut_anywhere(weather: str, most: int) -> None:
     check([storm.capture()], sizes(most, most))
 
 
-def test_frames_in_payloads_may_mislead_a_split_and_are_read_again() -> None:
+def test_a_split_misled_by_frames_in_payloads_is_read_again() -> None:
     """A split that begins inside of such a payload sees frames in it; its true beginning shows that they are none."""
     inner = b"".join(push_send_receipt(1, number, 77, number, 0) for number in range(400))
     tape = Storm(1, 0, {})
@@ -393,7 +393,7 @@ def test_the_corpus_cut_anywhere(small_captures: Path) -> None:
         check([path.read_bytes()], sizes(number, (3, 20, 200)[number % 3]))
 
 
-def test_numbers_are_those_of_one_reader_whatever_is_asked_first(small_captures: Path) -> None:
+def test_numbers_equal_those_of_one_reader_in_any_order_of_calls(small_captures: Path) -> None:
     """Chains may run in any order and any number of times."""
     storm = Storm(11, 300, WEATHERS["everything"])
     pieces = binary_array([storm.capture()], sizes(1, 40))
