@@ -133,7 +133,7 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
             deferred = yield from _one(source, source.position)
         except _Cut:
             end = source.position + len(source.rest)
-            cut = CaptureError("the zstd data end early: the file is truncated or still being written", end)
+            cut = CaptureError("the zstd data ends early: the file is truncated or still being written", end)
             raise (wrong or cut) from None
         except CaptureError as error:
             raise (wrong or error) from None
@@ -151,10 +151,10 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
             left -= len(source.take(min(left, _STEP)))
         return None
     if magic != _MAGIC:
-        raise CaptureError("the zstd data are damaged: no frame begins here", start)
+        raise CaptureError("the zstd data is damaged: no frame begins here", start)
     frame = _Frame(source)
     if any(frame.dictionary):
-        raise CaptureError("the zstd data need a dictionary: decompress the file first (zstd -d -D)", start)
+        raise CaptureError("the zstd data needs a dictionary: decompress the file first (zstd -d -D)", start)
     try:
         last = False
         while not last and frame.bound <= FRAME_LIMIT:
@@ -172,7 +172,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
         yield from _pack(whole)
         return None
     yield from _undamaged(frame, start)
-    what = "the zstd data are damaged: the checksum or size of a frame does not match the decompressed data"
+    what = "the zstd data is damaged: the checksum or size of a frame does not match the decompressed data"
     return CaptureError(what, start + frame.place(len(frame.blocks)))
 
 
@@ -181,7 +181,7 @@ def _undamaged(frame: _Frame, start: int) -> Iterator[bytes]:
     data, count = frame.decompress_undamaged()
     yield from _pack(data)
     if count < len(frame.blocks):
-        raise CaptureError("the zstd data are damaged: a block that cannot be decompressed", start + frame.place(count))
+        raise CaptureError("the zstd data is damaged: a block that cannot be decompressed", start + frame.place(count))
 
 
 def _pack(data: memoryview) -> Iterator[bytes]:
@@ -253,7 +253,7 @@ def _stream(file: _Again) -> Iterator[bytes]:
     if parts:
         yield b"".join(parts)
     if damage is not None:
-        raise CaptureError(f"the zstd data are damaged or end early: {damage}", file.position)
+        raise CaptureError(f"the zstd data is damaged or end early: {damage}", file.position)
 
 
 def _stdlib(file: _Again) -> Any:

@@ -62,7 +62,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
     if position == end:
         return f"{split} of {count} messages, then its bytes end"
     if split == most:
-        return f"{count} messages, split are the first {split}"
+        return f"{count} messages, of which only the first {split} are split"
     return f"message {split} of {count}, at byte {position} of {end}, has a wrong length or cannot be parsed"
 
 
@@ -93,7 +93,7 @@ def join_batch(messages: Iterable[tuple[pb.SingleMessageMetadata, bytes]]) -> by
     parts: list[bytes] = []
     for given, payload in messages:
         if len(payload) > 2**31 - 1:
-            raise LocalError(f"a message of {len(payload)} bytes does not go into a batch")
+            raise LocalError(f"a message of {len(payload)} bytes is too large for a batch")
         single = pb.SingleMessageMetadata()
         single.CopyFrom(given)
         single.payload_size = len(payload)

@@ -126,7 +126,7 @@ class ChunkJoiner:
             self._drop(key)
         elif number > len(one.parts):
             self._drop(key)
-            wrong.append(_problem(metadata, f"came where {len(one.parts)} was due: given up"))
+            wrong.append(_problem(metadata, f"came where {len(one.parts)} was expected: the message is discarded"))
         elif number == len(one.parts):
             one.parts.append(payload)
             one.cost += len(payload) + _CHUNK_COST
@@ -176,10 +176,10 @@ def _contradictions(one: _Pending, metadata: pb.MessageMetadata) -> list[Problem
     found = []
     total = metadata.total_chunk_msg_size
     if metadata.num_chunks_from_msg != one.count:
-        end = "given up" if metadata.chunk_id else "begun anew"
+        end = "it is discarded" if metadata.chunk_id else "it starts again"
         found.append(_problem(metadata, f"belongs to a message of {one.count} chunks: {end}"))
     if one.total and total and total != one.total:
-        what = f"belongs to a message of {total} bytes, of {one.total} as chunk 0 has it"
+        what = f"belongs to a message of {total} bytes; chunk 0 specifies {one.total}"
         found.append(_problem(metadata, what))
     return found
 

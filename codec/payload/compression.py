@@ -125,10 +125,10 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
     try:
         out = codec.decompress(data, size)
     except _ERRORS as error:
-        return Problem("compression", f"{name}: {len(data)} bytes do not open to {size}: {_one_line(error)}")
+        return Problem("compression", f"{name}: {len(data)} bytes do not decompress to {size}: {_one_line(error)}")
     if len(out) != size:
         more = "at least " if len(out) > size else ""
-        return Problem("compression", f"{name}: {len(data)} bytes open to {more}{len(out)}, {size} are announced")
+        return Problem("compression", f"{name}: {len(data)} bytes decompress to {more}{len(out)}, {size} are announced")
     return out
 
 

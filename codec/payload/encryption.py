@@ -102,7 +102,7 @@ class PrivateKeys:
             if unwrapped
             else "no given key decrypts them"
         )
-        return Problem("encryption", f"closed for {names}: {why}")
+        return Problem("encryption", f"encrypted for {names}: {why}")
 
     def _load(self, pem: bytes, name: str) -> None:
         try:

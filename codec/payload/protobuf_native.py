@@ -76,7 +76,7 @@ def decode_native(kind: type[Message], data: bytes) -> object | Problem:
     try:
         return _message(kind.FromString(data))
     except DecodeError:
-        return Problem("schema", f"{len(data)} bytes are no {kind.DESCRIPTOR.full_name}")
+        return Problem("schema", f"{len(data)} bytes are not a {kind.DESCRIPTOR.full_name}")
 
 
 def _message(message: Message) -> object:

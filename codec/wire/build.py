@@ -37,7 +37,7 @@ def command_of(body: Message) -> pb.BaseCommand:
     """Return the BaseCommand for a body, with its type set. Raise LocalError if the message is not a command body."""
     row = _ROW_OF.get(body.DESCRIPTOR.name)
     if row is None:
-        raise LocalError(f"{body.DESCRIPTOR.name} is no command")
+        raise LocalError(f"{body.DESCRIPTOR.name} is not a command")
     command = pb.BaseCommand(type=pb.BaseCommand.Type.ValueType(row.number))
     field: Message = getattr(command, row.field)
     field.SetInParent()

@@ -224,7 +224,7 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
     except DecodeError:
         # A message truncated by the capture is not invalid: the fields before the cut are kept.
         if not frame.missing:
-            frame.parts.problems.append(Problem(kind, f"{len(data)} bytes are no {message.DESCRIPTOR.name}"))
+            frame.parts.problems.append(Problem(kind, f"{len(data)} bytes are not a {message.DESCRIPTOR.name}"))
 
 
 def _command_problems(number: int, command: pb.BaseCommand) -> list[Problem]:

@@ -169,8 +169,8 @@ def test_chunks_that_contradict_each_other(produce):
     told = [[str(problem) for problem in problems_of(facts)] for facts in sent]
     assert told == [
         [],
-        ["chunk: chunk 1 (from 0) of 3 of 'u' belongs to a message of 7 bytes, of 6 as chunk 0 has it"],
-        ["chunk: chunk 1 (from 0) of 2 of 'u' belongs to a message of 3 chunks: given up"],
+        ["chunk: chunk 1 (from 0) of 3 of 'u' belongs to a message of 7 bytes; chunk 0 specifies 6"],
+        ["chunk: chunk 1 (from 0) of 2 of 'u' belongs to a message of 3 chunks: it is discarded"],
     ]
 
 

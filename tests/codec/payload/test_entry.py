@@ -75,7 +75,7 @@ def test_a_compressed_message(kind: int, meta: Meta) -> None:
     assert entry.messages[0].payload == text
     metadata.uncompressed_size -= 1
     entry = open_entry(metadata, compress(kind, text))
-    assert "are announced" in closed(entry, "compression") or "do not open" in entry.problems[0].detail
+    assert "are announced" in closed(entry, "compression") or "do not decompress" in entry.problems[0].detail
     assert (entry.messages[0].payload, entry.messages[0].key) == (compress(kind, text), "k")
 
 
@@ -148,7 +148,7 @@ def test_the_number_of_split_messages_is_limited(meta: Meta, peak: Callable[[Cal
     found: list[Entry] = []
     peak(lambda: found.append(open_entry(metadata, packed)))
     assert len(found[0].messages) == 100_000
-    assert found[0].problems == [Problem("batch", "1000000 messages, split are the first 100000")]
+    assert found[0].problems == [Problem("batch", "1000000 messages, of which only the first 100000 are split")]
 
 
 def test_reading_keys_copies_no_payloads(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:

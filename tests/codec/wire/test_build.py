@@ -18,7 +18,7 @@ def test_every_body_determines_its_type(row):
 
 
 def test_a_message_that_is_not_a_body():
-    with pytest.raises(LocalError, match="KeyValue is no command"):
+    with pytest.raises(LocalError, match="KeyValue is not a command"):
         command_of(pb.KeyValue(key="a", value="b"))
 
 

@@ -76,9 +76,7 @@ def _note_tls_alert(connection: ConnectionState, note: Note) -> None:
     record = connection.record
     if record.connect_frame and note.from_client is False and (note.offset, note.length) == (0, _ALERT):
         record.first_bytes, record.first_bytes_packet = "tls", note.packet
-        record.first_bytes_text = (
-            "CONNECT was answered with seven bytes that are no frame, which is what a TLS alert has"
-        )
+        record.first_bytes_text = "CONNECT was answered with seven bytes that are not a frame: the size of a TLS alert"
 
 
 def _note_impossible_length(capture: CaptureRecord, connection: ConnectionState, note: Note) -> None:

@@ -53,7 +53,7 @@ def _subscription(record: SubscriptionRecord, keys: list[_Row] | None, now_ns: i
         "doubts": [DOUBTS[word] for word in sorted(record.doubts - {"end"})],
     }
     if keys is None:
-        found["unknown"] = {"keys": "the subscription was removed, and what was known of its keys with it"}
+        found["unknown"] = {"keys": "the subscription was removed, and its keys with it"}
     return found
 
 

@@ -91,12 +91,12 @@ def consumer_figures(consumer: AttachedConsumer) -> dict[str, Any]:
 
 
 def _unasked(permits: PermitLedger) -> str:
-    return "" if permits.known else "it was sent messages before its first FLOW in the capture"
+    return "" if permits.known else "it received messages before its first FLOW in the capture"
 
 
 def _repeats(subscription: SubscriptionState) -> str:
     if subscription.ambiguous_acks:
-        return "an ACK named parts of a batch more than once: what the broker takes for that is not known"
+        return "an ACK contained a batch more than once, and the broker's count of it is unknown"
     return ""
 
 

@@ -41,7 +41,7 @@ def shared_with_unidentified(subscription: SubscriptionState) -> str:
         or not any(one.unidentified and one.record.entries_out for one in others)
     ):
         return ""
-    return "a consumer whose SUBSCRIBE is not in the capture gets messages of this topic"
+    return "a consumer whose SUBSCRIBE is not in the capture receives messages of this topic"
 
 
 def _drained(subscription: SubscriptionState, now_ns: int) -> bool:
