@@ -276,7 +276,7 @@ def test_types_of_subscriptions(consume, kind):
 
 
 @pytest.mark.parametrize("indexes", [True, False])
-def test_acks_of_parts_of_batches(consume, indexes):
+def test_batch_index_acks(consume, indexes):
     steps = [("receive", 10), ("ack", 0, 2), SETTLE, ("ack", 3, 5), SETTLE, ("ack", 2, 3), ("ack", 6, 8), SETTLE]
     consume(*steps, before=messages(10, 5), subscriptionType="Shared", batchIndexAckEnabled=indexes)
 
@@ -305,7 +305,7 @@ def test_ack_time_out(consume, kind):
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_refused_messages(consume, batch):
+def test_negative_acks(consume, batch):
     steps = [("receive", 6), ("nack", 1), ("nack", 4), ("ack", 0, 1), ("ack", 2, 4), ("ack", 5, 6), ("receive", 2)]
     saw, _ = consume(*steps, SETTLE, ("ack", 6, 8), SETTLE, before=messages(6, batch), subscriptionType="Shared",
                      negativeAckRedeliveryDelayMicros=500_000)  # fmt: skip
@@ -319,7 +319,7 @@ def test_dead_letters(consume):
     assert kinds(said, "PRODUCER", "SEND") == ["PRODUCER", "SEND"]
 
 
-def test_putting_off(consume):
+def test_reconsume_later(consume):
     steps = [("receive", 1), ("put_off", 0, 700), ("receive", 1), ("put_off", 1, 700), ("receive", 1), ("ack", 2, 3)]
     saw, said = consume(*steps, SETTLE, before=messages(1), subscriptionType="Shared", retryEnable=True, ordered=False)
     assert saw == [["m-0", 0]] * 3
@@ -359,7 +359,7 @@ def acked(*ack_set):
     return lambda broker: broker.wait_until(is_there)
 
 
-def test_a_reconnect_in_mid_traffic(consume):
+def test_a_reconnect_during_traffic(consume):
     deeds = {"cut": lambda broker: broker.disconnect(), "left": left(17), "back": back}
     steps = [("receive", 12), ("ack", 0, 7), ("left",), ("ack", 7, 9), ("cut",), ("back",), ("receive", 15)]
     saw, said = consume(*steps, ("ack", 12, 27), before=messages(24), deeds=deeds, receiverQueueSize=6,

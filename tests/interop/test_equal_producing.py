@@ -234,7 +234,7 @@ def test_chunks(equal, kind):
     assert len(sends) == (9 if kind == "NONE" else 5)
 
 
-def test_suspects_and_duplicates(equal):
+def test_possible_duplicates(equal):
     def switch_on(broker):
         broker.create_topic("orders")
         broker._run_in_broker(
@@ -250,11 +250,11 @@ def test_suspects_and_duplicates(equal):
     ]  # fmt: skip
 
 
-def test_closing_with_messages_that_wait(equal):
+def test_closing_with_waiting_messages(equal):
     equal(*[send()] * 7, ("close",), batchingMaxMessages=5, batchingMaxPublishDelayMicros=2_000_000)
 
 
-def test_after_a_cut_what_has_no_receipt_comes_again(equal):
+def test_entries_without_a_receipt_are_resent_after_a_cut(equal):
     def mute(broker):
         broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "drop")
 
@@ -294,7 +294,7 @@ def test_a_connection_that_the_broker_ends(equal):
     assert [body.sequence_id for body in sends] == [0, 1, 2, 2, 3]
 
 
-def test_what_nobody_answers_times_out(equal):
+def test_unanswered_sends_time_out(equal):
     def mute(broker):
         broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "drop")
 
@@ -315,7 +315,7 @@ def test_schemas_of_messages(equal):
     equal(("text", "a"), ("number", 1), ("text", "b"), send(), ("wait",), batchingMaxPublishDelayMicros=200_000)
 
 
-def test_what_a_producer_says_of_itself(equal):
+def test_the_fields_of_producer(equal):
     equal(("block", 10), send(), ("wait",), producerName="mine", accessMode="Exclusive", initialSequenceId=41,
           properties={"b": "2", "a": "1"}, initialSubscriptionName="heir")  # fmt: skip
 
@@ -372,14 +372,14 @@ def encrypted(pulsar_broker, rest):
 
 
 @pytest.mark.parametrize("kind", ["RSA", "EC"])
-def test_the_java_client_opens_what_is_encrypted(java, encrypted, pulsar_broker, tmp_path, kind):
+def test_the_java_client_decrypts_messages(java, encrypted, pulsar_broker, tmp_path, kind):
     public, private = key_files(kind, tmp_path)
     payloads = encrypted(public)
     order = {"url": pulsar_broker.service_url, "private_key": str(private), "count": len(payloads)}
     assert java.tell(order, {}) == payloads
 
 
-def test_the_python_client_opens_what_is_encrypted(encrypted, pulsar_broker, tmp_path):
+def test_the_python_client_decrypts_messages(encrypted, pulsar_broker, tmp_path):
     pulsar = pytest.importorskip("pulsar")
     public, private = key_files("RSA", tmp_path)
     payloads = encrypted(public)

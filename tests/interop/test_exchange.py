@@ -30,7 +30,7 @@ def number(record):
 
 @pytest.mark.parametrize("batching", ["none", "default"])
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])
-def test_every_subscription_type_gets_every_message(play, client, pulsar_broker, kind, batching):
+def test_every_subscription_type_receives_every_message(play, client, pulsar_broker, kind, batching):
     received = play("exchange", type=kind, batching=batching)["received"]
     if kind in ("Shared", "Key_Shared"):
         received.sort(key=number)
@@ -44,14 +44,14 @@ def test_every_subscription_type_gets_every_message(play, client, pulsar_broker,
 
 
 @RICH
-def test_the_broker_knows_what_the_client_gave(play, pulsar_broker):
+def test_the_broker_has_the_values_of_the_client(play, pulsar_broker):
     play("exchange")
     first = pulsar_broker.topic("orders").messages[7]
     assert (first.key, first.ordering_key, first.properties, first.event_time) == ("k2", b"o2", {"n": "7"}, 1007)
 
 
 @RICH
-def test_a_batch_by_key_holds_one_key(play, client, pulsar_broker):
+def test_a_batch_by_key_contains_one_key(play, client, pulsar_broker):
     received = play("exchange", type="Key_Shared", batching="key")["received"]
     assert sorted(received, key=number) == expected(20, client)
     for key in range(5):
@@ -87,7 +87,7 @@ def test_chunks(play, pulsar_broker):
 
 @RICH
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared", "Key_Shared"])
-def test_topics_that_are_not_persistent(play, client, pulsar_broker, kind):
+def test_non_persistent_topics(play, client, pulsar_broker, kind):
     topic = "non-persistent://public/default/news"
 
     def look():

@@ -22,7 +22,7 @@ def test_duplicates_are_not_stored(play, client, pulsar_broker, rest):
     assert [ledger == NOWHERE for ledger in receipts] == [False, False, False, True, True, False]
 
 
-def test_an_exclusive_producer_keeps_others_out(play, client, pulsar_broker):
+def test_an_exclusive_producer_prevents_others(play, client, pulsar_broker):
     saw = play("access_modes")
     assert saw.pop("refused")
     assert saw == {"early": False}

@@ -30,7 +30,7 @@ def pulsar_broker():
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])
-def test_every_message_comes(play, pulsar_broker, kind):
+def test_every_message_passes_the_proxy(play, pulsar_broker, kind):
     saw = play("exchange", type=kind)["received"]
     assert sorted(one["data"] for one in saw) == sorted(ALL)
     assert pulsar_broker.proxy.notes == []
@@ -45,7 +45,7 @@ def test_lookup_over_http(play, pulsar_broker):
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
-def test_after_a_restart_of_the_broker_nothing_is_missing(play, pulsar_broker, rest, kind):
+def test_no_message_is_lost_after_a_restart(play, pulsar_broker, rest, kind):
     pulsar_broker.create_topic("orders")
     rest("PUT", "persistent/public/default/orders/subscription/audit")
     saw = play("reconnect", type=kind, interrupt=pulsar_broker.restart)

@@ -38,13 +38,13 @@ def test_readers(play, client, pulsar_broker):
 
 
 @RICH
-def test_a_table_view_has_the_last_of_each_key(play):
+def test_a_table_view_has_the_last_message_of_each_key(play):
     assert play("table_view")["rows"] == {f"k{n}": f"message-{n + 10}" for n in range(10)} | {"k0": "changed"}
 
 
 @RICH
 @pytest.mark.pulsar_broker(clock="manual")
-def test_a_delayed_message_comes_in_an_hour(play, pulsar_broker):
+def test_a_delayed_message_is_delivered_after_an_hour(play, pulsar_broker):
     def advance():
         pulsar_broker.clock.advance(3601)
 

@@ -23,14 +23,14 @@ def test_failover_takes_over(play, pulsar_broker):
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
-def test_shared_deals_to_all(play, pulsar_broker):
+def test_shared_dispatches_to_all(play, pulsar_broker):
     saw = play("shared")
     assert sorted(saw["c1"] + saw["c2"]) == sorted(messages(*range(20)))
     assert min(len(saw["c1"]), len(saw["c2"])) > 0
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
-def test_a_nack_brings_a_message_again(play, pulsar_broker):
+def test_a_nack_causes_a_redelivery(play, pulsar_broker):
     received = play("nack")["received"]
     assert received == [["message-0", 0], ["message-1", 0], ["message-2", 0], ["message-1", 1]]
     [asked] = pulsar_broker.frames("pulsar.type == 'REDELIVER_UNACKNOWLEDGED_MESSAGES'")
@@ -39,7 +39,7 @@ def test_a_nack_brings_a_message_again(play, pulsar_broker):
 
 
 @JAVA
-def test_an_ack_timeout_brings_a_message_again(play, pulsar_broker):
+def test_an_ack_timeout_causes_a_redelivery(play, pulsar_broker):
     assert play("ack_timeout") == {"redeliveries": [0, 1]}
     assert len(pulsar_broker.frames("pulsar.type == 'REDELIVER_UNACKNOWLEDGED_MESSAGES'")) == 1
 
@@ -82,7 +82,7 @@ def test_readers_of_a_key_range(play):
     assert keys_in_order(play("key_range_reader")) == {"low": LOW, "high": HIGH}
 
 
-def test_a_cumulative_ack_settles_all_before_it(play, pulsar_broker):
+def test_a_cumulative_ack_acknowledges_all_before_it(play, pulsar_broker):
     assert play("cumulative") == {"again": messages(6, 7, 8, 9)}
     acks = pulsar_broker.frames("pulsar.type == 'ACK'")
     first = next(frame.command for frame in acks if frame.command.ack_type == pb.CommandAck.Cumulative)
@@ -124,7 +124,7 @@ def test_unsubscribe(play, pulsar_broker):
 
 
 @RICH
-def test_a_queue_of_none_asks_for_single_messages(play, pulsar_broker):
+def test_a_zero_queue_requests_single_messages(play, pulsar_broker):
     delivered = []
     saw = play("zero_queue", look=lambda: delivered.append(len(pulsar_broker.frames("pulsar.type == 'MESSAGE'"))))
     assert saw == {"received": messages(0, 1, 2)}

@@ -121,22 +121,22 @@ def test_unknown_consumers_producers_watchers(said, body, answers):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [pb.CommandAck.Individual, pb.CommandAck.Cumulative])
-def test_acknowledgements_of_nothing(said, kind, ids):
+def test_acknowledgements_of_unknown_entries(said, kind, ids):
     assert said(push_frame(ack(*ids, ack_type=kind))) == ["AckResponse"]
 
 
-def test_redelivery_of_nothing(said):
+def test_redelivery_of_unknown_entries(said):
     ids = [place(MAX, MAX), place(1 << 62, 3)]
     assert said(push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids))) == []
 
 
 @pytest.mark.parametrize("ids", [(MAX, MAX), (MAX >> 1, MAX >> 1), (0, MAX - 4), (999_999, 0), (MAX - 1, 0)])
-def test_seek_to_strange_places(said, ids):
+def test_seek_to_invalid_positions(said, ids):
     assert said(push_frame(seek(message_id=place(*ids)))) == ["CloseConsumer", "Success"]
 
 
 @pytest.mark.parametrize("time", [0, 1 << 63, MAX >> 1, MAX])
-def test_seek_to_strange_times(said, time):
+def test_seek_to_invalid_times(said, time):
     assert said(push_frame(seek(message_publish_time=time))) == ["CloseConsumer", "Success"]
 
 
@@ -184,7 +184,7 @@ def test_sends(said, data, answers):
 
 
 @pytest.mark.parametrize("broken", [b"\0\0\0\2\xff\xff", b"ab", b"\0\0\0\xff\1\2", b"\x0e\x02\xff\xff\xff\xffabc"])
-def test_an_entry_that_nobody_can_read_is_left_out(said, broken):
+def test_an_unreadable_entry_is_skipped(said, broken):
     """It is stored and receipted, and no consumer ever hears of it.
 
     A real broker stumbles over the last two: what is behind them comes some seconds later.
@@ -194,7 +194,7 @@ def test_an_entry_that_nobody_can_read_is_left_out(said, broken):
 
 
 @pytest.mark.parametrize(("count", "delivered"), [(-5, 2), ((1 << 31) - 1, 1)])
-def test_batches_that_claim_too_much(said, count, delivered):
+def test_batches_with_wrong_counts(said, count, delivered):
     """A negative count takes no permits; a large one takes them all."""
     claim = pb.MessageMetadata(num_messages_in_batch=count)
     claim.MergeFrom(METADATA)
@@ -269,7 +269,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS)
-def test_names_that_are_none(said, topic):
+def test_invalid_topic_names(said, topic):
     for answer, ask in ASKING.items():
         assert said(push_frame(ask(topic))) == [f"{answer} InvalidTopicName"]
     assert said(push_frame(producer(topic))) == ["Error InvalidTopicName"]
@@ -278,7 +278,7 @@ def test_names_that_are_none(said, topic):
 
 
 @pytest.mark.parametrize("topic", STRANGE_TOPICS)
-def test_names_that_are_only_strange(said, topic):
+def test_unusual_topic_names(said, topic):
     lookup, partitions, get = (push_frame(ask(topic)) for ask in ASKING.values())
     assert said(lookup) == ["LookupTopicResponse"]
     assert said(partitions) == ["PartitionedTopicMetadataResponse"]
@@ -304,7 +304,7 @@ def test_a_partition_of_a_partition(said):
         ),
     ],
 )
-def test_namespaces_that_are_none(said, ask, namespace):
+def test_invalid_namespaces(said, ask, namespace):
     assert said(push_frame(ask(namespace))) == ["closed"]
 
 
@@ -318,7 +318,7 @@ def test_namespaces_that_are_none(said, ask, namespace):
         ("ftp://x", "MetadataError", "AuthorizationError"),
     ],
 )
-def test_patterns_that_are_none(said, pattern, of_list, of_watcher):
+def test_invalid_patterns(said, pattern, of_list, of_watcher):
     fields = {"namespace": "public/default", "request_id": 5, "topics_pattern": pattern}
     assert said(push_frame(pb.CommandGetTopicsOfNamespace(**fields))) == [f"Error {of_list}"]
     assert said(push_frame(pb.CommandWatchTopicList(watcher_id=1, **fields))) == [f"Error {of_watcher}"]
@@ -367,7 +367,7 @@ def test_versions_of_schemas(said, version, answers):
 
 
 @pytest.mark.parametrize("text", [b"{", b"[" * 20_000, b"\xff\xfe", b'"nothing"'])
-def test_schemas_that_are_none(said, text):
+def test_invalid_schemas(said, text):
     broken = schema(schema_data=text, type=pb.Schema.Avro)
     assert said(push_frame(producer(schema=broken))) == ["Error IncompatibleSchema"]
 
@@ -391,5 +391,5 @@ def test_schemas_that_are_none(said, text):
         (join_frame(b"\0" * 5_000_000), ["closed"]),
     ],
 )
-def test_commands_that_are_almost_right(said, data, answers):
+def test_nearly_valid_commands(said, data, answers):
     assert said(data) == answers

@@ -55,14 +55,14 @@ def test_a_frame_in_frames_out(world):
     assert world.broker.receive_frame(client.connection, bad, world.now) == []
 
 
-def test_a_frame_is_a_sign_of_life(world):
+def test_a_frame_counts_as_liveness(world):
     client, answers = world.client(), []
     client.connection.check_liveness(answers.append)
     world.broker.receive_frame(client.connection, Frame.of(push_frame(pb.CommandPong())), world.now)
     assert answers == [True]
 
 
-def test_an_error_in_a_dispatcher_stops_no_other(make_world):
+def test_an_error_in_a_dispatcher_does_not_stop_others(make_world):
     world = make_world()
 
     class Broken(Dispatcher):
@@ -81,7 +81,7 @@ def test_an_error_in_a_dispatcher_stops_no_other(make_world):
 # -- time ------------------------------------------------------------------------------------------------------------
 
 
-def test_timers_come_before_the_bytes(world):
+def test_due_timers_run_before_the_bytes(world):
     """What was due before the bytes came was done before they were read, with its own time."""
     client, seen = world.client(), []
     world.broker.call_later(10, lambda: seen.append((world.broker.now - world.now, client.connection.session.version)))
@@ -90,7 +90,7 @@ def test_timers_come_before_the_bytes(world):
     assert world.broker.now == world.now + 500
 
 
-def test_a_long_pause_has_all_its_ticks(world):
+def test_a_long_pause_runs_all_ticks(world):
     ticks = []
 
     def tick():
@@ -104,7 +104,7 @@ def test_a_long_pause_has_all_its_ticks(world):
     assert world.broker.now == start + 1_000
 
 
-def test_a_chain_without_delay_comes_to_an_end(world):
+def test_a_chain_of_timers_without_delay_ends(world):
     ticks = []
 
     def tick():
@@ -123,7 +123,7 @@ def test_time_does_not_run_backwards(world):
     assert world.broker.now == world.now + 100
 
 
-def test_an_error_in_a_timer_stops_no_other(make_world):
+def test_an_error_in_a_timer_does_not_stop_others(make_world):
     world, done = make_world(), []
     world.broker.call_later(5, lambda: 1 // 0)
     world.broker.call_later(6, lambda: done.append(1))
@@ -136,7 +136,7 @@ def test_an_error_in_a_timer_stops_no_other(make_world):
 # -- connections -----------------------------------------------------------------------------------------------------
 
 
-def test_one_connection_too_many(make_world):
+def test_the_connection_limit(make_world):
     """ERROR with request id -1, then the end; a place that is free again is taken."""
     world = make_world(brokerMaxConnections=2)
     first, _ = world.client(), world.client()
@@ -148,14 +148,14 @@ def test_one_connection_too_many(make_world):
     world.client()
 
 
-def test_one_address_too_often(make_world):
+def test_the_connection_limit_per_address(make_world):
     world = make_world(brokerMaxConnectionsPerIp=1)
     world.accept("10.0.0.1")
     assert not world.accept("10.0.0.2").closed
     assert world.accept("10.0.0.1").closed
 
 
-def test_names_for_producers(world, client):
+def test_generated_producer_names(world, client):
     """<cluster>-<instance>-<counter>"""
     assert client.producer("a").producer_name == "standalone-0-0"
     assert client.producer("b", producer_id=2).producer_name == "standalone-0-1"
@@ -195,7 +195,7 @@ def test_unloading(world, client):
     assert names(client.flow(consumer_id=2)) == ["Message", "Message"]
 
 
-def test_policies_reach_the_topics_that_are_loaded(world, client):
+def test_policies_apply_to_loaded_topics(world, client):
     client.producer()
     topic = world.broker.topics[str(T)]
     assert topic.effective("maxUnackedMessagesPerConsumer") == 50_000

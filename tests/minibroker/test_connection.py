@@ -38,7 +38,7 @@ def conversation(request_id=9):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 50, 1000])
-def test_pieces_of_any_size_are_the_same(world, size):
+def test_chunks_of_any_size_have_the_same_result(world, size):
     client = world.client()
     client.producer()
     client.subscribe()
@@ -49,7 +49,7 @@ def test_pieces_of_any_size_are_the_same(world, size):
     assert sorted(heard) == sorted(expected)
 
 
-def test_one_write_is_one_answer(world):
+def test_one_turn_is_one_write(world):
     """All that a turn causes leaves in one piece."""
     client = world.client()
     client.producer()
@@ -60,7 +60,7 @@ def test_one_write_is_one_answer(world):
     assert names(event.body for event in client.session.receive(written)) == ["SendReceipt"] * 3
 
 
-def test_nothing_is_done_before_the_last_byte(client):
+def test_an_incomplete_frame_has_no_effect(client):
     assert client.raw(PING[:-1]) == []
     assert names(client.raw(PING[-1:])) == ["Pong"]
 
@@ -89,19 +89,19 @@ def test_nothing_is_done_before_the_last_byte(client):
         ("an AUTH_RESPONSE to nothing", push_frame(pb.CommandAuthResponse())),
     ],
 )
-def test_cuts(world, client, what, data):
+def test_errors_that_close_the_connection(world, client, what, data):
     assert client.raw(data) == []
     assert client.closed
     assert client.connection not in world.broker.connections
     assert not world.broker.failures
 
 
-def test_the_largest_frame_only_waits(client):
+def test_an_incomplete_frame_of_maximum_size_waits(client):
     assert client.raw((5253116).to_bytes(4, "big")) == []
     assert not client.closed
 
 
-def test_a_frame_too_short_for_its_second_length_waits_all_the_same(client):
+def test_a_frame_without_a_second_length_waits_until_complete(client):
     """As on 4.2.4, which looks when the frame is whole."""
     client.raw(b"\0\0\0\3ab")
     assert not client.closed
@@ -109,7 +109,7 @@ def test_a_frame_too_short_for_its_second_length_waits_all_the_same(client):
     assert client.closed
 
 
-def test_what_came_before_is_answered(world, client):
+def test_earlier_commands_are_answered_before_a_close(world, client):
     """A good frame and a bad one in one write: the answer still leaves, nothing after it is looked at."""
     assert names(client.raw(PING + join_frame(b"") + PING)) == ["Pong"]
     assert client.closed
@@ -131,13 +131,13 @@ def test_before_the_handshake(world, number):
     assert stranger.closed
 
 
-def test_only_that_one_suffers(world, client):
+def test_only_the_invalid_connection_is_closed(world, client):
     other = world.client()
     client.raw(b"\xff" * 100)
     assert names(other(pb.CommandPing())) == ["Pong"]
 
 
-def test_text_that_is_no_text(client):
+def test_invalid_utf8(client):
     """Java decodes what is no UTF-8 with replacement characters; such a name is one like any other."""
     frame = push_frame(pb.CommandLookupTopic(topic="tXt", request_id=1)).replace(b"tXt", b"t\xfft")
     [answer] = client.raw(frame)
@@ -146,7 +146,7 @@ def test_text_that_is_no_text(client):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_no_bytes_make_an_error_of_our_own(make_world, data):
+def test_no_bytes_cause_an_internal_error(make_world, data):
     """Real frames with bytes changed, cut and repeated."""
     world = make_world()
     client = world.client()
@@ -162,7 +162,7 @@ def test_no_bytes_make_an_error_of_our_own(make_world, data):
     assert not world.broker.failures
 
 
-def test_an_error_of_our_own_is_not_lost(make_world, monkeypatch):
+def test_an_internal_error_is_reported(make_world, monkeypatch):
     """It costs the connection, is kept, and is told."""
     world = make_world()
     client, told = world.client(), []
@@ -179,7 +179,7 @@ def _boom(connection, body, frame):
     raise ZeroDivisionError("ours")
 
 
-def test_a_handler_may_end_the_connection(world, client, monkeypatch):
+def test_a_handler_may_close_the_connection(world, client, monkeypatch):
     def cut(connection, body, frame):
         raise RemoteError("enough")
 
@@ -191,7 +191,7 @@ def test_a_handler_may_end_the_connection(world, client, monkeypatch):
 # -- keep-alive ------------------------------------------------------------------------------------------------------
 
 
-def test_silence_is_asked_once_and_then_cut(world, client):
+def test_a_silent_client_is_pinged_once_then_closed(world, client):
     world.wait(29_999)
     assert client.hear() == []
     world.wait(1)
@@ -202,7 +202,7 @@ def test_silence_is_asked_once_and_then_cut(world, client):
     assert client.closed
 
 
-def test_any_command_is_a_sign_of_life(world, client):
+def test_any_command_counts_as_liveness(world, client):
     for _ in range(5):
         world.wait(30_000)
         client(pb.CommandFlow(consumer_id=7, messagePermits=1))
@@ -211,7 +211,7 @@ def test_any_command_is_a_sign_of_life(world, client):
     assert client.closed
 
 
-def test_half_a_frame_is_none(world, client):
+def test_an_incomplete_frame_does_not_count_as_liveness(world, client):
     world.wait(30_000)
     client.raw(PING[:5])
     world.wait(30_000)
@@ -232,7 +232,7 @@ def test_a_client_of_version_0_is_never_pinged(world):
     assert (client.hear(), client.closed) == ([], False)
 
 
-def test_who_is_not_read_cannot_answer(world, client):
+def test_a_paused_connection_is_not_closed(world, client):
     """Publish throttling stops reading: then silence proves nothing."""
     client.connection.pause_reading()
     world.wait(300_000)
@@ -262,7 +262,7 @@ def test_no_keep_alive(make_world):
 # -- does it live ----------------------------------------------------------------------------------------------------
 
 
-def test_a_dead_holder_is_let_go(world, client):
+def test_a_dead_client_is_closed(world, client):
     answers = []
     client.connection.check_liveness(answers.append)
     client.connection.check_liveness(answers.append)
@@ -274,7 +274,7 @@ def test_a_dead_holder_is_let_go(world, client):
     assert (answers, client.closed) == ([False, False], True)
 
 
-def test_a_living_holder_stays(world, client):
+def test_a_live_client_stays(world, client):
     answers = []
     client.connection.check_liveness(answers.append)
     client(pb.CommandPong())
@@ -283,7 +283,7 @@ def test_a_living_holder_stays(world, client):
     assert not client.closed
 
 
-def test_a_second_question_has_its_own_time(world, client):
+def test_a_second_liveness_check_has_its_own_time_out(world, client):
     answers = []
     client.connection.check_liveness(answers.append)
     world.wait(4_000)
@@ -295,14 +295,14 @@ def test_a_second_question_has_its_own_time(world, client):
     assert (answers, client.closed) == ([True, False], True)
 
 
-def test_a_holder_that_leaves_meanwhile(world, client):
+def test_a_client_that_disconnects_during_the_check(world, client):
     answers = []
     client.connection.check_liveness(answers.append)
     client.leave()
     assert answers == [False]
 
 
-def test_nobody_is_asked_when_it_is_switched_off(make_world):
+def test_no_liveness_check_if_disabled(make_world):
     world = make_world(connectionLivenessCheckTimeoutMillis=0)
     client, answers = world.client(), []
     client.connection.check_liveness(answers.append)
@@ -329,7 +329,7 @@ def test_entries_stop_for_a_client_that_does_not_read(world):
     assert names(consumer.hear()) == ["Message"] * 50
 
 
-def test_one_turn_is_bounded(world):
+def test_the_output_of_one_turn_is_limited(world):
     """A thousand large entries and permits for all: what is kept for one client stays small, and all arrive."""
     producer, consumer = world.client(), world.client()
     producer.producer()
@@ -356,7 +356,7 @@ def test_nothing_is_sent_after_the_end(world, client):
 # -- producers that the broker closed --------------------------------------------------------------------------------
 
 
-def test_sends_on_their_way_to_a_closed_producer(world, client):
+def test_sends_in_flight_to_a_closed_producer(world, client):
     """Dropped for as long as a keep-alive interval, then a fault like any unknown id."""
     client.producer()
     world.broker.unload(world.broker.topics["persistent://public/default/t"])

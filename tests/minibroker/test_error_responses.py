@@ -31,7 +31,7 @@ INDIVIDUAL = pb.CommandAck.Individual
         (pb.CommandNewTxn(request_id=7), pb.CommandError),
     ],
 )
-def test_carriers(request_, answer):
+def test_response_types_of_errors(request_, answer):
     number = command_of(request_).type
     made = refusal(number, request_, NO)
     assert type(made) is answer
@@ -46,7 +46,7 @@ def _answers(number):
     return {row.number for row in COMMANDS.values() if row.name in COMMANDS[number].answers}
 
 
-def test_a_failed_lookup_says_so():
+def test_a_failed_lookup_has_its_error():
     assert (
         refusal(23, pb.CommandLookupTopic(topic="t", request_id=7), NO).response == pb.CommandLookupTopicResponse.Failed
     )

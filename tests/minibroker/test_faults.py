@@ -24,7 +24,7 @@ def test_a_lost_flow_leaves_a_consumer_without_permits(broker, connect):
     assert list(broker.faults) == [fault]
 
 
-def test_what_was_dropped_was_still_said(broker, connect):
+def test_a_dropped_frame_is_in_the_log(broker, connect):
     broker.faults.add("pulsar.type == 'PING'", "drop")
     peer = connect(broker)
     peer.say(pb.CommandPing())
@@ -32,7 +32,7 @@ def test_what_was_dropped_was_still_said(broker, connect):
     assert broker.frames("pulsar.type == 'PONG'") == []
 
 
-def test_a_receipt_that_is_lost_was_never_said(broker, connect):
+def test_a_dropped_receipt_is_not_in_the_log(broker, connect):
     broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "drop", times=1)
     peer = connect(broker)
     peer.produce()
@@ -42,7 +42,7 @@ def test_a_receipt_that_is_lost_was_never_said(broker, connect):
     assert len(broker.frames("pulsar.type == 'SEND_RECEIPT'")) == 1
 
 
-def test_a_message_twice(broker, connect):
+def test_a_duplicated_message(broker, connect):
     broker.faults.add("pulsar.type == 'MESSAGE'", "duplicate")
     peer = connect(broker)
     peer.produce()
@@ -63,7 +63,7 @@ def test_a_corrupt_send_is_refused_for_its_checksum(broker, connect):
     assert fault.fired == 1
 
 
-def test_an_error_is_answered_and_the_broker_never_asked(broker, connect):
+def test_an_injected_error_does_not_reach_the_broker(broker, connect):
     broker.faults.add("pulsar.type == 'PRODUCER'", "error", error="ProducerBusy: not today", times=1)
     peer = connect(broker)
     peer.ask(pb.CommandLookupTopicResponse, pb.CommandLookupTopic(topic="orders"))
@@ -73,7 +73,7 @@ def test_an_error_is_answered_and_the_broker_never_asked(broker, connect):
     peer.produce()
 
 
-def test_a_cut_ends_one_connection(broker, connect):
+def test_a_close_fault_closes_one_connection(broker, connect):
     peer, other = connect(broker), connect(broker)
     broker.faults.add("pulsar.type == 'PRODUCER'", "close")
     peer.say(pb.CommandProducer(topic="orders", producer_id=1))
@@ -82,7 +82,7 @@ def test_a_cut_ends_one_connection(broker, connect):
     other.ask(pb.CommandPong, pb.CommandPing())
 
 
-def test_an_answer_can_be_late_and_nothing_overtakes_it(connect):
+def test_a_delayed_response_keeps_the_order(connect):
     with MiniBroker(clock="manual") as broker:
         peer = connect(broker)
         broker.faults.add("pulsar.type == 'SUCCESS'", "delay", ms=2000)
@@ -100,7 +100,7 @@ def test_an_answer_can_be_late_and_nothing_overtakes_it(connect):
         assert [frame.type for frame in broker.frames("pulsar.from == 'broker'")][2:] == ["SUCCESS", "PONG"]
 
 
-def test_a_request_can_be_late(broker, connect):
+def test_a_request_can_be_delayed(broker, connect):
     peer = connect(broker)
     fault = broker.faults.add("pulsar.type == 'PING'", "delay", ms=60)
     before = broker.clock.now
@@ -111,7 +111,7 @@ def test_a_request_can_be_late(broker, connect):
     peer.ask(pb.CommandPong, pb.CommandPing())
 
 
-def test_a_connection_closes_after_what_is_late(connect):
+def test_a_connection_closes_after_delayed_frames(connect):
     with MiniBroker(clock="manual") as broker:
         peer = connect(broker)
         broker.faults.add("pulsar.type == 'PONG'", "delay", ms=1000)
@@ -134,7 +134,7 @@ def test_faults_from_the_start(connect):
         assert (fault.fired, more.fired) == (1, 0)
 
 
-def test_a_fault_that_makes_no_sense_is_refused_at_once(broker):
+def test_an_invalid_fault_is_refused_at_once(broker):
     with pytest.raises(LocalError, match=r"pulsar\.typ"):
         broker.faults.add("pulsar.typ == 'FLOW'")
     with pytest.raises(LocalError, match="it can drop, delay"):

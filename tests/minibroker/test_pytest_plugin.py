@@ -71,7 +71,7 @@ def test_wider_fixtures_can_use_the_shared_one(topics):
     assert "3 passed" in told
 
 
-def test_a_mark_says_what_the_broker_is_like(run):
+def test_a_mark_configures_the_broker(run):
     told = run(
         """
 pytestmark = pytest.mark.pulsar_broker(topics=["orders"], maxMessageSize=1000)
@@ -107,7 +107,7 @@ def test_without():
 """
 
 
-def test_a_failing_test_shows_its_own_conversation(run):
+def test_a_failed_test_reports_its_own_frames(run):
     told = run(FAILING, "--pulsar-broker-log")
     assert "4 failed, 1 passed" in told
     parts = told.split("conversation with the Pulsar broker")

@@ -71,7 +71,7 @@ def test_two_shared_consumers_get_every_message_once(broker, client):
     assert sorted(found, key=int) == [b"%d" % number for number in range(20)]
 
 
-def test_a_nack_brings_a_message_back(client):
+def test_a_nack_causes_a_redelivery(client):
     consumer = client.subscribe("orders", "work", TYPES.Shared, negative_ack_redelivery_delay_ms=50)
     client.create_producer("orders").send(b"again")
     consumer.negative_acknowledge(consumer.receive(WAIT))
@@ -79,7 +79,7 @@ def test_a_nack_brings_a_message_back(client):
     assert (message.data(), message.redelivery_count()) == (b"again", 1)
 
 
-def test_it_comes_back_after_a_restart(broker, client):
+def test_the_client_reconnects_after_a_restart(broker, client):
     producer = client.create_producer("orders", producer_name="p1")
     consumer = client.subscribe("orders", "work", TYPES.Shared)
     producer.send(b"before")
@@ -92,7 +92,7 @@ def test_it_comes_back_after_a_restart(broker, client):
     assert {frame.connection for frame in broker.frames("pulsar.type == 'SEND'")} == {0, 1}
 
 
-def test_it_comes_back_after_it_was_closed(broker, client):
+def test_the_client_reconnects_after_a_close(broker, client):
     producer = client.create_producer("orders", producer_name="p1")
     producer.send(b"one")
     broker.disconnect(producer="p1")
@@ -102,7 +102,7 @@ def test_it_comes_back_after_it_was_closed(broker, client):
     assert broker.topic("orders").payloads == [b"one", b"two", b"three"]
 
 
-def test_a_lost_flow_starves_a_consumer(broker, client):
+def test_a_lost_flow_leaves_the_consumer_without_messages(broker, client):
     fault = broker.faults.add("pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'", "drop")
     starved = client.subscribe("orders", "work", TYPES.Shared, consumer_name="c1")
     client.create_producer("orders").send(b"stuck")
@@ -123,14 +123,14 @@ def test_a_corrupt_message_is_not_delivered_to_the_application(broker, client):
     assert ack.command.HasField("validation_error")
 
 
-def test_a_refused_producer_tries_again(broker, client):
+def test_a_refused_producer_retries(broker, client):
     fault = broker.faults.add("pulsar.type == 'PRODUCER'", "error", error="ServiceNotReady", times=2)
     client.create_producer("orders").send(b"at last")
     assert fault.fired == 2
     assert broker.topic("orders").payloads == [b"at last"]
 
 
-def test_a_late_receipt_is_waited_for(broker, client):
+def test_the_client_waits_for_a_late_receipt(broker, client):
     producer = client.create_producer("orders")
     broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "delay", ms=150)
     before = broker.clock.now
@@ -138,7 +138,7 @@ def test_a_late_receipt_is_waited_for(broker, client):
     assert broker.clock.now - before >= 0.15
 
 
-def test_compressed_and_chunked_messages_are_opened(broker, client):
+def test_compressed_and_chunked_messages_are_decoded(broker, client):
     large = uuid.uuid4().bytes * 500_000
     packed = client.create_producer("orders", compression_type=pulsar.CompressionType.LZ4)
     packed.send(b"packed" * 100)

@@ -40,7 +40,7 @@ def consistent(world):
 # -- somebody waits for a place --------------------------------------------------------------------------------------
 
 
-def test_the_topic_is_deleted_while_somebody_waits(world, waiting):
+def test_the_topic_is_deleted_during_a_liveness_check(world, waiting):
     """The client is told to try again, and then finds the topic made anew."""
     holder, newcomer = waiting
     world.broker.delete_topic(world.broker.topics[TOPIC].name, force=True)
@@ -52,7 +52,7 @@ def test_the_topic_is_deleted_while_somebody_waits(world, waiting):
     assert consistent(world)
 
 
-def test_the_subscription_is_made_anew_while_somebody_waits(world, waiting):
+def test_the_subscription_is_replaced_during_a_liveness_check(world, waiting):
     """REST deletes it by force, and a third one subscribes under the same name: that one's subscription counts."""
     holder, newcomer = waiting
     topic = world.broker.topics[TOPIC]
@@ -68,7 +68,7 @@ def test_the_subscription_is_made_anew_while_somebody_waits(world, waiting):
 # -- SEEK ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_seek_closes_nobody_who_reuses_an_id(world):
+def test_a_second_seek_does_not_close_a_consumer_with_a_reused_id(world):
     """The active consumer of Failover was closed by a SEEK and its id has gone to another subscription since."""
     active, standby = world.client(), world.client()
     active.look_up("t")
@@ -82,7 +82,7 @@ def test_a_second_seek_closes_nobody_who_reuses_an_id(world):
     assert consistent(world)
 
 
-def test_a_seek_before_the_change_has_worked(world):
+def test_a_seek_before_the_failover_delay_ends(world):
     """Failover's delay is not over when the active consumer is closed by its own SEEK: nobody is served after it."""
     active, standby = world.client(), world.client()
     active.look_up("t")
@@ -97,7 +97,7 @@ def test_a_seek_before_the_change_has_worked(world):
 # -- clients that must go --------------------------------------------------------------------------------------------
 
 
-def test_an_old_client_that_gets_a_batch_loses_nothing_for_the_others(world):
+def test_a_batch_for_an_old_client_is_redelivered_to_others(world):
     """Version 3 is cut off at its first batch: what it would have got goes to others, and the accounts are right."""
     old, other, producer = world.client(version=3), world.client(), world.client()
     producer.producer()
@@ -134,7 +134,7 @@ def test_bits_beyond_a_batch_leave_it_pending(world):
     assert (consumer.unacked, consumer.pending, consumer.hashes) == (0, {}, {})
 
 
-def test_bits_of_an_entry_that_is_done(world):
+def test_an_ack_set_of_an_acknowledged_entry(world):
     """Acknowledged by itself, then in part by a cumulative one: it stays done, and no bits of it are kept."""
     client = world.client()
     client.producer()
@@ -149,7 +149,7 @@ def test_bits_of_an_entry_that_is_done(world):
     assert (first.message_id.entryId, cursor.mark_delete, cursor.ack_sets) == (0, 1, {})
 
 
-def test_a_reader_whose_entries_are_trimmed_holds_nothing(make_world):
+def test_a_reader_with_trimmed_entries_keeps_no_state(make_world):
     """Nothing durable holds the closed ledger back: what the reader holds of it is settled."""
     world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
     client = world.client()

@@ -58,7 +58,7 @@ def crowd(world, permits=1000):
     return people
 
 
-def test_one_by_one_goes_round(world):
+def test_single_messages_are_sent_round_robin(world):
     """What is published one by one goes to each in turn: exactly as many for everybody."""
     producer = world.client()
     producer.producer(TOPIC)
@@ -86,7 +86,7 @@ def test_a_backlog_is_shared_in_slices(world):
     assert {len(one) for one in got} == {2 * size}
 
 
-def test_half_of_them_leave(world):
+def test_half_of_the_consumers_leave(world):
     """What those had who left without a word goes to those who stay; together with what was acknowledged it is all."""
     producer = world.client()
     producer.producer(TOPIC)
@@ -211,7 +211,7 @@ def test_consumers_on_sockets():
 # -- clients that do nothing -----------------------------------------------------------------------------------------
 
 
-def test_idle_clients_stay_as_long_as_they_answer(world):
+def test_idle_clients_stay_connected_while_they_answer_pings(world):
     people = [world.client() for _ in range(IDLE)]
     producer, consumer = world.client(), world.client()
     producer.producer(TOPIC)
@@ -280,7 +280,7 @@ def visit(broker, now, number):
     broker.finish_turn()
 
 
-def test_nothing_remains_of_those_who_left():
+def test_disconnected_clients_are_released():
     """Memory after many visits is what it was after a few; timers, connections, watchers are none."""
     settings = Settings(managedLedgerMaxEntriesPerLedger=50, managedLedgerMinLedgerRolloverTimeMinutes=0)
     broker = Broker(settings, now=START)

@@ -47,38 +47,38 @@ def test_a_real_file_loads():
         ("transactionCoordinatorEnabled=true", "not supported by the mini-broker"),
     ],
 )
-def test_mistakes(pair, wrong):
+def test_invalid_settings(pair, wrong):
     with pytest.raises(LocalError) as error:
         Settings.from_pairs([pair])
     assert wrong in error.value.text
 
 
-def test_pairs_go_over_a_file():
+def test_explicit_settings_override_a_file():
     base = Settings.from_file("maxProducersPerTopic=3\nmaxConsumersPerTopic=4")
     settings = Settings.from_pairs(["maxProducersPerTopic=5"], base)
     assert (settings.maxProducersPerTopic, settings.maxConsumersPerTopic) == (5, 4)
     assert base.maxProducersPerTopic == 3
 
 
-def test_a_broken_file():
+def test_an_invalid_file():
     with pytest.raises(LocalError, match="must have the form name=value"):
         Settings.from_file("maxProducersPerTopic 3")
     with pytest.raises(LocalError, match="near: maxProducersPerTopic"):
         Settings.from_file("maxProducerPerTopic=3")
 
 
-def test_nothing_is_both_obeyed_and_ignored():
+def test_no_setting_is_both_implemented_and_ignored():
     assert not IGNORED & KNOWN.keys()
 
 
-def test_every_setting_reads_back_as_it_is_shown():
+def test_every_setting_parses_its_shown_value():
     for row in KNOWN.values():
         settings = Settings.from_pairs([f"{row.name}={row.default}"])
         assert settings == Settings(), row.name
         assert row.text
 
 
-def test_every_setting_is_obeyed():
+def test_every_setting_is_used():
     """A field that no code reads would be a promise that nobody keeps."""
     own = ("settings.py", "settings_ignored.py")
     read = set[str]()
@@ -97,6 +97,6 @@ def names_read(code):
     return attributes | {value for value in quoted if isinstance(value, str)}
 
 
-def test_who_only_talks_of_a_setting_does_not_read_it():
+def test_a_mention_of_a_setting_is_no_use():
     code = '''"""one"""\nx = settings.two + effective("three")  # four\n"five"'''
     assert names_read(code) & {"one", "two", "three", "four", "five"} == {"two", "three"}

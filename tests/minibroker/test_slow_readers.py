@@ -165,7 +165,7 @@ def test_one_reads_and_one_does_not(run):
     run(work())
 
 
-def test_many_who_do_not_read(run):
+def test_many_clients_that_do_not_read(run):
     """Each has a subscription and permits for everything, 600 MB together; the broker holds little for any of them."""
 
     async def work():
@@ -187,7 +187,7 @@ def test_many_who_do_not_read(run):
     run(work())
 
 
-def test_large_answers_that_nobody_reads(run):
+def test_large_unread_responses(run):
     """A list of 300 topics of long names, asked for again and again in one write: 60 kB each, 1000 times."""
 
     async def work():
@@ -224,7 +224,7 @@ async def one_stuck(server):
     return producer, slow
 
 
-def test_who_never_reads_again_is_cut(run):
+def test_a_client_that_never_reads_is_closed(run):
     """With its buffers full it cannot hear the PING: it goes as a dead client does, and what it held is free."""
 
     async def work():
@@ -278,7 +278,7 @@ def test_half_open_and_not_reading(run):
     run(work())
 
 
-def test_half_a_frame_and_silence(run):
+def test_an_incomplete_frame_and_silence(run):
     """A dead client in the middle of a large frame: its bytes are free after the keep-alive, others do not notice."""
 
     async def work():

@@ -84,7 +84,7 @@ def test_tshark_reads_it(talk):
     assert done.stdout == ""
 
 
-def test_http_is_in_the_capture_too(tmp_path, connect):
+def test_the_capture_contains_http(tmp_path, connect):
     """A Pulsar client before it, one behind it: the HTTP connection is stream 1."""
     path = tmp_path / "talk.pcapng"
     with MiniBroker(capture=path, topics=["orders"]) as broker:
@@ -113,7 +113,7 @@ def test_a_capture_is_valid_at_every_moment(tmp_path, connect):
         assert found == {(0, True): peer.sent, (0, False): peer.received}
 
 
-def test_a_reset_is_seen_as_one(tmp_path, connect):
+def test_a_reset_is_captured_as_a_reset(tmp_path, connect):
     path = tmp_path / "talk.pcapng"
     with MiniBroker(capture=path) as broker:
         broker.faults.add("pulsar.type == 'LOOKUP'", "close")
@@ -142,7 +142,7 @@ class Holding:
         pass
 
 
-def test_clients_that_are_gone_before_they_are_let_in_are_in_the_capture_without_an_address(tmp_path, connect):
+def test_clients_that_disconnect_before_they_are_accepted_have_no_address(tmp_path, connect):
     path, holding = tmp_path / "talk.pcapng", Holding()
     with MiniBroker(capture=path, taps=[holding]) as broker:
         host, port = urllib.parse.urlsplit(broker.service_url).netloc.split(":")
@@ -161,18 +161,18 @@ def test_clients_that_are_gone_before_they_are_let_in_are_in_the_capture_without
     assert [key for key in said(path)[0] if key[1]] == [(6, True)]
 
 
-def test_a_capture_that_cannot_be_written_ends_the_start(tmp_path):
+def test_an_unwritable_capture_prevents_the_start(tmp_path):
     with pytest.raises(LocalError, match="nowhere"):
         MiniBroker(capture=tmp_path / "nowhere" / "talk.pcapng").start()
 
 
 @pytest.mark.skipif(not shutil.os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk_ends_the_start_too():
+def test_a_full_disk_prevents_the_start():
     with pytest.raises(LocalError, match="no space left"):
         MiniBroker(capture="/dev/full").start()
 
 
-def test_a_disk_that_gets_full_does_not_stop_the_broker(connect, full_later):
+def test_a_disk_that_becomes_full_does_not_stop_the_broker(connect, full_later):
     from pcli.codec.capture.tap_recording import Recording
 
     recording = Recording(full_later(2000))
@@ -185,7 +185,7 @@ def test_a_disk_that_gets_full_does_not_stop_the_broker(connect, full_later):
         assert broker.failures == []
 
 
-def test_a_tap_hears_both_sides_in_order(connect, notebook):
+def test_a_tap_receives_both_sides_in_order(connect, notebook):
     with MiniBroker(taps=[notebook]) as broker:
         peer = connect(broker)
         peer.socket.close()

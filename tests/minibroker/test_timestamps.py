@@ -16,5 +16,5 @@ from pcli.minibroker.timestamps import date_text, instant_text
         (0, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z"),
     ],
 )
-def test_two_forms_of_a_time(ms, instant, date):
+def test_the_two_formats_of_a_time(ms, instant, date):
     assert (instant_text(ms), date_text(ms)) == (instant, date)

@@ -24,7 +24,7 @@ def test_topics(text, full):
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "a/b/c/d", "x://a/b/c", "topic://a/b/c", "persistent://a/cluster/b/t"])
-def test_no_topics(text):
+def test_invalid_topics(text):
     with pytest.raises(Refused) as caught:
         topic_name(text)
     assert caught.value.code == pb.InvalidTopicName
@@ -36,7 +36,7 @@ def test_namespaces():
 
 
 @pytest.mark.parametrize("text", ["", "a", "a/", "/b", "a/b/c", "a/b c", "ä/b"])
-def test_no_namespaces(text):
+def test_invalid_namespaces(text):
     with pytest.raises(RemoteError):
         check_namespace(text)
 
@@ -55,5 +55,5 @@ def test_no_namespaces(text):
         ("pulsar/other/anything", False),
     ],
 )
-def test_topics_of_the_system(text, system):
+def test_system_topics(text, system):
     assert is_system(TopicName.parse(text)) is system

@@ -32,7 +32,7 @@ def masked(value):
     return value
 
 
-def test_the_answers_of_a_real_broker(rest):
+def test_responses_equal_a_real_brokers(rest):
     wrong = []
     lines = ANSWERS.read_text().splitlines()
     for line in lines:

@@ -14,7 +14,7 @@ from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 TOPIC = "/admin/v2/persistent/public/default/t"
 
 
-def test_what_is_not_served_says_so(rest):
+def test_unserved_paths_are_explained(rest):
     answer = rest("GET", "/admin/v3/packages/x")
     assert answer.status == 404
     assert answer.json == {"reason": "pcli's mini-broker does not support GET /admin/v3/packages/x"}
@@ -31,28 +31,28 @@ def test_a_slash_at_the_end(rest):
     ("sent", "local"),
     [("a%2Bb", "a+b"), ("a+b", "a b"), ("a%20b", "a b"), ("%C3%BC", "ü"), ("a%25b", "a%b"), ("q%3Fx", "q?x")],
 )
-def test_names_come_percent_encoded(rest, world, sent, local):
+def test_names_are_percent_encoded(rest, world, sent, local):
     """java.net.URLEncoder's form, which all clients send: a plus is a space."""
     assert rest("PUT", f"/admin/v2/persistent/public/default/{sent}").status == 204
     assert list(world.broker.topics) == [f"persistent://public/default/{local}"]
 
 
-def test_a_name_with_a_slash_is_none(rest):
+def test_a_name_with_a_slash_is_invalid(rest):
     assert rest("PUT", "/admin/v2/persistent/public/default/a%2Fb").status == 412
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000])
-def test_a_body_that_is_no_json(rest, body):
+def test_an_invalid_json_body(rest, body):
     answer = rest("PUT", f"{TOPIC}/partitions", body)
     assert answer.status == 400
     assert "invalid JSON" in answer.json["reason"]
 
 
-def test_a_body_without_end(rest):
+def test_an_oversized_body(rest):
     assert rest("PUT", f"{TOPIC}/partitions", b" " * (17 << 20)).status == 413
 
 
-def test_an_error_of_ours_is_answered_and_reported(rest, world, monkeypatch):
+def test_an_exception_is_a_500_and_reported(rest, world, monkeypatch):
     monkeypatch.setattr(world.broker, "unload", lambda topic: 1 / 0)
     rest("PUT", TOPIC)
     answer = rest("PUT", f"{TOPIC}/unload")
@@ -62,7 +62,7 @@ def test_an_error_of_ours_is_answered_and_reported(rest, world, monkeypatch):
     world.broker.failures.clear()
 
 
-def test_every_endpoint_can_be_asked(rest, world):
+def test_every_endpoint_responds(rest, world):
     """With names that fit and without a body, nothing is an error of ours."""
     rest("PUT", TOPIC)
     words = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t", "subscription": "s"}
@@ -99,7 +99,7 @@ def test_rest_serves_the_bundle(world, rest):
     assert isinstance(client.one(pb.CommandProducer(topic="t", producer_id=1)), pb.CommandProducerSuccess)
 
 
-def test_the_library_comes_late():
+def test_the_http_library_is_imported_late():
     """Nobody pays for REST who does not use it."""
     code = "import sys, pcli.minibroker.admin; print('starlette' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

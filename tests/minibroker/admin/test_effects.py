@@ -49,7 +49,7 @@ def test_a_limit_of_a_topic(world, rest, full):
     assert full.producer("t2", 2).request_id >= 0
 
 
-def test_encryption_is_demanded(world, rest, full):
+def test_encryption_can_be_required(world, rest, full):
     """Producers that do not encrypt are closed when the policy comes."""
     assert rest("POST", f"{SPACE}/encryptionRequired", True).status == 204
     assert [type(body) for body in full.hear()] == [pb.CommandCloseProducer]
@@ -63,7 +63,7 @@ def test_partitioned_by_policy(world, rest):
     assert rest("GET", "/admin/v2/persistent/public/default/fresh/partitions").json["partitions"] == 2
 
 
-def test_policies_of_topics_can_be_switched_off(make_rest):
+def test_topic_policies_can_be_disabled(make_rest):
     _, rest = make_rest(topicLevelPoliciesEnabled=False)
     rest("PUT", TOPIC)
     assert rest("POST", f"{TOPIC}/maxProducers", 1).status == 405
@@ -127,7 +127,7 @@ def test_expiry_up_to_an_id(rest, full):
     assert (backlog(rest), first(rest)) == (5, "m5")
 
 
-def test_messages_by_place(rest, full):
+def test_messages_by_position(rest, full):
     def examine(query):
         return rest("GET", f"{TOPIC}/examinemessage?{query}")
 
@@ -137,13 +137,13 @@ def test_messages_by_place(rest, full):
     assert examine("messagePosition=x").status == 400
 
 
-def test_a_backlog_is_looked_into(rest, full):
+def test_a_backlog_is_analyzed(rest, full):
     rest("POST", f"{SUB}/skip/3")
     found = rest("POST", f"{SUB}/analyzeBacklog").json
     assert (found["entries"], found["messages"], found["markerMessages"], found["aborted"]) == (7, 7, 0, False)
 
 
-def test_bytes_behind_an_id(rest, full):
+def test_bytes_after_an_id(rest, full):
     total = rest("GET", f"{TOPIC}/internalStats").json["totalSize"]
     place = rest("GET", f"{TOPIC}/lastMessageId").json
     assert rest("PUT", f"{TOPIC}/backlogSize", {"ledgerId": -1, "entryId": -1}).json == total
@@ -151,7 +151,7 @@ def test_bytes_behind_an_id(rest, full):
     assert rest("PUT", f"{TOPIC}/backlogSize", place).json < total // 10
 
 
-def test_busy_things_are_not_deleted(world, rest, full):
+def test_objects_in_use_are_not_deleted(world, rest, full):
     """412 while a client is there, but for force, which tells it."""
     full.subscribe("t")
     assert rest("DELETE", SUB).status == 412
@@ -165,7 +165,7 @@ def test_busy_things_are_not_deleted(world, rest, full):
     assert rest("GET", f"{TOPIC}/stats").status == 404
 
 
-def test_the_policies_of_a_topic_end_with_it(rest, world):
+def test_the_policies_of_a_topic_are_deleted_with_it(rest, world):
     rest("PUT", TOPIC, {"color": "red"})
     rest("POST", f"{TOPIC}/maxProducers", 1)
     rest("DELETE", TOPIC)
@@ -174,7 +174,7 @@ def test_the_policies_of_a_topic_end_with_it(rest, world):
     assert rest("GET", f"{TOPIC}/properties").json == {}
 
 
-def test_a_namespace_goes_with_force(make_rest):
+def test_a_namespace_is_deleted_with_force(make_rest):
     world, rest = make_rest(forceDeleteNamespaceAllowed=True)
     space = "/admin/v2/namespaces/public/s"
     rest("PUT", space)
@@ -201,7 +201,7 @@ def test_limits(make_rest, setting, value, calls):
         assert rest(method, path, body).status == status
 
 
-def test_settings_change_while_it_runs(world, rest):
+def test_dynamic_settings_change_at_runtime(world, rest):
     """dispatcherMaxReadBatchSize is one of the dynamic settings of a real broker too."""
     path = "/admin/v2/brokers/configuration"
     assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/50").status == 200

@@ -41,7 +41,7 @@ def requests(draw):
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(requests(), min_size=5, max_size=40))
-def test_nothing_is_an_error_of_ours(make_rest, asked):
+def test_no_request_causes_an_internal_error(make_rest, asked):
     world, rest = make_rest(forceDeleteNamespaceAllowed=True)
     rest("PUT", "/admin/v2/persistent/public/default/t/subscription/sub")
     rest("PUT", "/admin/v2/persistent/public/default/p/partitions", 2)

@@ -67,7 +67,7 @@ def test_ledgers_and_cursors(rest, busy):
     same_names(rest("GET", f"{TOPIC}/internalStats").json, REAL["internal"])
 
 
-def test_figures(rest, busy):
+def test_internal_stats(rest, busy):
     """What must be the same figures as there."""
     ours, real = rest("GET", f"{TOPIC}/stats").json, REAL["stats"]
     for name in ("msgInCounter", "msgOutCounter", "msgRateIn", "waitingPublishers", "deduplicationStatus"):
@@ -83,7 +83,7 @@ def test_figures(rest, busy):
     assert ours["subscriptions"]["idle"]["type"] == real["subscriptions"]["idle"]["type"]
 
 
-def test_cursors_in_figures(rest, busy):
+def test_cursors_in_internal_stats(rest, busy):
     ours, real = rest("GET", f"{TOPIC}/internalStats").json, REAL["internal"]
     for name in ("entriesAddedCounter", "numberOfEntries", "currentLedgerEntries", "state", "waitingCursorsCount"):
         assert ours[name] == real[name], name
@@ -125,7 +125,7 @@ def test_a_partitioned_topic(world, rest):
     assert sorted(each) == [f"persistent://public/default/pm-partition-{index}" for index in range(2)]
 
 
-def test_rates_are_measured_by_the_minute(world, rest, busy):
+def test_rates_are_measured_per_minute(world, rest, busy):
     """As there: rates stand still between two measurements, statsUpdateFrequencyInSecs apart."""
     assert rest("GET", f"{TOPIC}/stats").json["msgRateIn"] == 0
     world.advance(58_000)

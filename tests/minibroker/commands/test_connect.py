@@ -25,7 +25,7 @@ def test_handshake(world):
     )
 
 
-def test_any_credentials_are_taken(world):
+def test_any_credentials_are_accepted(world):
     client = world.accept()
     client.session.connect(auth_method_name="token", auth_data=b"nonsense")
     [connected] = client()
@@ -43,14 +43,14 @@ def test_another_message_size(make_world):
     assert other.closed
 
 
-def test_topic_lists_are_not_watched(make_world):
+def test_topic_list_watchers_can_be_disabled(make_world):
     world = make_world(enableBrokerTopicListWatcher=False)
     client = world.client()
     assert not client.session.connected.feature_flags.supports_topic_watchers
 
 
 @pytest.mark.parametrize("connected", [False, True])
-def test_an_answer_to_no_challenge(world, connected):
+def test_an_auth_response_without_a_challenge(world, connected):
     client = world.client() if connected else world.accept()
     data = pb.AuthData(auth_method_name="token", auth_data=b"t")
     [error] = client(pb.CommandAuthResponse(client_version="x", response=data))
@@ -59,7 +59,7 @@ def test_an_answer_to_no_challenge(world, connected):
 
 
 @pytest.mark.parametrize("version", [0, 1, 10, 21])
-def test_ping_whenever(world, version):
+def test_ping_in_any_state(world, version):
     stranger = world.accept()
     assert stranger(pb.CommandPing()) == [pb.CommandPong()]
     assert world.client(version=version)(pb.CommandPing(), pb.CommandPong()) == [pb.CommandPong()]

@@ -21,7 +21,7 @@ def partitions(client, topic, *, create=True):
     return pb.ServerError.Name(answer.error) if answer.response == METADATA.Failed else answer.partitions
 
 
-def test_it_is_served_here(client):
+def test_a_lookup_returns_this_broker(client):
     assert look_up(client, "persistent://public/default/t") == LOOKUP(
         request_id=1,
         response=LOOKUP.Connect,
@@ -67,7 +67,7 @@ def test_names(client, topic):
         "persistent://public/cluster/default/t",
     ],
 )
-def test_no_names(client, topic):
+def test_invalid_names(client, topic):
     answer = look_up(client, topic)
     assert (answer.response, answer.error) == (LOOKUP.Failed, pb.InvalidTopicName)
     assert partitions(client, topic) == "InvalidTopicName"
@@ -75,17 +75,17 @@ def test_no_names(client, topic):
 
 
 @pytest.mark.parametrize("topic", ["public/none/t", "none/none/t"])
-def test_no_namespace(client, topic):
+def test_an_invalid_namespace(client, topic):
     answer = look_up(client, f"persistent://{topic}")
     assert (answer.error, answer.message) == (pb.TopicNotFound, "Namespace not found")
     assert partitions(client, f"persistent://{topic}") == "TopicNotFound"
 
 
-def test_no_listener_of_that_name(client):
+def test_an_unknown_listener(client):
     assert look_up(client, "t", advertised_listener_name="inner").error == pb.ServiceNotReady
 
 
-def test_producers_and_consumers_need_a_lookup_first(world, client):
+def test_producers_and_consumers_require_a_lookup(world, client):
     producer = pb.CommandProducer(topic="t", producer_id=1)
     subscribe = pb.CommandSubscribe(topic="t", subscription="s", subType=0, consumer_id=1)
     assert [client.one(body).error for body in (producer, subscribe)] == [pb.ServiceNotReady, pb.ServiceNotReady]
@@ -104,12 +104,12 @@ def test_a_lookup_creates_nothing(client):
     assert partitions(client, "t", create=False) == "TopicNotFound"
 
 
-def test_asking_creates_nothing(client):
+def test_a_request_creates_no_topic(client):
     assert partitions(client, "t") == 0
     assert partitions(client, "t", create=False) == "TopicNotFound"
 
 
-def test_a_missing_topic_has_no_words(client):
+def test_a_missing_topic_has_no_error_text(client):
     answer = client.one(pb.CommandPartitionedTopicMetadata(topic="t", metadata_auto_creation_enabled=False))
     assert (answer.HasField("message"), answer.message) == (True, "")
 

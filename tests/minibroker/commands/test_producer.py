@@ -23,7 +23,7 @@ def close(producer_id, request_id=900):
 # -- names and ids -------------------------------------------------------------------------------------------------
 
 
-def test_the_name_given_comes_back(client):
+def test_the_requested_name_is_returned(client):
     answer = client.producer(producer_name="mine")
     assert isinstance(answer, pb.CommandProducerSuccess)
     assert (answer.producer_name, answer.last_sequence_id, answer.producer_ready) == ("mine", -1, True)
@@ -33,24 +33,24 @@ def test_the_name_given_comes_back(client):
     assert not answer.HasField("topic_epoch")
 
 
-def test_names_are_made_of_cluster_instance_and_a_counter(client):
+def test_generated_names_have_cluster_instance_and_counter(client):
     names = [client.producer(producer_id=number).producer_name for number in (1, 2)]
     assert names == ["standalone-0-0", "standalone-0-1"]
 
 
-def test_an_empty_name_is_a_name(client):
+def test_an_empty_name_is_accepted(client):
     assert client.producer(producer_id=1, producer_name="").producer_name == ""
     assert error(client.producer(producer_id=2, producer_name="")) == "ProducerBusy"
 
 
-def test_a_living_id_is_answered_again_with_its_old_name(client):
+def test_a_repeated_producer_gets_its_name_again(client):
     client.producer(producer_name="a", schema=pb.Schema(name="s", schema_data=b"", type=pb.Schema.String))
     answer = client.producer("other-topic", producer_name="b")
     assert (answer.producer_name, answer.schema_version) == ("a", bytes(8))
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_name_is_taken_on_the_same_connection_whatever_the_epoch(client, epoch):
+def test_a_name_is_in_use_on_the_same_connection_at_any_epoch(client, epoch):
     client.producer(producer_id=1, producer_name="same")
     assert error(client.producer(producer_id=2, producer_name="same", epoch=epoch)) == "ProducerBusy"
     assert 2 not in client.connection.producers
@@ -64,7 +64,7 @@ def test_a_name_is_free_on_another_topic(client):
 # -- a name held by another connection -------------------------------------------------------------------------------
 
 
-def test_a_living_holder_keeps_the_name(world):
+def test_a_live_owner_keeps_the_name(world):
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
     newcomer.look_up("t")
@@ -77,7 +77,7 @@ def test_a_living_holder_keeps_the_name(world):
     assert newcomer.connection.producers == {}
 
 
-def test_a_dead_holder_loses_it_after_five_seconds(world):
+def test_a_dead_owner_loses_the_name_after_five_seconds(world):
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
     newcomer.look_up("t")
@@ -90,7 +90,7 @@ def test_a_dead_holder_loses_it_after_five_seconds(world):
     assert holder.closed
 
 
-def test_while_the_holder_is_asked_the_id_is_taken(world):
+def test_the_id_is_in_use_during_a_liveness_check(world):
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
     newcomer.look_up("t")
@@ -102,7 +102,7 @@ def test_while_the_holder_is_asked_the_id_is_taken(world):
     assert newcomer.hear() == []
 
 
-def test_without_a_probe_the_newcomer_is_refused_at_once(make_world):
+def test_without_a_liveness_check_the_second_producer_is_refused(make_world):
     world = make_world(connectionLivenessCheckTimeoutMillis=0)
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
@@ -110,7 +110,7 @@ def test_without_a_probe_the_newcomer_is_refused_at_once(make_world):
     assert holder.hear() == []
 
 
-def test_a_holder_whose_connection_is_closing_in_this_turn_is_dead(world):
+def test_an_owner_on_a_closing_connection_is_dead(world):
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
     newcomer.look_up("t")
@@ -130,16 +130,16 @@ def test_a_holder_whose_connection_is_closing_in_this_turn_is_dead(world):
         ("persistent://public/default/never-looked-up", "ServiceNotReady"),
     ],
 )
-def test_topics_that_are_not_served(client, topic, code):
+def test_unserved_topics_are_refused(client, topic, code):
     assert error(client.one(pb.CommandProducer(topic=topic, producer_id=1, request_id=5))) == code
 
 
-def test_no_auto_creation_no_topic(make_world):
+def test_without_auto_creation_no_topic_is_created(make_world):
     client = make_world(allowAutoTopicCreation=False).client()
     assert error(client.producer()) == "TopicNotFound"
 
 
-def test_the_limit_of_producers_spares_replicators(make_world):
+def test_replicators_are_exempt_from_the_producer_limit(make_world):
     client = make_world(maxProducersPerTopic=1).client()
     client.producer(producer_id=1)
     assert error(client.producer(producer_id=2)) == "ProducerBusy"
@@ -148,14 +148,14 @@ def test_the_limit_of_producers_spares_replicators(make_world):
     assert isinstance(client.producer(producer_id=4), pb.CommandProducerSuccess)
 
 
-def test_one_who_waits_needs_room_too(make_world):
+def test_a_waiting_producer_counts_for_the_limit(make_world):
     client = make_world(maxProducersPerTopic=1).client()
     client.producer(producer_id=1, producer_access_mode=EXCLUSIVE)
     assert error(client.producer(producer_id=2, producer_access_mode=WAIT)) == "ProducerBusy"
     assert error(client.producer(producer_id=3, producer_access_mode=FENCING)) == "ProducerBusy"
 
 
-def test_the_limit_of_one_address(make_world):
+def test_the_producer_limit_per_address(make_world):
     world = make_world(maxSameAddressProducersPerTopic=1)
     near, far = world.client(), world.accept("10.0.0.2")
     far.session.connect()
@@ -165,7 +165,7 @@ def test_the_limit_of_one_address(make_world):
     assert isinstance(far.producer(), pb.CommandProducerSuccess)
 
 
-def test_encryption_comes_before_the_schema(make_world):
+def test_encryption_is_checked_before_the_schema(make_world):
     client = make_world(encryptionRequireOnProducer=True).client()
     bad = pb.Schema(name="s", schema_data=b"{", type=pb.Schema.Avro)
     assert error(client.producer(schema=bad)) == "MetadataError"
@@ -182,7 +182,7 @@ def test_a_refused_id_is_free(client):
 # -- schemas ---------------------------------------------------------------------------------------------------------
 
 
-def test_with_validation_enforced_a_schema_is_needed_once_there_is_one(make_world):
+def test_enforced_validation_requires_a_schema_if_one_exists(make_world):
     client = make_world(isSchemaValidationEnforced=True).client()
     assert isinstance(client.producer(producer_id=1), pb.CommandProducerSuccess)
     string = pb.Schema(name="s", schema_data=b"", type=pb.Schema.String)
@@ -203,7 +203,7 @@ def test_an_initial_subscription_reads_from_the_first_message_on(world):
     assert isinstance(message, pb.CommandMessage)
 
 
-def test_an_initial_subscription_that_is_there_is_left_alone(world):
+def test_an_existing_initial_subscription_is_unchanged(world):
     client = world.client()
     client.producer(producer_id=1)
     client.publish("before")
@@ -212,7 +212,7 @@ def test_an_initial_subscription_that_is_there_is_left_alone(world):
     assert client.flow() == []
 
 
-def test_no_auto_subscription_no_initial_subscription(make_world):
+def test_without_auto_subscription_there_is_no_initial_subscription(make_world):
     client = make_world(allowAutoSubscriptionCreation=False).client()
     assert error(client.producer(initial_subscription_name="early")) == "NotAllowedError"
     # A non-persistent topic does not look at it.
@@ -220,7 +220,7 @@ def test_no_auto_subscription_no_initial_subscription(make_world):
     assert isinstance(answer, pb.CommandProducerSuccess)
 
 
-def test_an_initial_subscription_needs_room(make_world):
+def test_an_initial_subscription_counts_for_the_limit(make_world):
     client = make_world(maxSubscriptionsPerTopic=1).client()
     client.producer(producer_id=1, initial_subscription_name="a")
     assert error(client.producer(producer_id=2, initial_subscription_name="b")) == "NotAllowedError"
@@ -229,7 +229,7 @@ def test_an_initial_subscription_needs_room(make_world):
 # -- access modes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_producer_is_answered_twice(world):
+def test_a_waiting_producer_gets_two_responses(world):
     holder, waiting, last = world.client(), world.client(), world.client()
     assert holder.producer(producer_access_mode=EXCLUSIVE).topic_epoch == 0
     first = waiting.producer(producer_access_mode=WAIT, request_id=77, producer_name="w")
@@ -243,14 +243,14 @@ def test_a_waiting_producer_is_answered_twice(world):
     assert third.topic_epoch == 2
 
 
-def test_on_one_connection_the_promotion_comes_before_the_success(client):
+def test_the_promotion_precedes_the_success_on_one_connection(client):
     client.producer(producer_id=1, producer_access_mode=EXCLUSIVE)
     client.producer(producer_id=2, producer_access_mode=WAIT)
     assert [type(body) for body in client(close(1))] == [pb.CommandProducerSuccess, pb.CommandSuccess]
 
 
 @pytest.mark.parametrize("how", ["close", "lost connection"])
-def test_one_who_left_the_queue_costs_an_epoch(world, how):
+def test_a_producer_that_left_the_queue_uses_an_epoch(world, how):
     holder, leaving, waiting = world.client(), world.client(), world.client()
     holder.producer(producer_access_mode=EXCLUSIVE)
     leaving.producer(producer_access_mode=WAIT)
@@ -265,7 +265,7 @@ def test_one_who_left_the_queue_costs_an_epoch(world, how):
     assert leaving.hear() == []
 
 
-def test_a_send_while_waiting_costs_the_connection(world):
+def test_a_send_of_a_waiting_producer_closes_the_connection(world):
     holder, waiting = world.client(), world.client()
     holder.producer(producer_access_mode=EXCLUSIVE)
     waiting.producer(producer_access_mode=WAIT)
@@ -274,7 +274,7 @@ def test_a_send_while_waiting_costs_the_connection(world):
     assert waiting.closed
 
 
-def test_fencing_tells_who_waits_and_not_who_holds(world):
+def test_fencing_notifies_waiting_producers_only(world):
     holder, waiting, new = world.client(), world.client(), world.client()
     holder.producer(producer_access_mode=EXCLUSIVE)
     waiting.producer(producer_access_mode=WAIT, request_id=31)
@@ -286,7 +286,7 @@ def test_fencing_tells_who_waits_and_not_who_holds(world):
     assert holder.closed
 
 
-def test_a_claim_with_an_old_epoch_throws_out_all_the_same(world):
+def test_a_claim_with_an_old_epoch_fences_too(world):
     old, new = world.client(), world.client()
     old.producer(producer_access_mode=EXCLUSIVE, topic_epoch=5)
     assert error(new.producer(producer_access_mode=FENCING, topic_epoch=4)) == "ProducerFenced"
@@ -294,14 +294,14 @@ def test_a_claim_with_an_old_epoch_throws_out_all_the_same(world):
     assert world.broker.topics[T].producers == {}
 
 
-def test_an_epoch_beyond_the_longs_is_a_negative_one(client):
+def test_an_epoch_above_the_long_range_is_negative(client):
     answer = client.producer(producer_access_mode=EXCLUSIVE, topic_epoch=2**64 - 1)
     assert answer.topic_epoch == 2**64 - 1
     client(close(1))
     assert client.producer(producer_access_mode=EXCLUSIVE).topic_epoch == 0
 
 
-def test_a_claim_on_a_terminated_topic_stays(client, world):
+def test_a_claim_on_a_terminated_topic_is_kept(client, world):
     # Odd, but so it is on 4.2.4: the first claim is refused because of the end, all later ones because of the first.
     client.producer(producer_id=1)
     world.broker.terminate(world.broker.topics[T])
@@ -316,26 +316,26 @@ def test_a_claim_on_a_terminated_topic_stays(client, world):
 
 
 @pytest.mark.parametrize("producer_id", [1, 77])
-def test_close_is_answered_for_ids_that_never_were(client, producer_id):
+def test_close_of_an_unknown_id_succeeds(client, producer_id):
     client.producer()
     assert client.one(close(producer_id, 12)).request_id == 12
     assert client.one(close(producer_id, 13)).request_id == 13
 
 
-def test_close_comes_after_the_receipts(client):
+def test_the_response_to_close_follows_the_receipts(client):
     client.producer()
     heard = client.publish("m0") + client.publish("m1", 1) + client(close(1))
     assert [type(body) for body in heard] == [pb.CommandSendReceipt, pb.CommandSendReceipt, pb.CommandSuccess]
 
 
-def test_a_lost_connection_frees_the_name(world):
+def test_a_closed_connection_frees_the_name(world):
     first, second = world.client(), world.client()
     first.producer(producer_name="same")
     first.leave()
     assert second.producer(producer_name="same").producer_name == "same"
 
 
-def test_policies_of_the_namespace_count(world, client):
+def test_policies_of_the_namespace_apply(world, client):
     world.broker.policies.set_namespace("public/default", "maxProducersPerTopic", 1)
     client.producer(producer_id=1)
     assert error(client.producer(producer_id=2)) == "ProducerBusy"

@@ -42,14 +42,14 @@ def code(answer):
 # -- GET_SCHEMA ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_producer_brought_comes_back_under_the_id_of_its_topic(client):
+def test_a_producers_schema_is_returned_under_its_topics_schema_id(client):
     client.producer(schema=avro(A))
     answer = get(client)
     assert (answer.schema.name, answer.schema_version) == ("public/default/t", FIRST)
     assert (answer.schema.type, answer.schema.schema_data) == (pb.Schema.Avro, avro(A).schema_data)
 
 
-def test_every_version_can_be_had(client):
+def test_every_version_is_returned(client):
     client.producer(producer_id=1, schema=avro(A))
     assert client.producer(producer_id=2, schema=avro(A, B)).schema_version == SECOND
     assert client.producer(producer_id=3, schema=avro(A)).schema_version == FIRST
@@ -60,7 +60,7 @@ def test_every_version_can_be_had(client):
 
 
 @pytest.mark.parametrize("version", [bytes(7) + b"\5", b"\xff" * 8])
-def test_versions_that_are_not_there(client, version):
+def test_missing_versions(client, version):
     client.producer(schema=avro(A))
     assert code(get(client, schema_version=version)) == "TopicNotFound"
 
@@ -75,7 +75,7 @@ def test_versions_that_are_not_there(client, version):
         ("a/b", {"schema_version": b""}, "IncompatibleSchema"),
     ],
 )
-def test_nothing_to_get(client, topic, fields, error):
+def test_a_topic_that_does_not_exist_has_no_schema(client, topic, fields, error):
     assert code(get(client, topic, **fields)) == error
 
 
@@ -84,19 +84,19 @@ def test_a_topic_without_schema(client):
     assert code(get(client)) == "TopicNotFound"
 
 
-def test_a_short_version_costs_the_connection(client):
+def test_a_short_version_closes_the_connection(client):
     client.producer(schema=avro(A))
     assert client(pb.CommandGetSchema(topic=T, schema_version=b"abc")) == []
     assert client.closed
 
 
-def test_properties_come_back(client):
+def test_properties_are_returned(client):
     pairs = [pb.KeyValue(key="b", value="2"), pb.KeyValue(key="a", value="1")]
     client.producer(schema=pb.Schema(name="s", schema_data=b"", type=pb.Schema.String, properties=pairs))
     assert {pair.key: pair.value for pair in get(client).schema.properties} == {"a": "1", "b": "2"}
 
 
-def test_partitions_share_one(client, world):
+def test_partitions_share_one_schema(client, world):
     world.broker.create_partitioned(TopicName.parse(T), 2)
     client.producer(f"{T}-partition-0", producer_id=1, schema=avro(A))
     assert client.producer(f"{T}-partition-1", producer_id=2, schema=avro(A)).schema_version == FIRST
@@ -108,7 +108,7 @@ def test_partitions_share_one(client, world):
 # -- GET_OR_CREATE_SCHEMA --------------------------------------------------------------------------------------------
 
 
-def test_creates_finds_and_refuses(client):
+def test_a_schema_is_created_found_or_refused(client):
     assert code(get_or_create(client, avro(A))) == "TopicNotFound"
     client.producer()
     assert [get_or_create(client, schema).schema_version for schema in (avro(A), avro(A), avro(A, B))] == [
@@ -128,12 +128,12 @@ def test_a_topic_that_is_stored_and_not_loaded(client, world):
 
 
 @pytest.mark.parametrize("topic", ["a/b", "persistent://a/b"])
-def test_a_name_that_is_none_costs_the_connection(client, topic):
+def test_an_invalid_name_closes_the_connection(client, topic):
     assert client(pb.CommandGetOrCreateSchema(topic=topic, schema=STRING)) == []
     assert client.closed
 
 
-def test_none_is_no_schema_here_and_one_for_a_producer(client):
+def test_the_none_type_is_no_schema_here_but_is_for_a_producer(client):
     client.producer(producer_id=1)
     answer = get_or_create(client, NOTHING)
     assert (answer.HasField("error_code"), answer.schema_version) == (False, b"")
@@ -148,7 +148,7 @@ def test_with_validation_enforced_none_is_refused(make_world):
     assert code(get_or_create(client, NOTHING)) == "IncompatibleSchema"
 
 
-def test_without_auto_update_nothing_new(make_world):
+def test_without_auto_update_new_schemas_are_refused(make_world):
     client = make_world(isAllowAutoUpdateSchemaEnabled=False).client()
     client.producer()
     assert code(get_or_create(client, STRING)) == "IncompatibleSchema"
@@ -157,27 +157,27 @@ def test_without_auto_update_nothing_new(make_world):
 # -- consumers -------------------------------------------------------------------------------------------------------
 
 
-def test_the_consumer_of_an_idle_topic_brings_its_schema(client):
+def test_the_consumer_of_an_idle_topic_stores_its_schema(client):
     assert isinstance(client.subscribe(schema=avro(A)), pb.CommandSuccess)
     assert get(client).schema_version == FIRST
 
 
 @pytest.mark.parametrize(("schema", "fits"), [(avro(A, B), True), (STRING, False), (avro(A, ("c", "string")), False)])
-def test_a_consumer_must_fit_what_is_there(client, schema, fits):
+def test_a_consumer_must_be_compatible(client, schema, fits):
     client.producer(schema=avro(A))
     answer = client.subscribe(schema=schema)
     assert isinstance(answer, pb.CommandSuccess) if fits else answer.error == pb.IncompatibleSchema
     assert get(client).schema_version == FIRST
 
 
-def test_a_consumer_with_a_schema_has_no_place_where_bytes_are_sent(client):
+def test_a_consumer_with_a_schema_is_refused_if_a_producer_sends_bytes(client):
     client.producer()
     assert client.subscribe(schema=avro(A)).error == pb.IncompatibleSchema
     auto = pb.Schema(name="s", schema_data=b"", type=pb.Schema.AutoConsume)
     assert isinstance(client.subscribe(schema=auto), pb.CommandSuccess)
 
 
-def test_nor_where_bytes_are_stored(client):
+def test_a_consumer_with_a_schema_is_refused_if_bytes_are_stored(client):
     client.producer()
     client.publish()
     client(pb.CommandCloseProducer(producer_id=1))
@@ -187,7 +187,7 @@ def test_nor_where_bytes_are_stored(client):
 # -- the system's own topics -----------------------------------------------------------------------------------------
 
 
-def test_a_system_topic_takes_any_schema(make_world):
+def test_a_system_topic_accepts_any_schema(make_world):
     client = make_world(isAllowAutoUpdateSchemaEnabled=False).client()
     topic = "persistent://public/default/__change_events"
     assert client.producer(topic, producer_id=1, schema=avro(A)).schema_version == FIRST

@@ -42,14 +42,14 @@ DUPLICATE = (2**64 - 1, 2**64 - 1)
 # -- receipts --------------------------------------------------------------------------------------------------------
 
 
-def test_entries_count_up_in_one_ledger(client):
+def test_entry_ids_increase_within_a_ledger(client):
     client.producer()
     places = [place(client.one(send(number), GOOD)) for number in range(3)]
     assert places == [(places[0][0], number) for number in range(3)]
 
 
 @pytest.mark.parametrize("fields", [{}, {"num_messages": 3}, {"marker": False}])
-def test_both_ways_through_the_broker_give_the_same_receipt(client, fields):
+def test_the_fast_and_the_generic_path_return_the_same_receipt(client, fields):
     """``marker`` makes a command unusual: it goes through protobuf, not by its bytes."""
     client.producer()
     for sequence, highest, told in ((10, 12, 12), (20, 19, 0), (30, 30, 30), (40, None, 0)):
@@ -60,18 +60,18 @@ def test_both_ways_through_the_broker_give_the_same_receipt(client, fields):
         assert not receipt.message_id.HasField("batch_index")
 
 
-def test_ids_repeat_freely_without_deduplication(client):
+def test_sequence_ids_may_repeat_without_deduplication(client):
     client.producer()
     assert [place(client.one(send(number), GOOD))[1] for number in (5, 5, 3, 0)] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("entry", [b"xy", b"\x0e\x01\0\0\0\0", GARBAGE, push_entry(metadata(), b"", checksum=False)])
-def test_nobody_looks_into_an_entry(client, entry):
+def test_entries_are_not_parsed(client, entry):
     client.producer()
     assert place(client.one(send(), entry))[1] == 0
 
 
-def test_the_bytes_are_kept_as_they_came(client, world):
+def test_the_bytes_are_stored_unchanged(client, world):
     client.producer()
     client(send(), entry=GOOD)
     assert world.broker.topics[T].ledger.entry(0).data == GOOD
@@ -82,14 +82,14 @@ def test_the_bytes_are_kept_as_they_came(client, world):
 
 @pytest.mark.parametrize("fields", [{}, {"is_chunk": True}])
 @pytest.mark.parametrize("topic", [T, N])
-def test_a_wrong_checksum_is_an_error_and_no_more(client, topic, fields):
+def test_a_wrong_checksum_is_only_an_error(client, topic, fields):
     client.producer(topic)
     assert error(client.one(send(**fields), BAD)) == "ChecksumError"
     assert place(client.one(send(**fields), GOOD))[1] == 0
 
 
 @pytest.mark.parametrize(("highest", "told"), [(None, 10), (12, 12), (9, 10)])
-def test_an_error_names_the_highest_id(client, highest, told):
+def test_an_error_contains_the_highest_id(client, highest, told):
     client.producer()
     fields = {} if highest is None else {"highest_sequence_id": highest}
     assert client.one(send(10, **fields), BAD).sequence_id == told
@@ -101,7 +101,7 @@ def test_an_id_is_only_for_shadow_topics(client, topic):
     assert error(client.one(send(message_id=pb.MessageIdData(ledgerId=5, entryId=5)), GOOD)) == "NotAllowedError"
 
 
-def test_transactions_are_off(client):
+def test_transactions_are_disabled(client):
     client.producer()
     both = {"txnid_least_bits": 1, "txnid_most_bits": 77}
     assert error(client.one(send(**both), GOOD)) == "NotAllowedError"
@@ -112,14 +112,14 @@ def test_transactions_are_off(client):
 
 
 @pytest.mark.parametrize("entry", [b"x", b"\x0e\x01", b"\x0e\x01\0\0\0"])
-def test_half_a_checksum(client, entry):
+def test_a_truncated_checksum(client, entry):
     client.producer()
     assert client(send(), entry=entry) == []
     assert client.closed
 
 
 @pytest.mark.parametrize("fields", [{}, {"is_chunk": True}])
-def test_a_producer_that_never_was(client, fields):
+def test_an_unknown_producer(client, fields):
     assert client(send(producer_id=9, **fields), entry=GOOD) == []
     assert client.closed
 
@@ -141,7 +141,7 @@ def test_a_transaction_on_a_non_persistent_topic(client):
 
 
 @pytest.mark.parametrize("fields", [{}, {"is_chunk": True}])
-def test_what_was_under_way_is_dropped_for_a_while(client, world, fields):
+def test_sends_in_flight_to_a_closed_producer_are_dropped(client, world, fields):
     client.producer()
     world.broker.unload(world.broker.topics[T])
     world.deliver()
@@ -169,7 +169,7 @@ def test_encryption_required(make_world):
     assert client.closed
 
 
-def test_encryption_switched_on_closes_who_does_not_encrypt(client, world):
+def test_enabling_encryption_closes_unencrypted_producers(client, world):
     client.producer(producer_id=1)
     client.producer(producer_id=2, encrypted=True)
     world.broker.policies.set_namespace("public/default", "encryptionRequired", True)
@@ -179,7 +179,7 @@ def test_encryption_switched_on_closes_who_does_not_encrypt(client, world):
     assert error(client.one(send(producer_id=2), GOOD)) == "MetadataError"
 
 
-def test_the_size_of_a_topic_counts_all_that_follows_the_command(client, world):
+def test_the_size_limit_of_a_topic_includes_all_bytes_after_the_command(client, world):
     client.producer()
     world.broker.policies.set_topic(TopicName.parse("t"), "maxMessageSize", 100)
     room = 100 - len(push_entry(metadata(), b""))
@@ -208,7 +208,7 @@ def test_the_longest_delay(make_world):
     assert client.closed
 
 
-def test_without_delayed_delivery_a_delay_is_no_matter(make_world):
+def test_without_delayed_delivery_a_delay_is_ignored(make_world):
     client = make_world(delayedDeliveryMaxDelayInMillis=5000, delayedDeliveryEnabled=False).client()
     client.producer()
     assert place(client.one(send(), push_entry(metadata(deliver_at_time=START + 9000), b"")))[1] == 0
@@ -218,7 +218,7 @@ def test_without_delayed_delivery_a_delay_is_no_matter(make_world):
 
 
 @pytest.mark.parametrize("setting", ["maxPublishRatePerTopicInMessages", "brokerPublisherThrottlingMaxMessageRate"])
-def test_too_much_stops_the_reading_not_the_message(make_world, setting):
+def test_an_exceeded_rate_pauses_reading_but_stores_the_message(make_world, setting):
     world = make_world(**{setting: 10})
     client, other = world.client(), world.client()
     client.producer()
@@ -244,7 +244,7 @@ def test_bytes_are_limited_too(make_world):
     assert not client.connection.reading
 
 
-def test_a_rate_taken_back_lets_go(client, world):
+def test_removing_a_rate_resumes_reading(client, world):
     rate = {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}
     world.broker.policies.set_topic(TopicName.parse("t"), "publishRate", rate)
     client.producer()
@@ -280,18 +280,18 @@ def test_same_and_lower_ids_are_duplicates(careful):
     assert careful.one(send(6), GOOD).sequence_id == 6
 
 
-def test_a_batch_is_judged_by_its_lowest_id(careful):
+def test_a_batch_is_checked_by_its_lowest_id(careful):
     assert outcomes(careful, (0, 2), (2, 4), (3, 5), (6, None), (7, 8)) == [0, "dup", 1, 2, 3]
 
 
-def test_each_name_has_its_ids(careful):
+def test_each_producer_name_has_its_own_ids(careful):
     careful.producer(producer_id=2, producer_name="q")
     assert place(careful.one(send(3), GOOD))[1] == 0
     assert place(careful.one(send(1, producer_id=2), GOOD))[1] == 1
     assert place(careful.one(send(1, producer_id=2), GOOD)) == DUPLICATE
 
 
-def test_the_last_id_is_told(careful):
+def test_producer_success_contains_the_last_id(careful):
     outcomes(careful, (7, 9))
     careful(pb.CommandCloseProducer(producer_id=1))
     assert careful.producer(producer_name="p").last_sequence_id == 9
@@ -302,7 +302,7 @@ def test_minus_one_is_the_lowest_id(careful):
     assert outcomes(careful, (2**64 - 1, None), (2**64 - 1, None), (0, None), (5, 2**64 - 1)) == [0, "dup", 1, 2]
 
 
-def test_the_last_chunk_decides(careful):
+def test_only_the_last_chunk_is_checked(careful):
     def chunk(number):
         entry = push_entry(metadata(uuid="u", chunk_id=number, num_chunks_from_msg=2), b"part")
         return place(careful.one(send(0, is_chunk=True), entry))
@@ -310,13 +310,13 @@ def test_the_last_chunk_decides(careful):
     assert [chunk(number) == DUPLICATE for number in (0, 1, 0, 1)] == [False, False, False, True]
 
 
-def test_a_chunk_without_metadata_costs_the_connection(careful):
+def test_a_chunk_without_metadata_closes_the_connection(careful):
     assert place(careful.one(send(0), GARBAGE))[1] == 0
     assert careful(send(1, is_chunk=True), entry=GARBAGE) == []
     assert careful.closed
 
 
-def test_what_says_that_it_is_a_marker_is_neither_judged_nor_remembered(careful):
+def test_a_marker_is_neither_checked_nor_recorded(careful):
     assert outcomes(careful, (5, None)) == [0]
     assert outcomes(careful, (5, None), (9, None), marker=True) == [1, 2]
     typed = push_entry(metadata(marker_type=10), b"")
@@ -324,7 +324,7 @@ def test_what_says_that_it_is_a_marker_is_neither_judged_nor_remembered(careful)
     assert outcomes(careful, (8, None)) == [3]
 
 
-def test_switched_on_it_knows_nothing_and_an_unload_takes_nothing(client, world):
+def test_deduplication_starts_empty_and_survives_an_unload(client, world):
     client.producer(producer_name="p")
     assert outcomes(client, (9, None)) == [0]
     world.broker.policies.set_topic(TopicName.parse("t"), "deduplicationEnabled", True)
@@ -338,7 +338,7 @@ def test_switched_on_it_knows_nothing_and_an_unload_takes_nothing(client, world)
     assert outcomes(client, (9, None)) == [1]
 
 
-def test_non_persistent_topics_look_for_no_duplicates(make_world):
+def test_non_persistent_topics_have_no_deduplication(make_world):
     client = make_world(brokerDeduplicationEnabled=True).client()
     client.producer(N, producer_name="p")
     assert outcomes(client, (5, None), (5, None)) == [0, 0]
@@ -347,7 +347,7 @@ def test_non_persistent_topics_look_for_no_duplicates(make_world):
 # -- broker entry metadata -------------------------------------------------------------------------------------------
 
 
-def test_interceptors_write_in_front_of_the_entry(make_world):
+def test_interceptors_write_before_the_entry(make_world):
     package = "org.apache.pulsar.common.intercept."
     both = ["AppendIndexMetadataInterceptor", "AppendBrokerTimestampMetadataInterceptor"]
     world = make_world(brokerEntryMetadataInterceptors=[package + name for name in both])
@@ -363,7 +363,7 @@ def test_interceptors_write_in_front_of_the_entry(make_world):
         assert (written.index, written.broker_timestamp) == (index, world.now)
 
 
-def test_an_entry_of_no_messages_has_the_index_of_the_one_before(make_world):
+def test_an_entry_without_messages_has_the_previous_index(make_world):
     world = make_world(brokerEntryMetadataInterceptors=["AppendIndexMetadataInterceptor"])
     client = world.client()
     client.producer()
@@ -392,7 +392,7 @@ def test_one_interceptor_alone(make_world):
 # -- non-persistent topics -------------------------------------------------------------------------------------------
 
 
-def test_non_persistent_entries_have_no_place(client):
+def test_non_persistent_entries_have_the_id_zero(client):
     client.producer(N)
     client.subscribe(N)
     client.flow(10)
@@ -404,7 +404,7 @@ def test_non_persistent_entries_have_no_place(client):
 # -- no room ---------------------------------------------------------------------------------------------------------
 
 
-def test_without_room_all_producers_connect_anew(world):
+def test_full_storage_makes_all_producers_reconnect(world):
     from pcli.minibroker.storage.spilling_storage import Pool
 
     world.broker.pool = Pool(max_backlog=1000)

@@ -32,15 +32,13 @@ def refusal_of(world, topic, first, second):
         ),
     ],
 )
-def test_a_consumer_of_another_kind_is_told_the_difference_in_the_brokers_own_words(
-    world, small_captures, topic, capture, first, second
-):
+def test_a_different_key_shared_mode_is_refused_with_pulsars_text(world, small_captures, topic, capture, first, second):
     heard = (small_captures / f"{capture}.truth.json").read_text()
     told = set(re.findall(r"Subscription is of different type\.[^\\]*", heard))
     assert refusal_of(world, topic, first, second) in told
 
 
-def test_order_that_only_one_of_two_wants_is_a_difference(world):
+def test_different_ordering_modes_are_refused(world):
     ordered, loose = ({"subType": Sub.Key_Shared, "keySharedMeta": meta} for meta in (DEALT, LOOSE))
     assert "does not allow out of order delivery while" in refusal_of(world, "a", ordered, loose)
     assert "allows out of order delivery while" in refusal_of(world, "b", loose, ordered)
@@ -56,7 +54,7 @@ def test_order_that_only_one_of_two_wants_is_a_difference(world):
         ("non-persistent://public/default/t", {"subType": Sub.Exclusive}, False),
     ],
 )
-def test_only_deliveries_from_the_log_in_order_tell_the_epoch(world, topic, fields, told):
+def test_only_ordered_persistent_deliveries_contain_the_epoch(world, topic, fields, told):
     client = world.client()
     client.producer(topic)
     client.subscribe(topic, consumer_epoch=0, **fields)

@@ -18,7 +18,7 @@ from pcli.codec.wire.topic_name import TopicName
         pb.CommandEndTxn(txnid_least_bits=1, txnid_most_bits=0),
     ],
 )
-def test_transactions_are_off(client, command):
+def test_transactions_are_disabled(client, command):
     """ERROR, not the command's own answer."""
     answer = client.one(command)
     assert isinstance(answer, pb.CommandError)

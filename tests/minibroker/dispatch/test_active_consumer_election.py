@@ -30,6 +30,6 @@ def test_only_the_best_level_takes_part():
     assert by_index(candidates(consumers), 0).name == "z"
 
 
-def test_of_one_name_the_earlier_stays():
+def test_the_earlier_of_two_equal_names_stays():
     consumers = names("same", "same")
     assert by_index(candidates(consumers), 0) is consumers[0]

@@ -44,7 +44,7 @@ def test_slots_of_keys():
     assert split.slot(SLOTS * 5) == 1  # 0 stands for "unknown"
 
 
-def test_consumers_of_one_name_have_points_of_their_own():
+def test_consumers_with_one_name_have_different_points():
     ring = ConsistentHashing(100)
     same = [who("same") for _ in range(3)]
     for one in same:
@@ -52,7 +52,7 @@ def test_consumers_of_one_name_have_points_of_their_own():
     assert {id(owner(ring, f"k{i}")) for i in range(60)} == {id(one) for one in same}
 
 
-def test_who_leaves_a_ring_leaves_nothing_behind():
+def test_a_removed_consumer_has_no_points():
     ring = ConsistentHashing(100)
     first, second = who("a"), who("b")
     ring.add(first)
@@ -86,7 +86,7 @@ def test_halving_the_widest_range():
 
 
 @given(st.lists(st.integers(0, 7), max_size=40))
-def test_every_slot_has_an_owner_as_long_as_somebody_is_there(steps):
+def test_every_slot_has_an_owner_while_there_is_a_consumer(steps):
     split, ring = HashRangeAutoSplit(), ConsistentHashing(20)
     there = {}
     for step in steps:
@@ -105,7 +105,7 @@ def test_every_slot_has_an_owner_as_long_as_somebody_is_there(steps):
 
 
 @given(st.integers(1, 6))
-def test_the_ranges_told_are_those_that_decide(count):
+def test_the_reported_ranges_match_the_selection(count):
     ring = ConsistentHashing(10)
     for number in range(count):
         ring.add(who(f"c{number}"))
@@ -118,7 +118,7 @@ def test_the_ranges_told_are_those_that_decide(count):
 @pytest.mark.parametrize(
     "ranges", [(), ((300, 200),), ((300, 400), (400, 500)), ((100, 200),)], ids=["none", "reversed", "own", "taken"]
 )
-def test_ranges_that_are_refused(ranges):
+def test_invalid_ranges_are_refused(ranges):
     sticky = HashRangeExclusive()
     sticky.add(who("first", (0, 100)))
     with pytest.raises(Refused) as refused:
@@ -126,7 +126,7 @@ def test_ranges_that_are_refused(ranges):
     assert refused.value.code == pb.ConsumerAssignError
 
 
-def test_a_gap_belongs_to_nobody():
+def test_undeclared_slots_have_no_owner():
     sticky = HashRangeExclusive()
     one = who("one", (0, 9), (20, 29))
     sticky.add(one)

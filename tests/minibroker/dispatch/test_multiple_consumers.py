@@ -43,7 +43,7 @@ def test_slices_of_twenty(scene):
 
 
 @pytest.mark.parametrize("classic", [False, True])
-def test_a_batch_larger_than_the_permits_goes_out_whole(make_scene, classic):
+def test_a_batch_larger_than_the_permits_is_sent_whole(make_scene, classic):
     scene = make_scene(subscriptionSharedUseClassicPersistentImplementation=classic)
     a = scene.consumer("Shared", "a")
     backlog(scene, 3, num_messages_in_batch=10)
@@ -63,7 +63,7 @@ def test_precise_flow_control_reads_by_the_average(make_scene):
         assert (len(scene.subscription.dispatcher.replay) == 0) is precise
 
 
-def test_classic_rounds_slices_down(make_scene):
+def test_classic_rounds_the_slice_size_down(make_scene):
     """25 permits, batches of 10: the present kind sends three entries in one turn, Classic two and then another."""
     turns = {}
     for classic in (False, True):
@@ -81,7 +81,7 @@ def test_classic_rounds_slices_down(make_scene):
     assert turns[True][0][:1] == ["m2"]
 
 
-def test_streaming_deals_single_entries(make_scene):
+def test_streaming_distributes_single_entries(make_scene):
     """A read of five, two consumers with permits: slices for the batch reader, one each for the pipeline."""
     found = {}
     for streaming in (False, True):
@@ -95,7 +95,7 @@ def test_streaming_deals_single_entries(make_scene):
     assert found[True] == (names(0, 2, 4), names(1, 3))
 
 
-def test_better_levels_first(scene):
+def test_better_priority_levels_come_first(scene):
     worse = scene.consumer("Shared", "worse", priority_level=1)
     better = scene.consumer("Shared", "better")
     worse.flow()
@@ -104,7 +104,7 @@ def test_better_levels_first(scene):
     assert (better.got(), worse.got()) == (names(0, 1), ["m2"])
 
 
-def test_blocked_by_what_is_not_acknowledged(make_scene):
+def test_unacknowledged_messages_block_a_consumer(make_scene):
     scene = make_scene(maxUnackedMessagesPerConsumer=2)
     a = scene.consumer("Shared", "a")
     backlog(scene, 5)
@@ -114,7 +114,7 @@ def test_blocked_by_what_is_not_acknowledged(make_scene):
     assert a.got() == ["m2"]
 
 
-def test_a_limit_that_is_lifted_blocks_nobody(make_scene):
+def test_a_removed_limit_unblocks_consumers(make_scene):
     for setting in ("maxUnackedMessagesPerConsumer", "maxUnackedMessagesPerSubscription"):
         scene = make_scene(**{setting: 2})
         a = scene.consumer("Shared", "a")
@@ -139,7 +139,7 @@ def test_a_limit_of_the_subscription_stops_new_messages_only(make_scene):
     assert a.got() == ["m0"]
 
 
-def test_chunks_follow_the_first(scene):
+def test_chunks_go_to_the_consumer_of_the_first(scene):
     a, b = scene.consumer("Shared", "a"), scene.consumer("Shared", "b")
     a.flow()
     b.flow()
@@ -159,7 +159,7 @@ def test_markers_and_broken_metadata_are_acknowledged_by_the_broker(scene):
     assert scene.subscription.backlog == 1
 
 
-def test_a_delayed_message_waits_and_holds_no_permit(scene):
+def test_a_delayed_message_uses_no_permit(scene):
     a = scene.consumer("Shared", "a")
     a.flow(2)
     scene.publish("later", deliver_at_time=scene.world.now + 5000)

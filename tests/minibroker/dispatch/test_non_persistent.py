@@ -13,7 +13,7 @@ def scene(make_scene, make_world):
     return type(from_persistent)(make_world(), TOPIC)
 
 
-def test_what_nobody_can_take_is_dropped_and_counted(scene):
+def test_undeliverable_entries_are_dropped_and_counted(scene):
     a = scene.consumer("Exclusive", "a")
     scene.publish("m0")
     a.flow(1)
@@ -22,7 +22,7 @@ def test_what_nobody_can_take_is_dropped_and_counted(scene):
     assert scene.subscription.dispatcher.dropped == 2
 
 
-def test_shared_goes_round_without_priorities(scene):
+def test_shared_is_round_robin_without_priorities(scene):
     a, b = scene.consumer("Shared", "a", priority_level=5), scene.consumer("Shared", "b")
     a.flow()
     b.flow()
@@ -30,7 +30,7 @@ def test_shared_goes_round_without_priorities(scene):
     assert (a.got(), b.got()) == (["m0", "m2"], ["m1"])
 
 
-def test_failover_tells_only_the_newcomer_that_it_is_not_active(scene):
+def test_failover_notifies_only_a_new_inactive_consumer(scene):
     a, b = scene.consumer("Failover", "a"), scene.consumer("Failover", "b")
     assert [one.is_active for one in a.told + b.told] == [False]
     a.flow()
@@ -41,7 +41,7 @@ def test_failover_tells_only_the_newcomer_that_it_is_not_active(scene):
     assert (a.got(), b.got()) == (["m0"], ["m1"])
 
 
-def test_keys_have_owners_here_too(scene):
+def test_keys_are_sent_to_their_owners(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
     b.flow()

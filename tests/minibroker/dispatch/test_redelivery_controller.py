@@ -11,7 +11,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(1, 40))
-def test_the_lowest_first_whatever_came_before(steps, count):
+def test_the_lowest_offsets_come_first(steps, count):
     controller, model = MessageRedeliveryController(), {}
     for what, offset, slot in steps:
         if what == "add":
@@ -31,7 +31,7 @@ def test_the_lowest_first_whatever_came_before(steps, count):
     assert odd == [one for one in sorted(model) if one % 2][:count]
 
 
-def test_only_asking_counts():
+def test_only_redeliver_increases_the_count():
     controller = MessageRedeliveryController()
     controller.add(3)
     controller.count([3, 4])

@@ -9,7 +9,7 @@ def changes(consumer):
     return [one.is_active for one in consumer.told if isinstance(one, pb.CommandActiveConsumerChange)]
 
 
-def test_failover_waits_before_it_serves_anybody(scene):
+def test_failover_waits_before_the_first_delivery(scene):
     a = scene.consumer("Failover", "a")
     scene.publish("m0")
     assert a.flow() == []
@@ -18,7 +18,7 @@ def test_failover_waits_before_it_serves_anybody(scene):
     assert changes(a) == [True]
 
 
-def test_an_epoch_counts_also_before_anybody_is_served(scene):
+def test_an_epoch_applies_before_the_first_delivery(scene):
     """>> SUBSCRIBE epoch 0  >> FLOW  >> REDELIVER epoch 1  (a second passes)  << MESSAGE epoch 1"""
     a = scene.consumer("Failover", "a", consumer_epoch=0)
     scene.publish("m0")
@@ -29,13 +29,13 @@ def test_an_epoch_counts_also_before_anybody_is_served(scene):
     assert message.consumer_epoch == 1
 
 
-def test_without_delay_the_change_comes_before_the_answer(make_scene):
+def test_without_delay_the_change_precedes_the_response(make_scene):
     scene = make_scene(activeConsumerFailoverDelayTimeMillis=0)
     a = scene.consumer("Failover", "a")
     assert changes(a) == [True]
 
 
-def test_the_successor_gets_what_is_not_acknowledged(make_scene):
+def test_the_next_consumer_receives_unacknowledged_entries(make_scene):
     scene = make_scene(activeConsumerFailoverDelayTimeMillis=0)
     a, b = scene.consumer("Failover", "a"), scene.consumer("Failover", "b")
     active, standby = (a, b) if scene.subscription.active.name == "a" else (b, a)
@@ -49,7 +49,7 @@ def test_the_successor_gets_what_is_not_acknowledged(make_scene):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_read_is_bounded_in_entries_and_sent_whole(make_scene, streaming):
+def test_a_read_is_limited_in_entries_and_sent_completely(make_scene, streaming):
     """3 permits, batches of 10: the batch reader has read three entries and sends all; the pipeline one at a time."""
     scene = make_scene(streamingDispatch=streaming)
     a = scene.consumer("Exclusive", "a")
@@ -57,7 +57,7 @@ def test_a_read_is_bounded_in_entries_and_sent_whole(make_scene, streaming):
     assert a.flow(3) == (["b0"] if streaming else ["b0", "b1", "b2"])
 
 
-def test_redeliver_goes_back_to_the_first_unacknowledged(scene):
+def test_redeliver_restarts_at_the_first_unacknowledged_entry(scene):
     a = scene.consumer("Exclusive", "a")
     scene.publish("m0", "m1", "m2")
     a.flow()
@@ -67,7 +67,7 @@ def test_redeliver_goes_back_to_the_first_unacknowledged(scene):
     assert a.got() == ["m1", "m2"]
 
 
-def test_a_second_exclusive_consumer_is_refused_while_the_first_lives(scene):
+def test_a_second_exclusive_consumer_is_refused_while_the_first_is_alive(scene):
     a = scene.consumer("Exclusive", "a")
     b = scene.consumer("Exclusive", "b")
     a.client()  # the PONG to the broker's question
@@ -76,7 +76,7 @@ def test_a_second_exclusive_consumer_is_refused_while_the_first_lives(scene):
     assert error.error == pb.ConsumerBusy
 
 
-def test_an_exclusive_consumer_with_ranges_leaves_the_rest_unacknowledged(scene):
+def test_an_exclusive_consumer_with_ranges_receives_only_entries_in_them(scene):
     meta = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=0, end=1000)])
     a = scene.consumer("Exclusive", "a", keySharedMeta=meta)
     scene.keyed("key1", "hello", "a")  # slots 293, 64071, 27058
@@ -84,7 +84,7 @@ def test_an_exclusive_consumer_with_ranges_leaves_the_rest_unacknowledged(scene)
     assert scene.subscription.backlog == 3
 
 
-def test_the_end_of_the_topic_is_told_once_everything_is_read(scene):
+def test_the_end_of_the_topic_is_sent_after_everything_is_read(scene):
     a = scene.consumer("Exclusive", "a")
     scene.publish("m0")
     a.flow()

@@ -19,7 +19,7 @@ def owned(scene, name):
     return [key for key in KEYS if selector.select(selector.slot(murmur3_31(key.encode()))).name == name]
 
 
-def test_one_owner_a_key(scene):
+def test_each_key_has_one_consumer(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
     b.flow()
@@ -28,7 +28,7 @@ def test_one_owner_a_key(scene):
     assert b.got() == owned(scene, "b") * 2
 
 
-def test_only_the_keys_concerned_wait_for_who_held_them(scene):
+def test_only_reassigned_keys_wait_for_pending_entries(scene):
     """A holds all keys; B joins: of B's keys those wait that A holds, each until A has acknowledged it."""
     a = scene.consumer("Key_Shared", "a")
     a.flow()
@@ -45,7 +45,7 @@ def test_only_the_keys_concerned_wait_for_who_held_them(scene):
     assert b.got() == [first]
 
 
-def test_classic_makes_the_newcomer_wait_for_everybody(make_scene):
+def test_classic_makes_a_new_consumer_wait_for_all_keys(make_scene):
     scene = make_scene(subscriptionKeySharedUseClassicPersistentImplementation=True)
     a = scene.consumer("Key_Shared", "a")
     a.flow()
@@ -62,7 +62,7 @@ def test_classic_makes_the_newcomer_wait_for_everybody(make_scene):
     assert b.got() == of_b
 
 
-def test_classic_with_one_consumer_left_waits_for_nobody(make_scene):
+def test_classic_with_one_remaining_consumer_does_not_wait(make_scene):
     scene = make_scene(subscriptionKeySharedUseClassicPersistentImplementation=True)
     a = scene.consumer("Key_Shared", "a")
     a.flow()
@@ -76,7 +76,7 @@ def test_classic_with_one_consumer_left_waits_for_nobody(make_scene):
     assert b.got() == ["new"]
 
 
-def test_a_key_without_permits_holds_back_only_itself(scene):
+def test_a_consumer_without_permits_blocks_only_its_keys(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
     scene.keyed(*KEYS, *KEYS)
@@ -86,7 +86,7 @@ def test_a_key_without_permits_holds_back_only_itself(scene):
     assert b.flow(1000) == [*of_b, *of_b][1:]
 
 
-def test_how_far_is_looked_ahead(make_scene):
+def test_the_look_ahead_limit(make_scene):
     """B takes nothing: reading stops when as many entries wait as the settings allow."""
     scene = make_scene(keySharedLookAheadMsgInReplayThresholdPerConsumer=3)
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
@@ -97,7 +97,7 @@ def test_how_far_is_looked_ahead(make_scene):
     assert b.flow() == owned(scene, "b") * 10
 
 
-def test_out_of_order_waits_for_nobody(scene):
+def test_out_of_order_delivery_does_not_wait(scene):
     meta = pb.KeySharedMeta(keySharedMode=pb.AUTO_SPLIT, allowOutOfOrderDelivery=True)
     a = scene.consumer("Key_Shared", "a", keySharedMeta=meta)
     a.flow()
@@ -109,7 +109,7 @@ def test_out_of_order_waits_for_nobody(scene):
     assert b.got() == owned(scene, "b")
 
 
-def test_what_a_leaving_consumer_held_goes_on_in_order(scene):
+def test_pending_entries_of_a_removed_consumer_are_redelivered_in_order(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
     b.flow()
@@ -120,7 +120,7 @@ def test_what_a_leaving_consumer_held_goes_on_in_order(scene):
     assert a.got() == of_b * 2
 
 
-def test_due_messages_of_one_without_permits_hold_back_nobody_else(scene):
+def test_due_messages_without_permits_do_not_block_others(scene):
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     of_a, of_b = owned(scene, "a")[0], owned(scene, "b")[0]
     due = scene.world.now + 5000
@@ -132,7 +132,7 @@ def test_due_messages_of_one_without_permits_hold_back_nobody_else(scene):
     assert len(a.flow()) == 150
 
 
-def test_a_key_that_is_no_text_is_a_key(scene):
+def test_a_key_with_invalid_utf8_is_accepted(scene):
     """protobuf hands out as bytes what is no UTF-8."""
     a = scene.consumer("Key_Shared", "a")
     a.flow()
@@ -143,7 +143,7 @@ def test_a_key_that_is_no_text_is_a_key(scene):
     assert a.got() == ["good", "bad", "good"]
 
 
-def test_what_cannot_go_is_not_looked_at_again(scene, monkeypatch):
+def test_blocked_entries_are_not_checked_again(scene, monkeypatch):
     """500 entries wait for B's permits: those for A that come later cost no look at them."""
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
@@ -159,7 +159,7 @@ def test_what_cannot_go_is_not_looked_at_again(scene, monkeypatch):
     assert len(b.flow()) == 500
 
 
-def test_declared_ranges_and_what_nobody_covers(scene):
+def test_declared_ranges_and_uncovered_slots(scene):
     low = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=0, end=32767)])
     high = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=32768, end=65535)])
     a = scene.consumer("Key_Shared", "a", keySharedMeta=low)
@@ -171,7 +171,7 @@ def test_declared_ranges_and_what_nobody_covers(scene):
     assert b.flow() == [key for key in KEYS if key not in mine]
 
 
-def test_halves_instead_of_a_ring(make_scene):
+def test_auto_split_ranges_instead_of_a_ring(make_scene):
     scene = make_scene(subscriptionKeySharedUseConsistentHashing=False)
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()

@@ -14,7 +14,7 @@ def test_sizes(text, size):
 
 
 @pytest.mark.parametrize("text", ["much", "", "-1", -1, 0, "0M", "1.5G", "2T"])
-def test_what_is_no_size(text):
+def test_invalid_sizes(text):
     with pytest.raises(LocalError, match="must be a size"):
         size_of("max_backlog", text)
 
@@ -25,13 +25,13 @@ def test_hosts(host):
 
 
 @pytest.mark.parametrize("host", ["a b", "host:6650", "http://host"])
-def test_what_is_no_host(host):
+def test_invalid_hosts(host):
     with pytest.raises(LocalError, match="a host without a port"):
         host_of("advertised_address", host)
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 70000])
-def test_what_is_no_port(port):
+def test_invalid_ports(port):
     assert port_of("port", 65535) == 65535
     with pytest.raises(LocalError, match="0 to 65535"):
         port_of("port", port)

@@ -18,14 +18,14 @@ ORDERS = "persistent://public/default/orders"
 # -- life
 
 
-def test_ports_are_free_ones_and_urls_are_told(broker, connect):
+def test_ports_are_free_and_urls_are_available(broker, connect):
     assert broker.service_url.startswith("pulsar://127.0.0.1:")
     assert broker.http_url.startswith("http://127.0.0.1:")
     assert connect(broker).session.connected.server_version == "Pulsar Server4.2.4"
     assert repr(broker) == f"<MiniBroker {broker.service_url}>"
 
 
-def test_two_brokers_know_nothing_of_each_other(broker):
+def test_two_brokers_are_independent(broker):
     with MiniBroker(topics=["mine"]) as other:
         assert other.service_url != broker.service_url
         assert broker.topics == []
@@ -45,7 +45,7 @@ def test_in_a_coroutine():
     asyncio.run(use())
 
 
-def test_a_port_that_is_taken_is_said_in_a_line(broker):
+def test_a_port_in_use_is_a_one_line_error(broker):
     port = int(broker.service_url.rpartition(":")[2])
     with pytest.raises(LocalError, match=rf"port {port} of 127.0.0.1: address already in use"):
         MiniBroker(port=port).start()
@@ -74,18 +74,18 @@ def test_settings_by_keyword_by_dictionary_and_by_conf(connect):
         ({"topics": ["a/b"]}, "write topic or tenant/namespace/topic"),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_runs(arguments, said):
+def test_invalid_arguments_are_reported_before_the_start(arguments, said):
     with pytest.raises(LocalError) as caught:
         MiniBroker(**arguments)
     assert said in str(caught.value)
 
 
-def test_topics_that_cannot_be_end_the_start():
+def test_invalid_topics_prevent_the_start():
     with pytest.raises(LocalError, match="Namespace not found"):
         MiniBroker(topics=["nobody/nowhere/t"]).start()
 
 
-def test_it_starts_once_and_stops_as_often_as_asked():
+def test_start_runs_once_and_stop_any_number_of_times():
     broker = MiniBroker()
     with pytest.raises(LocalError, match="not started"):
         _ = broker.service_url
@@ -97,7 +97,7 @@ def test_it_starts_once_and_stops_as_often_as_asked():
     assert not any(thread.name == "pcli-minibroker" for thread in threading.enumerate())
 
 
-def test_what_there_was_can_be_looked_at_afterwards(connect):
+def test_state_is_available_after_the_stop(connect):
     with MiniBroker() as broker:
         peer = connect(broker)
         peer.produce()
@@ -108,7 +108,7 @@ def test_what_there_was_can_be_looked_at_afterwards(connect):
         broker.create_topic("more")
 
 
-def test_clients_are_told_at_the_end(connect):
+def test_clients_are_notified_at_the_stop(connect):
     with MiniBroker() as broker:
         peer = connect(broker)
         peer.produce()
@@ -119,7 +119,7 @@ def test_clients_are_told_at_the_end(connect):
 # -- what there is
 
 
-def test_messages_as_the_application_knows_them(broker, connect):
+def test_messages_are_the_applications(broker, connect):
     peer = connect(broker)
     peer.produce()
     pairs = [pb.KeyValue(key="colour", value="red")]
@@ -168,7 +168,7 @@ def test_subscriptions_permits_and_acks(broker, connect):
     assert work.consumers[0].acked == 2
 
 
-def test_messages_of_a_batch_are_acknowledged_one_by_one(broker, connect):
+def test_messages_of_a_batch_are_acknowledged_individually(broker, connect):
     peer = connect(broker)
     peer.produce()
     peer.subscribe()
@@ -193,7 +193,7 @@ def test_a_snapshot_stays_as_it_was(broker, connect):
     assert broker.topic("orders").payloads == [b"one", b"two"]
 
 
-def test_partitioned_topics_are_looked_at_as_one(connect):
+def test_a_partitioned_topic_has_one_snapshot(connect):
     with MiniBroker(topics=["jobs:2", "fast_path"]) as broker:
         peer = connect(broker)
         peer.produce("jobs-partition-1")
@@ -207,13 +207,13 @@ def test_partitioned_topics_are_looked_at_as_one(connect):
         assert broker.topic("jobs-partition-1").payloads == [b"x"]
 
 
-def test_an_unknown_topic_is_named_with_its_neighbours(broker):
+def test_an_unknown_topic_error_suggests_similar_names(broker):
     broker.create_topic("orders")
     with pytest.raises(LocalError, match=r"there is no topic persistent://public/default/order; near: orders"):
         broker.topic("order")
 
 
-def test_non_persistent_topics_keep_nothing(broker, connect):
+def test_non_persistent_topics_store_nothing(broker, connect):
     peer = connect(broker)
     peer.produce("non-persistent://public/default/news")
     peer.publish(b"gone")
@@ -224,7 +224,7 @@ def test_non_persistent_topics_keep_nothing(broker, connect):
 # -- waiting
 
 
-def test_a_predicate_sees_each_turn(broker, connect):
+def test_a_predicate_is_called_after_each_turn(broker, connect):
     seen = []
 
     def predicate(b):
@@ -236,7 +236,7 @@ def test_a_predicate_sees_each_turn(broker, connect):
     assert seen == sorted(seen) == [0, 1, 2]
 
 
-def test_who_waits_in_vain_is_told_what_there_was(broker, connect):
+def test_a_time_out_error_contains_the_state(broker, connect):
     peer = connect(broker)
     peer.produce()
     peer.subscribe()
@@ -249,7 +249,7 @@ def test_who_waits_in_vain_is_told_what_there_was(broker, connect):
     assert "SUBSCRIBE" in told
 
 
-def test_what_is_not_there_yet_is_waited_for(broker):
+def test_a_missing_topic_counts_as_false(broker):
     with pytest.raises(TimeoutError, match="LocalError: there is no topic persistent://public/default/later"):
         broker.wait_until(lambda b: b.topic("later"), timeout=0.05)
 
@@ -264,7 +264,7 @@ def test_a_predicate_that_fails_fails_the_wait(broker):
 # -- frames
 
 
-def test_frames_are_asked_for_by_filter(broker, connect):
+def test_frames_are_selected_by_filter(broker, connect):
     peer = connect(broker)
     peer.subscribe()
     peer.flow(77)
@@ -285,7 +285,7 @@ def test_frames_are_asked_for_by_filter(broker, connect):
     assert (flow.number, flow.text.endswith("orders/work (c1)  1 permits")) == (8, True)
 
 
-def test_frames_open_their_messages(broker, connect):
+def test_frames_decode_their_messages(broker, connect):
     peer = connect(broker)
     peer.produce()
     peer.publish(b"hello")
@@ -322,7 +322,7 @@ def test_without_a_log(connect):
 # -- time
 
 
-def test_a_manual_clock_fires_timers_in_their_order(connect):
+def test_a_manual_clock_runs_timers_in_order(connect):
     with MiniBroker(clock="manual", keepAliveIntervalSeconds=30) as broker:
         peer = connect(broker)
         before = broker.clock.now
@@ -331,7 +331,7 @@ def test_a_manual_clock_fires_timers_in_their_order(connect):
         peer.hear(pb.CommandPing)
 
 
-def test_a_delayed_message_comes_when_the_test_says(connect):
+def test_a_delayed_message_is_delivered_after_advance(connect):
     with MiniBroker(clock="manual") as broker:
         peer = connect(broker)
         peer.produce()
@@ -438,7 +438,7 @@ def test_create_topics(broker):
         broker.create_topic("orders", partitions=3)
 
 
-def test_a_backlog_that_is_full_refuses(connect):
+def test_a_full_backlog_refuses_entries(connect):
     with MiniBroker(max_backlog="10K") as broker:
         peer = connect(broker)
         peer.produce()
@@ -447,7 +447,7 @@ def test_a_backlog_that_is_full_refuses(connect):
         assert peer.hear(pb.CommandSendError).error == pb.PersistenceError
 
 
-def test_threads_may_ask_at_once(broker, connect):
+def test_several_threads_may_call(broker, connect):
     peer = connect(broker)
     peer.produce()
     found = []
@@ -467,12 +467,12 @@ def test_threads_may_ask_at_once(broker, connect):
 
 
 @pytest.mark.parametrize("action", ["restart", "stop"])
-def test_a_predicate_cannot_wait_for_the_thread_that_asks_it(action):
+def test_a_predicate_cannot_wait_in_the_brokers_thread(action):
     with MiniBroker() as broker, pytest.raises(RuntimeError, match=f"a predicate cannot {action}"):
         broker.wait_until(lambda it: getattr(it, action)(), timeout=2)
 
 
-def test_one_topic_may_be_written_without_a_list():
+def test_a_single_topic_needs_no_list():
     with MiniBroker(topics="orders") as broker:
         assert broker.topics == ["persistent://public/default/orders"]
 
@@ -480,6 +480,6 @@ def test_one_topic_may_be_written_without_a_list():
 @pytest.mark.parametrize(
     "wrong", [{"port": 70000}, {"max_backlog": "much"}, {"max_log": -1}, {"topics": ["jobs:0"]}, {"bind": "a:1"}]
 )
-def test_what_makes_no_sense_is_said_before_it_starts(wrong):
+def test_invalid_values_are_reported_before_the_start(wrong):
     with pytest.raises(LocalError):
         MiniBroker(**wrong)

@@ -444,18 +444,18 @@ def trial(seed: str, script: Any, steps_of: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_captured_conversations(script, small_captures, name):
+def test_captured_commands_in_random_order(script, small_captures, name):
     for number in range(TRIALS // 3 // len(NAMES)):
         trial(f"{name} {number}", script, lambda dice: script.real(small_captures / name, dice))
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_invented_conversations(script, group):
+def test_generated_commands(script, group):
     for number in range(TRIALS * 2 // 3 // GROUPS):
         trial(f"{group} {number}", script, script.invented)
 
 
-def test_the_checks_see_what_is_wrong(script):
+def test_the_checks_detect_violations(script):
     """An account that is out by one, and an entry that nobody has."""
     dice = random.Random("blind?")
     stage = Stage(dice, Settings(maxMessageSize=MAX_MESSAGE), script)
@@ -476,7 +476,7 @@ def test_the_checks_see_what_is_wrong(script):
         check(stage.broker)
 
 
-def test_damage_is_what_it_says(script):
+def test_damaged_bytes_are_as_described(script):
     """Most damaged frames are still frames, so the depths are reached; some are none."""
     dice = random.Random("damage")
     frame = push_frame(pb.CommandSubscribe(topic="t", subscription="s", subType=1, consumer_id=1, request_id=1))

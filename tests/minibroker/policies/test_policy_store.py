@@ -31,7 +31,7 @@ def test_a_standalone_at_its_start(policies):
     assert policies.tenants["public"].clusters == ["standalone"]
 
 
-def test_the_nearer_wins(policies):
+def test_the_most_specific_policy_takes_precedence(policies):
     assert policies.effective(T, "maxProducersPerTopic") == 1
     policies.set_namespace(SPACE, "maxProducersPerTopic", 2)
     assert policies.effective(T, "maxProducersPerTopic") == 2
@@ -56,7 +56,7 @@ def test_partitions_have_the_policies_of_their_topic(policies):
     assert policies.effective(T.with_partition(3), "maxMessageSize") == 5242880
 
 
-def test_what_a_namespace_demands_a_topic_cannot_refuse(policies):
+def test_a_topic_cannot_revoke_a_namespaces_requirement(policies):
     assert policies.effective(T, "isSchemaValidationEnforced") is False
     policies.set_namespace(SPACE, "schemaValidationEnforced", True)
     policies.set_topic(T, "schemaValidationEnforced", False)
@@ -70,7 +70,7 @@ def test_what_a_namespace_demands_a_topic_cannot_refuse(policies):
         ("subscriptionTypesEnabled", [], "subscriptionTypesEnabled"),
     ],
 )
-def test_undefined_is_the_brokers(policies, policy, value, setting):
+def test_undefined_means_the_brokers_value(policies, policy, value, setting):
     policies.set_namespace(SPACE, policy, value)
     assert policies.effective(T, setting) == getattr(Settings(), setting)
 
@@ -81,7 +81,7 @@ def test_one_policy_for_several_settings(policies):
     assert policies.effective(T, "delayedDeliveryTickTimeMillis") == 2000
 
 
-def test_parts_that_are_not_said_are_the_brokers(policies):
+def test_unset_parts_have_the_brokers_values(policies):
     """As the conformance scenario sets it: no topicType, no defaultNumPartitions."""
     policies.set_namespace(SPACE, "autoTopicCreation", {"allowAutoTopicCreation": False})
     assert policies.effective(T, "allowAutoTopicCreation") is False
@@ -89,7 +89,7 @@ def test_parts_that_are_not_said_are_the_brokers(policies):
     assert policies.effective(T, "defaultNumPartitions") == 1
 
 
-def test_a_whole_policy_where_nothing_is_set(policies):
+def test_an_unset_policy_is_built_from_the_settings(policies):
     """The objects that `?applied=true` gives on a real broker."""
     rate = {"dispatchThrottlingRateInMsg": 0, "dispatchThrottlingRateInByte": 0, "relativeToPublishRate": False}
     assert policies.policy(T, "dispatchRate") == {**rate, "ratePeriodInSecond": 1}
@@ -102,7 +102,7 @@ def test_a_topic_of_no_namespace(policies):
     assert policies.effective(TopicName.parse("persistent://a/b/c"), "maxProducersPerTopic") == 1
 
 
-def test_who_is_told(policies):
+def test_changes_are_notified(policies):
     told = []
     policies.on_change = told.append
     policies.set_namespace(SPACE, "maxProducersPerTopic", 2)
@@ -126,7 +126,7 @@ def test_who_is_told(policies):
         ("subscriptionTypesEnabled", [["Shared"]], 400),
     ],
 )
-def test_values_that_are_none(policies, policy, value, status):
+def test_invalid_values(policies, policy, value, status):
     with pytest.raises(BadValueError) as error:
         policies.set_namespace(SPACE, policy, value)
     assert error.value.status == status
@@ -149,7 +149,7 @@ def keys(policy):
 
 
 @given(data=st.data(), policy=st.sampled_from(POLICIES))
-def test_any_body_is_a_value_or_a_bad_one(data, policy):
+def test_any_body_is_a_value_or_an_error(data, policy):
     """Whatever a client sends as a policy: a value, or an error of ours; and what was taken can be looked up."""
     known = keys(policy)
     value = data.draw(st.dictionaries(st.sampled_from(known), JSON) if known else JSON)

@@ -60,7 +60,7 @@ class Topic:
         return True
 
 
-def test_the_first_schema_is_version_zero_and_stays_it() -> None:
+def test_the_first_schema_is_version_zero() -> None:
     topic = Topic()
     assert [topic.put(avro(A)), topic.put(avro(A))] == [0, 0]
     stored = topic.registry.get(ID)
@@ -69,7 +69,7 @@ def test_the_first_schema_is_version_zero_and_stays_it() -> None:
     assert stored.schema.schema_data == avro(A).schema_data
 
 
-def test_a_compatible_change_is_the_next_version_and_both_can_be_had() -> None:
+def test_a_compatible_change_is_the_next_version() -> None:
     topic = Topic()
     assert [topic.put(schema) for schema in (avro(A), avro(A, B), avro(A))] == [0, 1, 0]
     found = [topic.registry.get(ID, version) for version in (None, bytes(8), (5).to_bytes(8, "big"), b"")]
@@ -83,13 +83,13 @@ def test_incompatible_changes() -> None:
     assert [topic.put(schema) for schema in (avro(A), *others)] == [0, None, None, None, None]
 
 
-def test_everything_is_compatible_if_that_is_the_strategy() -> None:
+def test_always_compatible_accepts_everything() -> None:
     topic = Topic("ALWAYS_COMPATIBLE")
     assert [topic.put(schema) for schema in (avro(A), avro(("x", "string")), typed("String"))] == [0, 1, 2]
     assert topic.takes_consumer(typed("Int8"))
 
 
-def test_nothing_is() -> None:
+def test_always_incompatible_accepts_nothing() -> None:
     topic = Topic("ALWAYS_INCOMPATIBLE")
     assert [topic.put(schema) for schema in (avro(A), avro(A, B), avro(A))] == [0, None, 0]
     primitive = Topic("ALWAYS_INCOMPATIBLE")
@@ -100,7 +100,7 @@ def test_nothing_is() -> None:
     ("strategy", "added", "removed"),
     [("BACKWARD", None, 1), ("FORWARD", 1, None), ("FULL", None, None)],
 )
-def test_directions(strategy: str, added: int | None, removed: int | None) -> None:
+def test_backward_and_forward_strategies(strategy: str, added: int | None, removed: int | None) -> None:
     """A field without default is added; the only field goes and one with default comes."""
     for change, version in ((avro(A, C), added), (avro(B), removed)):
         topic = Topic(strategy)
@@ -111,14 +111,14 @@ def test_directions(strategy: str, added: int | None, removed: int | None) -> No
     ("strategy", "third"),
     [("BACKWARD", 2), ("BACKWARD_TRANSITIVE", None), ("FULL", 2), ("FULL_TRANSITIVE", None)],
 )
-def test_a_transitive_strategy_looks_at_all_versions(strategy: str, third: int | None) -> None:
+def test_a_transitive_strategy_checks_all_versions(strategy: str, third: int | None) -> None:
     """The third reads the second, which wrote a, but not the first, which wrote none."""
     topic = Topic(strategy)
     steps = [avro(("x", "int", 0)), avro(("x", "int", 0), ("a", "int", 0)), avro(("x", "int", 0), A)]
     assert [topic.put(step) for step in steps] == [0, 1, third]
 
 
-def test_a_transitive_forward_strategy_too() -> None:
+def test_a_transitive_forward_strategy_checks_all_versions() -> None:
     steps = [avro(A), avro(("a", "int", 0)), avro()]
     assert [list(map(Topic(strategy).put, steps)) for strategy in ("FORWARD", "FORWARD_TRANSITIVE")] == [
         [0, 1, 2],
@@ -151,7 +151,7 @@ def test_a_transitive_forward_strategy_too() -> None:
         (typed("KeyValue", b"\0\0\0\0\0\0\0\x09"), False),
     ],
 )
-def test_what_is_a_schema(schema: pb.Schema, valid: bool) -> None:
+def test_valid_and_invalid_schemas(schema: pb.Schema, valid: bool) -> None:
     assert (Topic().put(schema) is not None) == valid
 
 
@@ -180,7 +180,7 @@ def test_a_consumer_and_older_versions(strategy: str, taken: bool) -> None:
     assert topic.takes_consumer(avro(A, C, B)) == taken
 
 
-def test_a_topic_in_use_without_schema_takes_no_consumer_with_one() -> None:
+def test_a_topic_in_use_without_schema_refuses_a_consumer_with_one() -> None:
     assert not Topic().takes_consumer(avro(A))
 
 
@@ -189,7 +189,7 @@ def test_primitives_keep_their_type_and_ignore_properties() -> None:
     assert [topic.put(typed("String")), topic.put(typed("Int32")), topic.put(typed("String", k="v"))] == [0, None, 0]
 
 
-def test_versions_as_the_real_broker_counted_them() -> None:
+def test_versions_equal_the_real_brokers() -> None:
     topic = Topic()
     record = [
         avro(A), avro(A, doc="d"), avro(A, p=1), avro(A, aliases=["z"]), avro(A, namespace="n"),
@@ -198,7 +198,7 @@ def test_versions_as_the_real_broker_counted_them() -> None:
     assert [topic.put(schema) for schema in record] == [0, 0, 1, 0, 2, 0]
 
 
-def test_a_deletion_is_a_version_and_a_deleted_topic_begins_anew() -> None:
+def test_a_deletion_is_a_version_and_a_deleted_topic_restarts() -> None:
     registry, topic = SchemaRegistry(), Topic()
     topic.registry = registry
     topic.put(avro(A))
@@ -210,7 +210,7 @@ def test_a_deletion_is_a_version_and_a_deleted_topic_begins_anew() -> None:
     assert topic.put(avro(A)) == 0
 
 
-def test_asking_stores_nothing() -> None:
+def test_a_check_stores_nothing() -> None:
     topic = Topic()
     topic.put(avro(A))
     assert topic.could_store(avro(A, B))
@@ -225,7 +225,7 @@ def key_value(key: bytes, value: bytes, key_type: str = "AVRO", value_type: str 
     return typed("KeyValue", data, key_schema_type=key_type, value_schema_type=value_type)
 
 
-def test_both_halves_of_a_key_value_must_suit() -> None:
+def test_both_parts_of_a_key_value_must_be_compatible() -> None:
     plain, wider, other = avro(A).schema_data, avro(A, B).schema_data, avro(A, C).schema_data
     topic = Topic()
     steps = [

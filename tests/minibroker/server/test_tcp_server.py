@@ -123,7 +123,7 @@ def run(request):
 # -- life ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_there_and_back(run):
+def test_a_message_is_sent_and_received(run):
     async def work():
         async with listening() as server:
             producer, consumer = await join(server), await join(server)
@@ -149,7 +149,7 @@ def test_urls(run):
     run(work())
 
 
-def test_a_port_that_is_taken(run):
+def test_a_port_in_use_is_an_error(run):
     async def work():
         async with listening() as server:
             port = int(server.service_url.rpartition(":")[2])
@@ -160,7 +160,7 @@ def test_a_port_that_is_taken(run):
     run(work())
 
 
-def test_stopping_tells_the_clients(run):
+def test_stopping_notifies_the_clients(run):
     """<< CLOSE_PRODUCER, or CLOSE_CONSUMER, then the end; a client that never reads does not hold it up."""
 
     async def work():
@@ -182,7 +182,7 @@ def test_stopping_tells_the_clients(run):
     run(work())
 
 
-def test_a_lost_client_frees_its_name(run):
+def test_a_disconnected_client_frees_its_name(run):
     async def work():
         async with listening() as server:
             first, second = await join(server), await join(server)
@@ -239,7 +239,7 @@ def test_a_client_that_does_not_read(run):
     run(work())
 
 
-def test_a_client_that_only_asks(run, monkeypatch):
+def test_a_client_that_only_sends_requests(run, monkeypatch):
     """PINGs without end, and no answer is read: the broker stops reading, and goes on when the client reads."""
     monkeypatch.setattr(tcp_server, "_FULL", 1 << 20)
 
@@ -263,7 +263,7 @@ def test_a_client_that_only_asks(run, monkeypatch):
     run(work())
 
 
-def test_throttled_publishing_is_not_read(run):
+def test_throttled_connections_are_not_read(run):
     async def work():
         async with listening(maxPublishRatePerTopicInMessages=5) as server:
             peer = await join(server)
@@ -308,7 +308,7 @@ def test_rest(run):
     run(work())
 
 
-def test_rest_talks_to_clients(run):
+def test_rest_causes_frames_to_clients(run):
     """PUT …/unload  << CLOSE_PRODUCER"""
 
     async def work():
@@ -326,7 +326,7 @@ def test_rest_talks_to_clients(run):
 # -- nothing is lost -------------------------------------------------------------------------------------------------
 
 
-def test_failures_are_told(run, monkeypatch, caplog):
+def test_failures_are_reported(run, monkeypatch, caplog):
     """One line in the log, the trace only for those who look for it."""
     from pcli.minibroker.commands import HANDLERS
 
@@ -356,7 +356,7 @@ def test_failures_are_told(run, monkeypatch, caplog):
     assert record.exc_info is None
 
 
-def test_failures_of_tasks_are_told(run, caplog):
+def test_failures_of_tasks_are_reported(run, caplog):
     async def work():
         server = Server(Settings(brokerServicePort=0, webServicePort=0))
         await server.start()

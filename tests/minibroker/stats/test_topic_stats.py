@@ -37,12 +37,12 @@ def test_a_real_backlog():
     assert backlog_size(ledger, 6) == 0
 
 
-def test_a_backlog_over_ledgers():
+def test_a_backlog_across_ledgers():
     ledger = ledger_of([10, 10, None, 30, 30])
     assert [backlog_size(ledger, offset) for offset in range(-1, 4)] == [80, 70, 60, 30, 0]
 
 
-def test_rates_begin_when_a_client_comes(world):
+def test_rates_start_with_the_first_client(world):
     """Half a period there: twice the rate, not half of it."""
     world.advance(30_000)
     client = world.client()
@@ -81,7 +81,7 @@ def test_acknowledged_and_delivered_again(world):
     assert subscription["msgRateOut"] == pytest.approx(2 / 60)
 
 
-def test_partitions_add_up():
+def test_partition_statistics_are_summed():
     """Counters add up, by subscription and by place; names of single clients and averages do not."""
     one = {
         "msgInCounter": 2,
@@ -124,7 +124,7 @@ def test_the_ranges_of_a_key_shared_subscription_are_computed_once(world, monkey
     assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(shown))
 
 
-def test_what_nobody_could_take_is_a_rate(world):
+def test_dropped_messages_are_a_rate(world):
     """Of non-persistent topics only; half a period there is twice the rate here too."""
     name = "non-persistent://public/default/t"
     world.advance(30_000)
@@ -146,7 +146,7 @@ def test_what_nobody_could_take_is_a_rate(world):
     assert topic_stats(world.broker.topics[name])["msgDropRate"] == 0
 
 
-def test_drops_are_counted_from_the_last_measurement_though_consumers_change(make_world):
+def test_drops_since_the_last_measurement_survive_consumer_changes(make_world):
     world = make_world(statsUpdateFrequencyInSecs=10)
     name = "non-persistent://public/default/t"
     client = world.client()

@@ -38,7 +38,7 @@ def test_entries_acknowledged_in_order_move_the_mark_delete() -> None:
     assert (sub.mark_delete, sub.read_position, sub.backlog) == (1, 2, 3)
 
 
-def test_the_mark_delete_waits_for_the_hole_and_then_jumps() -> None:
+def test_the_mark_delete_position_waits_for_a_gap() -> None:
     sub = cursor(5)
     for offset in (3, 1, 2):
         assert sub.delete(offset)
@@ -47,7 +47,7 @@ def test_the_mark_delete_waits_for_the_hole_and_then_jumps() -> None:
     assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (3, 1, [])
 
 
-def test_what_was_acknowledged_before_it_was_read_is_not_read() -> None:
+def test_entries_acknowledged_before_the_read_are_skipped() -> None:
     sub = cursor(5)
     assert offsets(sub, 1) == [0]
     sub.delete(2)
@@ -64,7 +64,7 @@ def test_reading_follows_a_cumulative_acknowledgement() -> None:
     assert sub.mark_delete == 3
 
 
-def test_entries_acknowledged_before_and_behind_are_counted_once() -> None:
+def test_entries_acknowledged_twice_are_counted_once() -> None:
     sub = cursor(12)
     for offset in (1, 5, 0):
         sub.delete(offset)
@@ -72,7 +72,7 @@ def test_entries_acknowledged_before_and_behind_are_counted_once() -> None:
     assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (3, 7, [(5, 5)])
 
 
-def test_an_entry_that_does_not_exist_yet_cannot_be_acknowledged() -> None:
+def test_a_future_entry_cannot_be_acknowledged() -> None:
     sub = cursor(2)
     assert not sub.delete(2)
     assert sub.delete(1)
@@ -80,7 +80,7 @@ def test_an_entry_that_does_not_exist_yet_cannot_be_acknowledged() -> None:
     assert sub.backlog == 1
 
 
-def test_rewinding_gives_all_that_is_not_acknowledged_again() -> None:
+def test_a_rewind_returns_all_unacknowledged_entries() -> None:
     sub = cursor(5)
     assert offsets(sub) == [0, 1, 2, 3, 4]
     assert not sub.has_more
@@ -91,7 +91,7 @@ def test_rewinding_gives_all_that_is_not_acknowledged_again() -> None:
     assert offsets(sub) == [1, 2, 4]
 
 
-def test_seeking_forgets_what_was_acknowledged_behind() -> None:
+def test_a_seek_drops_later_acknowledgements() -> None:
     sub = cursor(5)
     sub.delete(3)
     sub.ack_sets[2] = 0b101
@@ -104,7 +104,7 @@ def test_seeking_forgets_what_was_acknowledged_behind() -> None:
     assert (sub.mark_delete, sub.read_position) == (-1, 0)
 
 
-def test_the_bits_of_a_batch_go_with_its_entry() -> None:
+def test_an_ack_set_is_deleted_with_its_entry() -> None:
     sub = cursor(6)
     sub.ack_sets.update({0: 1, 2: 1, 4: 1})
     sub.delete(2)
@@ -116,7 +116,7 @@ def test_the_bits_of_a_batch_go_with_its_entry() -> None:
     assert sub.ack_sets == {5: 2}
 
 
-def test_a_read_has_a_size_but_always_one_entry() -> None:
+def test_a_read_is_limited_in_bytes_but_has_at_least_one_entry() -> None:
     ledger = topic(20, size=100)
     plain = ManagedCursor(ledger, "a", -1, durable=True)
     assert offsets(plain, 10, 250) == [0, 1]
@@ -130,7 +130,7 @@ def test_a_read_has_a_size_but_always_one_entry() -> None:
     assert offsets(holes, 2) == [9, 10]
 
 
-def test_the_nth_entry_is_counted_without_the_acknowledged() -> None:
+def test_the_nth_entry_excludes_acknowledged_entries() -> None:
     sub = cursor(10)
     for offset in (1, 2, 5):
         sub.delete(offset)
@@ -139,7 +139,7 @@ def test_the_nth_entry_is_counted_without_the_acknowledged() -> None:
     assert sub.nth_unacked(0) == -1
 
 
-def test_a_cursor_left_behind_by_trimming_goes_on_where_there_is_something() -> None:
+def test_a_cursor_before_the_trimmed_position_continues_at_the_first_entry() -> None:
     ledger = topic(4)
     ledger.roll(2000)
     ledger.append(b"four", 2000)
@@ -154,7 +154,7 @@ def test_a_cursor_left_behind_by_trimming_goes_on_where_there_is_something() -> 
 
 
 @pytest.mark.parametrize("shape", ["backwards", "shuffled", "every second"])
-def test_a_hundred_thousand_out_of_order(shape: str) -> None:
+def test_a_hundred_thousand_acknowledgements_out_of_order(shape: str) -> None:
     count = 100_000
     sub = cursor(count)
     order = list(range(1, count))
@@ -244,18 +244,20 @@ borders = st.one_of(st.integers(-2, 40), st.integers(1000, 1050), st.integers(20
 
 @settings(max_examples=400)
 @given(moves=moves(st.integers(-1, 13), 4), order=shuffles)
-def test_a_cursor_is_a_set(twelve: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random) -> None:
+def test_a_cursor_behaves_like_a_set(
+    twelve: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random
+) -> None:
     play(twelve, moves, order)
 
 
 @given(moves=moves(borders, 2500), order=shuffles)
-def test_also_over_the_borders_of_its_pages(
+def test_a_cursor_behaves_like_a_set_across_pages(
     five_thousand: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random
 ) -> None:
     play(five_thousand, moves, order)
 
 
-def test_asking_for_the_backlog_moves_nothing() -> None:
+def test_the_backlog_query_changes_nothing() -> None:
     ledger = topic(4)
     ledger.roll(0)
     for number in range(3):

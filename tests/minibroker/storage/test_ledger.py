@@ -47,7 +47,7 @@ def block(publish_time: int, broker: int | None = None) -> bytes:
     return b"\x0e\x02" + len(stored).to_bytes(4, "big") + stored + data
 
 
-def test_an_empty_topic_stands_before_its_first_entry() -> None:
+def test_the_position_of_an_empty_topic_is_before_its_first_entry() -> None:
     ledger = topic()
     assert (ledger.first, ledger.next, ledger.total_size, ledger.entries_added) == (0, 0, 0, 0)
     assert ledger.position(-1) == (10, -1)
@@ -56,7 +56,7 @@ def test_an_empty_topic_stands_before_its_first_entry() -> None:
     assert ledger.entry(0) is None
 
 
-def test_entries_have_numbers_in_their_ledger_and_in_their_topic() -> None:
+def test_entries_have_an_id_in_the_ledger_and_an_offset_in_the_topic() -> None:
     ledger = two_ledgers()
     entries = ledger.read(0, 10, 1 << 20)
     assert [(each.offset, each.ledger_id, each.entry_id, each.data) for each in entries] == [
@@ -69,7 +69,7 @@ def test_entries_have_numbers_in_their_ledger_and_in_their_topic() -> None:
 
 
 @pytest.mark.parametrize("place", [(10, 3), (10, -1), (13, 2), (11, 0), (16, 0), (-1, -1), (1 << 62, 0)])
-def test_what_does_not_exist_has_no_offset(place: tuple[int, int]) -> None:
+def test_a_missing_entry_has_no_offset(place: tuple[int, int]) -> None:
     assert two_ledgers().offset_of(*place) is None
 
 
@@ -90,7 +90,7 @@ def test_what_does_not_exist_has_no_offset(place: tuple[int, int]) -> None:
         (((1 << 63) - 1, (1 << 63) - 1), 5),
     ],
 )
-def test_the_next_valid_place(place: tuple[int, int], offset: int) -> None:
+def test_the_next_valid_position(place: tuple[int, int], offset: int) -> None:
     assert two_ledgers().next_valid(*place) == offset
 
 
@@ -120,7 +120,7 @@ def test_a_full_ledger_rolls_only_when_it_is_old_enough() -> None:
     assert [each.entries for each in ledger.ledgers] == [5, 0]
 
 
-def test_a_ledger_that_fills_at_its_least_age_is_still_too_young() -> None:
+def test_a_full_ledger_at_its_minimum_age_does_not_roll() -> None:
     ledger = topic(Settings(managedLedgerMaxEntriesPerLedger=1, managedLedgerMinLedgerRolloverTimeMinutes=10))
     ledger.append(b"m", NOW + 10 * MINUTE)
     assert len(ledger.ledgers) == 1
@@ -128,7 +128,7 @@ def test_a_ledger_that_fills_at_its_least_age_is_still_too_young() -> None:
     assert len(ledger.ledgers) == 2
 
 
-def test_without_least_age_it_rolls_at_once() -> None:
+def test_without_a_minimum_age_a_full_ledger_rolls_at_once() -> None:
     ledger = topic(Settings(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0))
     places = [(entry.ledger_id, entry.entry_id) for entry in [ledger.append(b"m", NOW) for _ in range(5)]]
     assert places == [(10, 0), (10, 1), (13, 0), (13, 1), (16, 0)]
@@ -147,7 +147,7 @@ def test_size_and_age_fill_a_ledger_too() -> None:
     assert len(ledger.ledgers) == 3
 
 
-def test_a_terminated_topic_takes_nothing_more_and_names_its_last_entry() -> None:
+def test_a_terminated_topic_accepts_no_entry_and_has_a_last_id() -> None:
     ledger = two_ledgers()
     assert ledger.terminate(NOW) == (13, 1)
     assert ledger.terminate(NOW + 1) == (13, 1)
@@ -159,14 +159,14 @@ def test_a_terminated_topic_takes_nothing_more_and_names_its_last_entry() -> Non
     assert topic().terminate(NOW) == (10, -1)
 
 
-def test_all_who_read_share_an_entry() -> None:
+def test_readers_share_an_entry() -> None:
     ledger = topic()
     written = ledger.append(b"m", NOW)
     assert ledger.read(0, 1, 1)[0] is written
     assert ledger.entry(0) is written
 
 
-def test_entries_go_from_the_cache_by_their_bytes_and_are_read_from_storage() -> None:
+def test_entries_are_evicted_by_bytes_and_read_from_storage() -> None:
     ledger = topic(cache=EntryCache(limit=100_000))
     written = [ledger.append(bytes(1000), NOW) for _ in range(1000)]
     kept = {**ledger.old_entries, **ledger.young_entries}
@@ -178,7 +178,7 @@ def test_entries_go_from_the_cache_by_their_bytes_and_are_read_from_storage() ->
     assert ledger.read(0, 1, 1)[0] is again
 
 
-def test_a_topic_that_rests_lets_go_when_others_are_busy() -> None:
+def test_an_idle_topic_loses_its_cache_to_busy_ones() -> None:
     cache = EntryCache(limit=10_000)
     resting, busy = topic(cache=cache), topic(cache=cache)
     resting.append(b"m", NOW)
@@ -188,7 +188,7 @@ def test_a_topic_that_rests_lets_go_when_others_are_busy() -> None:
     assert not resting.old_entries
 
 
-def test_a_read_ends_at_its_size() -> None:
+def test_a_read_ends_at_its_size_limit() -> None:
     ledger = topic()
     for _ in range(10):
         ledger.append(bytes(100), NOW)
@@ -206,7 +206,7 @@ def test_the_newest_entry_before_a_time() -> None:
     assert topic().newest_before(100) == -1
 
 
-def test_the_brokers_time_counts_before_the_clients() -> None:
+def test_the_brokers_time_takes_precedence_over_the_clients() -> None:
     ledger = topic()
     for entry in (block(900, 100), block(50, 200), block(10, 300)):
         ledger.append(entry, NOW)
@@ -249,9 +249,7 @@ def rolled(*counts: int) -> ManagedLedger:
         (None, 8, 100, 3),
     ],
 )
-def test_closed_ledgers_go_when_consumed_and_not_retained(
-    slowest: int | None, minutes: int, megabytes: int, first: int
-) -> None:
+def test_consumed_unretained_ledgers_are_deleted(slowest: int | None, minutes: int, megabytes: int, first: int) -> None:
     """Two closed ledgers of three entries, closed nine and eight minutes ago."""
     ledger = rolled(3, 3)
     ledger.trim(slowest, minutes, megabytes, NOW + 10 * MINUTE)
@@ -285,9 +283,7 @@ moves = st.lists(
 
 
 @given(moves, st.sampled_from([0, 2000, 1 << 30]), st.sampled_from([0, 3000, 1 << 30]))
-def test_a_ledger_is_a_list_with_two_names_for_each_entry(
-    moves: list[tuple[str, int]], memory: int, cache: int
-) -> None:
+def test_a_ledger_behaves_like_a_list(moves: list[tuple[str, int]], memory: int, cache: int) -> None:
     ledger = topic(memory=memory, cache=EntryCache(cache))
     truth: list[tuple[int, int, bytes]] = []
     for move, value in moves:

@@ -26,7 +26,7 @@ def entry(number: int, size: int = 100) -> bytes:
     return number.to_bytes(4, "big") * (size // 4)
 
 
-def test_numbers_go_on_from_zero() -> None:
+def test_offsets_start_at_zero() -> None:
     storage = SpillingStorage(Pool())
     assert (storage.start, storage.end, storage.size) == (0, 0, 0)
     for number in range(3):
@@ -37,7 +37,7 @@ def test_numbers_go_on_from_zero() -> None:
     assert storage.read(0, 0) == []
 
 
-def test_what_is_above_the_limit_lies_in_the_file_and_comes_back() -> None:
+def test_entries_above_the_limit_are_spilled_and_read_back() -> None:
     file = io.BytesIO()
     pool = Pool(memory_limit=1_000_000, open_file=lambda: file)
     storage = SpillingStorage(pool)
@@ -50,7 +50,7 @@ def test_what_is_above_the_limit_lies_in_the_file_and_comes_back() -> None:
     assert storage.size == 5_000_000
 
 
-def test_the_oldest_block_of_all_topics_goes_first() -> None:
+def test_the_oldest_block_of_all_topics_is_spilled_first() -> None:
     pool = Pool(memory_limit=100_000, open_file=io.BytesIO)
     idle, busy = SpillingStorage(pool), SpillingStorage(pool)
     idle.append(b"idle")
@@ -63,7 +63,7 @@ def test_the_oldest_block_of_all_topics_goes_first() -> None:
     assert pool.memory < 150_000
 
 
-def test_many_small_topics_take_little_room() -> None:
+def test_many_small_topics_use_little_memory() -> None:
     file = io.BytesIO()
     pool = Pool(open_file=lambda: file)
     storages = [SpillingStorage(pool) for _ in range(1000)]
@@ -73,7 +73,7 @@ def test_many_small_topics_take_little_room() -> None:
     assert file.getvalue() == b""
 
 
-def test_large_entries_make_blocks_of_few() -> None:
+def test_blocks_of_large_entries_have_few_entries() -> None:
     pool = Pool(memory_limit=3_000_000, open_file=io.BytesIO)
     storage = SpillingStorage(pool)
     for number in range(10):
@@ -83,7 +83,7 @@ def test_large_entries_make_blocks_of_few() -> None:
     assert pool.memory < 5_000_000
 
 
-def test_a_file_is_given_back_when_its_last_block_is_trimmed() -> None:
+def test_a_file_is_released_when_its_last_block_is_trimmed() -> None:
     files: list[io.BytesIO] = []
 
     def open_file() -> BinaryIO:
@@ -103,7 +103,7 @@ def test_a_file_is_given_back_when_its_last_block_is_trimmed() -> None:
     assert storage.read(100, 1) == [b"next"]
 
 
-def test_the_backlog_is_bounded_and_nothing_is_lost_or_half_kept() -> None:
+def test_the_backlog_is_limited_without_losing_entries() -> None:
     storage = SpillingStorage(Pool(max_backlog=10_000))
     count = 10_000 // 156
     for number in range(count):
@@ -122,7 +122,7 @@ class FullDisk(io.BytesIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_refuses_entries_and_keeps_what_is_there() -> None:
+def test_a_full_disk_refuses_entries_and_keeps_stored_ones() -> None:
     storage = SpillingStorage(Pool(memory_limit=1000, open_file=FullDisk))
     with contextlib.suppress(StorageFull):
         while storage.end < 100:
@@ -133,7 +133,7 @@ def test_a_full_disk_refuses_entries_and_keeps_what_is_there() -> None:
     assert read_all(storage, 0) == [entry(number) for number in range(storage.end)]
 
 
-def test_a_file_that_cannot_be_read_is_a_refusal() -> None:
+def test_an_unreadable_file_is_a_refusal() -> None:
     pool = Pool(memory_limit=0, open_file=io.BytesIO)
     storage = SpillingStorage(pool)
     storage.append(b"a" * 100)
@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_read_is_a_refusal() -> None:
         storage.read(0, 1)
 
 
-def test_left_to_itself_the_pool_takes_a_temporary_file() -> None:
+def test_the_default_spill_file_is_temporary() -> None:
     pool = Pool(memory_limit=0)
     storage = SpillingStorage(pool)
     for number in range(10):
@@ -164,7 +164,7 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from([0, 500, 5_000, 100_000]))
-def test_two_storages_are_lists_that_forget_their_beginning(moves: list[tuple[str, int, int]], limit: int) -> None:
+def test_two_storages_behave_like_trimmed_lists(moves: list[tuple[str, int, int]], limit: int) -> None:
     pool = Pool(memory_limit=limit, open_file=io.BytesIO)
     storages, truths, starts = [SpillingStorage(pool), SpillingStorage(pool)], [list[bytes](), list[bytes]()], [0, 0]
     for move, which, value in moves:

@@ -27,7 +27,7 @@ def test_the_same_and_lower_ids_are_duplicates(known: MessageDeduplication) -> N
     assert verdicts(known, (0, -1), (5, -1), (5, -1), (3, -1), (6, -1)) == [NEW, NEW, DUP, DUP, NEW]
 
 
-def test_a_batch_is_judged_by_its_lowest_id_against_the_highest_known(known: MessageDeduplication) -> None:
+def test_the_lowest_id_of_a_batch_is_compared_with_the_highest_recorded(known: MessageDeduplication) -> None:
     batches = [(0, 2), (2, 4), (3, 5), (6, -1), (7, 8)]
     assert verdicts(known, *batches) == [NEW, DUP, NEW, NEW, NEW]
     assert known.last_sequence_id("p") == 8
@@ -50,7 +50,7 @@ def test_each_name_has_its_own_ids(known: MessageDeduplication) -> None:
     assert [known.last_sequence_id(name) for name in ("p1", "p2", "new")] == [3, 3, -1]
 
 
-def test_what_could_not_be_stored_is_new_when_it_comes_again(known: MessageDeduplication) -> None:
+def test_an_entry_that_was_not_stored_is_no_duplicate(known: MessageDeduplication) -> None:
     assert known.check("p", 4, -1, None) is NEW
     known.undo_last_check()
     assert known.last_sequence_id("p") == -1
@@ -62,7 +62,7 @@ def test_what_could_not_be_stored_is_new_when_it_comes_again(known: MessageDedup
     assert known.last_sequence_id("p") == 4
 
 
-def test_a_name_is_forgotten_six_hours_after_its_producer_left(known: MessageDeduplication) -> None:
+def test_a_name_is_removed_six_hours_after_its_producer_left(known: MessageDeduplication) -> None:
     for name in ("stays", "leaves", "returns"):
         known.check(name, 1, -1, None)
     for name in ("leaves", "returns", "unknown"):
@@ -75,7 +75,7 @@ def test_a_name_is_forgotten_six_hours_after_its_producer_left(known: MessageDed
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), max_size=60))
-def test_nothing_new_is_ever_at_or_below_what_was_new(batches: list[tuple[int, int]]) -> None:
+def test_new_ids_are_above_all_recorded_ids(batches: list[tuple[int, int]]) -> None:
     known = MessageDeduplication(Settings())
     stored: set[int] = set()
     for lowest, more in batches:

@@ -12,7 +12,7 @@ T = "persistent://public/default/t"
 N = "non-persistent://public/default/t"
 
 
-def test_interceptors_are_known_by_their_class_whatever_the_package():
+def test_interceptors_are_identified_by_class_name_without_package():
     index, timestamp = "a.b.AppendIndexMetadataInterceptor", "AppendBrokerTimestampMetadataInterceptor"
     assert Interceptors.of([]) == Interceptors(index=False, timestamp=False)
     assert Interceptors.of([index]) == Interceptors(index=True, timestamp=False)
@@ -36,7 +36,7 @@ def test_dispatch_limits_come_from_broker_topic_and_subscription(make_world):
     assert [one.messages.rate for one in other.dispatch_limiters(other.subscriptions["sub"])] == [7]
 
 
-def test_one_consumer_may_subscribe_so_often(make_world):
+def test_the_subscribe_rate_of_one_consumer(make_world):
     world = make_world(subscribeThrottlingRatePerConsumer=1, subscribeRatePeriodPerConsumerInSecond=30)
     client = world.client()
     assert isinstance(client.subscribe(consumer_name="c"), pb.CommandSuccess)
@@ -49,11 +49,11 @@ def rules(world, name=T):
     return EffectivePolicies(world.broker, TopicName.parse(name))
 
 
-def test_nothing_is_switched_on(world):
+def test_no_policies_are_enabled_by_default(world):
     assert not rules(world).affects_send
 
 
-def test_the_system_needs_no_encryption_and_takes_any_schema(make_world):
+def test_system_topics_need_no_encryption_and_accept_any_schema(make_world):
     world = make_world(encryptionRequireOnProducer=True, isAllowAutoUpdateSchemaEnabled=False)
     own, other = rules(world, "persistent://public/default/__change_events"), rules(world)
     assert (own.encryption_required, other.encryption_required) == (False, True)
@@ -62,12 +62,12 @@ def test_the_system_needs_no_encryption_and_takes_any_schema(make_world):
     assert [other.for_schemas(setting) for setting in asked] == ["FULL", False, False]
 
 
-def test_non_persistent_topics_look_for_no_duplicates(make_world):
+def test_non_persistent_topics_have_no_deduplication(make_world):
     world = make_world(brokerDeduplicationEnabled=True)
     assert (rules(world).deduplication, rules(world, N).deduplication) == (True, False)
 
 
-def test_policies_are_seen_when_looked_up_again(world):
+def test_changed_policies_apply_after_a_lookup(world):
     topic = rules(world)
     world.broker.policies.set_topic(TopicName.parse(T), "maxMessageSize", 100)
     world.broker.policies.set_namespace("public/default", "encryptionRequired", True)
@@ -80,7 +80,7 @@ def set_policy(world, name, value):
     world.broker.policies.set_topic(TopicName.parse(T), name, value)
 
 
-def test_a_new_rate_begins_with_all_of_its_tokens(world):
+def test_a_new_rate_starts_with_all_tokens(world):
     set_policy(world, "publishRate", {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1})
     topic = rules(world)
     [throttle] = topic.throttles
@@ -91,7 +91,7 @@ def test_a_new_rate_begins_with_all_of_its_tokens(world):
     assert throttle.limiter.available(world.now)[0] == 9
 
 
-def test_a_publisher_stays_stopped_when_another_policy_changes(world):
+def test_a_publisher_stays_paused_if_another_policy_changes(world):
     client = world.client()
     client.producer()
     rate = {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}
@@ -123,7 +123,7 @@ def test_a_dispatch_rate_is_not_refilled_when_another_policy_changes(world, poli
     assert len(client.hear()) == 1
 
 
-def test_who_subscribed_too_often_is_not_forgotten_when_another_policy_changes(make_world):
+def test_subscribe_limits_survive_changes_of_other_policies(make_world):
     world = make_world(subscribeThrottlingRatePerConsumer=1, subscribeRatePeriodPerConsumerInSecond=30)
     client = world.client()
     assert isinstance(client.subscribe(consumer_name="c"), pb.CommandSuccess)

@@ -39,7 +39,7 @@ def heard(client, sequence, highest, count, block):
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sends=st.lists(st.tuples(st.integers(0, 300), st.integers(-1, 300), st.integers(-1, 5), _blocks), max_size=4))
-def test_both_ways_answer_and_store_the_same(make_world, sends):
+def test_the_fast_and_the_generic_path_store_and_respond_equally(make_world, sends):
     world = make_world()
     outcomes = []
     for topic, plain in (("quick", True), ("full", False)):
@@ -54,7 +54,7 @@ def test_both_ways_answer_and_store_the_same(make_world, sends):
     assert quick == full
 
 
-def test_what_a_producer_says_of_itself_is_kept(client, world):
+def test_the_fields_of_producer_are_stored(client, world):
     client.producer(
         producer_name="p",
         metadata=[pb.KeyValue(key="a", value="b")],
@@ -72,7 +72,7 @@ def test_what_a_producer_says_of_itself_is_kept(client, world):
     assert producer.connected_since == world.now
 
 
-def test_who_sent_a_chunk_is_known_for_it(client):
+def test_a_producer_that_sent_a_chunk_is_marked(client):
     client.producer()
     producer = client.connection.producers[1]
     client.publish()
@@ -81,7 +81,7 @@ def test_who_sent_a_chunk_is_known_for_it(client):
     assert producer.chunked
 
 
-def test_leaving_twice_is_leaving_once(client, world):
+def test_a_second_leave_has_no_effect(client, world):
     client.producer()
     producer = client.connection.producers[1]
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_leaving_twice_is_leaving_once(client, world):
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_the_broker_closes_a_producer_as_its_client_understands_it(world, version):
+def test_the_close_depends_on_the_clients_version(world, version):
     client = world.client(version=version)
     client.producer()
     client.connection.producers[1].disconnect()
@@ -101,7 +101,7 @@ def test_the_broker_closes_a_producer_as_its_client_understands_it(world, versio
     assert (heard_names, client.closed) == ((["CommandCloseProducer"], False) if version == 5 else ([], True))
 
 
-def test_what_the_broker_closed_is_forgotten_in_time_or_when_it_comes_back(client, world):
+def test_closed_ids_expire_or_are_reused(client, world):
     def closed():
         return set(client.connection.recently_closed)
 
@@ -119,7 +119,7 @@ def test_what_the_broker_closed_is_forgotten_in_time_or_when_it_comes_back(clien
     assert closed() == {3}
 
 
-def test_who_waited_and_left_is_let_go_though_its_place_stays(world):
+def test_a_waiting_producer_that_leaves_is_released(world):
     holder, waiting, last = world.client(), world.client(), world.client()
     holder.producer(producer_access_mode=pb.Exclusive)
     waiting.producer(producer_access_mode=pb.WaitForExclusive, topic_epoch=7)

@@ -59,7 +59,7 @@ def topic() -> _Topic:
     return _Topic()
 
 
-def test_shared_producers_know_no_epoch(topic: _Topic) -> None:
+def test_shared_producers_have_no_epoch(topic: _Topic) -> None:
     assert topic.joins("a", SHARED) == "epoch None"
     assert topic.joins("b", SHARED) == "epoch None"
 
@@ -68,7 +68,7 @@ def test_shared_producers_know_no_epoch(topic: _Topic) -> None:
     ("mode", "outcome"),
     [(SHARED, "ProducerBusy"), (EXCLUSIVE, "ProducerFenced"), (WAIT, "waits"), (FENCING, "epoch 1")],
 )
-def test_behind_an_exclusive_holder(topic: _Topic, mode: int, outcome: str) -> None:
+def test_claims_with_an_exclusive_producer(topic: _Topic, mode: int, outcome: str) -> None:
     assert topic.joins("a", EXCLUSIVE) == "epoch 0"
     assert topic.joins("b", mode) == outcome
 
@@ -77,7 +77,7 @@ def test_behind_an_exclusive_holder(topic: _Topic, mode: int, outcome: str) -> N
     ("mode", "outcome"),
     [(SHARED, "epoch None"), (EXCLUSIVE, "ProducerFenced"), (WAIT, "waits"), (FENCING, "epoch 0")],
 )
-def test_behind_a_shared_one(topic: _Topic, mode: int, outcome: str) -> None:
+def test_claims_with_a_shared_producer(topic: _Topic, mode: int, outcome: str) -> None:
     topic.joins("a", SHARED)
     assert topic.joins("b", mode) == outcome
 
@@ -86,13 +86,13 @@ def test_behind_a_shared_one(topic: _Topic, mode: int, outcome: str) -> None:
     ("mode", "outcome"),
     [(SHARED, "ProducerBusy"), (EXCLUSIVE, "ProducerFenced"), (WAIT, "waits"), (FENCING, "epoch 0")],
 )
-def test_behind_one_who_waits_for_a_shared_one(topic: _Topic, mode: int, outcome: str) -> None:
+def test_claims_with_a_waiting_producer(topic: _Topic, mode: int, outcome: str) -> None:
     topic.joins("a", SHARED)
     topic.joins("b", WAIT)
     assert topic.joins("c", mode) == outcome
 
 
-def test_the_refusal_names_the_holder_or_null(topic: _Topic) -> None:
+def test_the_refusal_contains_the_exclusive_producer_or_null(topic: _Topic) -> None:
     topic.joins("a", SHARED)
     topic.joins("b", WAIT)
     with pytest.raises(Refused, match="existing exclusive producer: null"):
@@ -103,13 +103,13 @@ def test_the_refusal_names_the_holder_or_null(topic: _Topic) -> None:
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT, FENCING])
-def test_a_free_topic_is_claimed(topic: _Topic, mode: int) -> None:
+def test_a_free_topic_can_be_claimed(topic: _Topic, mode: int) -> None:
     assert topic.joins("a", mode) == "epoch 0"
     assert topic.access.holder == "a"
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT, FENCING])
-def test_epochs_that_are_claimed(topic: _Topic, mode: int) -> None:
+def test_claimed_epochs(topic: _Topic, mode: int) -> None:
     for claim, outcome in ((None, "epoch 0"), (None, "epoch 1"), (0, "ProducerFenced"), (1, "epoch 1"), (7, "epoch 7")):
         assert topic.joins("a", mode, claim) == outcome
         if topic.producers:
@@ -118,7 +118,7 @@ def test_epochs_that_are_claimed(topic: _Topic, mode: int) -> None:
     assert topic.joins("a", SHARED) == "epoch 7"
 
 
-def test_epochs_go_round_like_a_long(topic: _Topic) -> None:
+def test_epochs_overflow_like_a_long(topic: _Topic) -> None:
     assert topic.joins("a", EXCLUSIVE, 2**63 - 1) == f"epoch {2**63 - 1}"
     topic.left("a")
     assert topic.joins("a", EXCLUSIVE) == f"epoch {-(2**63)}"
@@ -138,14 +138,14 @@ def test_the_queue_is_served_in_order(topic: _Topic) -> None:
     assert topic.joins("d", SHARED) == "epoch 2"
 
 
-def test_one_who_waited_takes_the_epoch_it_asked_for_even_a_lower_one(topic: _Topic) -> None:
+def test_a_promoted_producer_sets_its_claimed_epoch(topic: _Topic) -> None:
     # As on 4.2.4: only claims at once are compared.
     topic.joins("a", EXCLUSIVE, 5)
     topic.joins("b", WAIT, 1)
     assert topic.left("a") == "b, epoch 1"
 
 
-def test_waiting_ends_when_the_last_shared_one_leaves(topic: _Topic) -> None:
+def test_a_waiting_producer_is_promoted_when_the_last_shared_one_leaves(topic: _Topic) -> None:
     topic.joins("a", SHARED)
     topic.joins("b", SHARED)
     topic.joins("c", WAIT)
@@ -153,7 +153,7 @@ def test_waiting_ends_when_the_last_shared_one_leaves(topic: _Topic) -> None:
     assert topic.left("b") == "c, epoch 0"
 
 
-def test_fencing_throws_out_who_is_in_and_tells_who_waits(topic: _Topic) -> None:
+def test_fencing_closes_producers_and_notifies_waiting_ones(topic: _Topic) -> None:
     topic.joins("a", EXCLUSIVE)
     held = topic.producers["a"]
     waiting = _Producer(topic, "b", WAIT, None)
@@ -167,7 +167,7 @@ def test_fencing_throws_out_who_is_in_and_tells_who_waits(topic: _Topic) -> None
     assert topic.left("c") == "nobody"
 
 
-def test_fencing_with_an_old_epoch_throws_out_all_the_same(topic: _Topic) -> None:
+def test_fencing_with_an_old_epoch_closes_producers_too(topic: _Topic) -> None:
     topic.joins("a", EXCLUSIVE, 5)
     assert topic.joins("b", FENCING, 4) == "ProducerFenced"
     assert not topic.producers

@@ -57,7 +57,7 @@ def tokens(client):
     ],
     ids=["id, checksum", "checksum, encryption", "encryption, size", "size", "delay, duplicate"],
 )
-def test_the_first_fault_is_told_and_rates_are_charged_in_the_middle(strict, fields, block, code, charged):
+def test_the_first_failing_check_responds_and_rates_are_charged_in_between(strict, fields, block, code, charged):
     before = tokens(strict)
     answer = strict.one(send(0, **fields), block)
     assert isinstance(answer, pb.CommandSendError)
@@ -65,7 +65,7 @@ def test_the_first_fault_is_told_and_rates_are_charged_in_the_middle(strict, fie
     assert before - tokens(strict) == charged
 
 
-def test_a_fenced_topic_takes_nothing_but_says_so_after_the_checksum(client, world):
+def test_a_fenced_topic_refuses_after_the_checksum_check(client, world):
     client.producer()
     topic = world.broker.topics[T]
     topic.fenced = True
@@ -77,7 +77,7 @@ def test_a_fenced_topic_takes_nothing_but_says_so_after_the_checksum(client, wor
     assert isinstance(client.one(send(0), entry()), pb.CommandSendReceipt)
 
 
-def test_metadata_is_read_once_and_must_be_there():
+def test_metadata_is_parsed_once_and_required():
     good = Publication(0, -1, 1, entry())
     assert good.metadata() is good.metadata()
     assert good.metadata().producer_name == "p"
@@ -87,11 +87,11 @@ def test_metadata_is_read_once_and_must_be_there():
 
 
 @pytest.mark.parametrize(("said", "counts"), [(-1, 1), (0, 0), (7, 7)])
-def test_messages_are_counted_as_said(said, counts):
+def test_messages_are_counted_as_declared(said, counts):
     assert Publication(0, -1, said, b"").count == counts
 
 
-def test_a_message_that_was_not_stored_is_new_when_it_comes_again(make_world):
+def test_a_message_that_was_not_stored_is_no_duplicate(make_world):
     from pcli.minibroker.storage.spilling_storage import Pool
 
     world = make_world(brokerDeduplicationEnabled=True)

@@ -12,25 +12,25 @@ from pcli.codec.session.timers import Timer, Timers
 from pcli.minibroker.topics.rate_limiters import UNLIMITED, PublishThrottle, RateLimiter, SubscribeLimiter, TokenBucket
 
 
-def test_full_at_the_start_and_never_fuller() -> None:
+def test_a_bucket_starts_full_and_never_exceeds_its_size() -> None:
     bucket = TokenBucket(10, now=0)
     assert bucket.tokens(0) == 10
     assert bucket.tokens(60_000) == 10
 
 
-def test_fills_evenly() -> None:
+def test_a_bucket_fills_evenly() -> None:
     bucket = TokenBucket(10, now=0)
     bucket.charge(10, 0)
     assert [bucket.tokens(ms) for ms in (0, 99, 100, 250, 1000)] == [0, 0, 1, 2, 10]
 
 
-def test_a_period_of_its_own() -> None:
+def test_a_bucket_with_another_period() -> None:
     bucket = TokenBucket(30, now=0, period_ms=60_000)
     bucket.charge(30, 0)
     assert [bucket.tokens(ms) for ms in (1999, 2000, 60_000)] == [0, 1, 30]
 
 
-def test_what_cost_too_much_is_waited_for() -> None:
+def test_a_deficit_delays_the_next_message() -> None:
     bucket = TokenBucket(1000, now=0)
     bucket.charge(3000, 0)
     assert bucket.tokens(0) == -2000
@@ -46,7 +46,7 @@ def test_nothing_to_wait_for() -> None:
     assert bucket.wait_ms(0) == 0
 
 
-def test_time_that_stands_still_gives_nothing() -> None:
+def test_no_tokens_without_time() -> None:
     bucket = TokenBucket(10, now=500)
     bucket.charge(10, 500)
     assert bucket.tokens(500) == 0
@@ -58,7 +58,7 @@ def test_time_that_stands_still_gives_nothing() -> None:
     period=st.integers(1, 60_000),
     charges=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 10**7)), max_size=30),
 )
-def test_waiting_as_long_as_told_is_enough(rate: int, period: int, charges: list[tuple[int, int]]) -> None:
+def test_the_returned_wait_is_sufficient(rate: int, period: int, charges: list[tuple[int, int]]) -> None:
     now, bucket = 0, TokenBucket(rate, 0, period)
     for pause, amount in charges:
         now += pause
@@ -70,7 +70,7 @@ def test_waiting_as_long_as_told_is_enough(rate: int, period: int, charges: list
         assert bucket.tokens(now) <= rate
 
 
-def test_messages_and_bytes_hold_together() -> None:
+def test_message_and_byte_limits_apply_together() -> None:
     limiter = RateLimiter(10, 1000, now=0)
     assert limiter.available(0) == (10, 1000)
     limiter.charge(2, 1500, 0)
@@ -87,7 +87,7 @@ def test_no_rate_no_limit(messages: int, size: int, limits: bool) -> None:
     assert UNLIMITED in limiter.available(0)
 
 
-def test_a_consumer_subscribes_so_often_in_a_period() -> None:
+def test_a_consumer_may_subscribe_a_number_of_times_per_period() -> None:
     limiter = SubscribeLimiter(2, period_ms=30_000)
     assert [limiter.admit("a", 0) for _ in range(3)] == [True, True, False]
     assert limiter.admit("b", 0)
@@ -95,7 +95,7 @@ def test_a_consumer_subscribes_so_often_in_a_period() -> None:
     assert limiter.admit("a", 15_000)
 
 
-def test_consumers_long_gone_are_forgotten() -> None:
+def test_idle_consumers_are_removed() -> None:
     limiter = SubscribeLimiter(1, period_ms=1000)
     for number in range(5000):
         assert limiter.admit(number, number)
@@ -155,7 +155,7 @@ def test_the_message_that_empties_the_bucket_passes_then_reading_stops() -> None
     assert (a.holds, b.holds) == (0, 0)
 
 
-def test_a_limit_that_is_taken_away_lets_all_go() -> None:
+def test_removing_a_limit_resumes_all_connections() -> None:
     world, throttle = _throttle(1)
     reader = _Reader()
     throttle.charge(reader, 100, 1)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ _numbers = st.integers(0, 2**64 - 1) | st.sampled_from([2**bits + more for bits 
     producer=_numbers,
     ids=st.lists(st.tuples(_numbers, _numbers, st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1)), max_size=5),
 )
-def test_the_bytes_are_those_of_protobuf(producer: int, ids: list[tuple[int, int, int, int]]) -> None:
+def test_the_bytes_equal_protobufs(producer: int, ids: list[tuple[int, int, int, int]]) -> None:
     receipts = SendReceiptWriter(producer)
     for sequence, highest, ledger, entry in ids:
         expected = pb.CommandSendReceipt(

@@ -42,7 +42,7 @@ def test_unload_closes_producers_then_consumers(client, world, name):
     assert {body.request_id for body in heard} == {2**64 - 1}
 
 
-def test_after_an_unload_a_new_ledger_and_what_was_stored(client, world):
+def test_after_an_unload_there_is_a_new_ledger_and_all_entries(client, world):
     client.producer()
     client.subscribe()
     [first] = client.publish("m0")
@@ -57,7 +57,7 @@ def test_after_an_unload_a_new_ledger_and_what_was_stored(client, world):
     assert len(client.flow()) == 2
 
 
-def test_an_unload_forgets_which_messages_of_a_batch_were_acknowledged(client, world):
+def test_an_unload_drops_ack_sets(client, world):
     """Entries that are acknowledged whole stay so; the sets of parts live in memory only."""
     client.producer()
     client.subscribe(subType=pb.CommandSubscribe.Shared)
@@ -88,7 +88,7 @@ def test_clients_below_version_5_lose_the_connection(world):
     assert kinds(new.hear()) == ["CloseProducer 1", "CloseConsumer 1"]
 
 
-def test_an_unload_takes_a_non_persistent_topic_along(client, world):
+def test_an_unload_removes_a_non_persistent_topic(client, world):
     assert client.producer(N, producer_access_mode=EXCLUSIVE).topic_epoch == 0
     world.broker.unload(world.broker.topics[N])
     world.deliver()
@@ -97,7 +97,7 @@ def test_an_unload_takes_a_non_persistent_topic_along(client, world):
     assert client.producer(N, producer_access_mode=EXCLUSIVE).topic_epoch == 0
 
 
-def test_after_an_unload_counting_begins_anew(client, world):
+def test_an_unload_resets_the_counters(client, world):
     client.producer()
     client.publish()
     topic = world.broker.topics[T]
@@ -115,7 +115,7 @@ def test_after_an_unload_counting_begins_anew(client, world):
     ],
     ids=["unload", "terminate", "delete"],
 )
-def test_the_next_in_line_is_refused_and_the_rest_hear_nothing(world, act, code):
+def test_an_unload_refuses_the_next_waiting_producer_only(world, act, code):
     holder, second, third = (world.client() for _ in range(3))
     holder.producer(producer_access_mode=EXCLUSIVE)
     second.producer(producer_access_mode=WAIT)
@@ -128,7 +128,7 @@ def test_the_next_in_line_is_refused_and_the_rest_hear_nothing(world, act, code)
     assert third.hear() == []
 
 
-def test_an_unload_forgets_the_queue_and_keeps_the_epoch(world):
+def test_an_unload_empties_the_queue_and_keeps_the_epoch(world):
     holder, second, third = (world.client() for _ in range(3))
     holder.producer(producer_access_mode=EXCLUSIVE)
     second.producer(producer_access_mode=WAIT)
@@ -147,7 +147,7 @@ def test_an_unload_forgets_the_queue_and_keeps_the_epoch(world):
 # -- terminate -------------------------------------------------------------------------------------------------------
 
 
-def test_terminate_closes_producers_and_tells_who_is_through(client, world):
+def test_terminate_closes_producers_and_notifies_finished_consumers(client, world):
     busy(client)
     [receipt] = client.publish()
     client(pb.CommandFlow(consumer_id=2, messagePermits=1))
@@ -165,7 +165,7 @@ def test_terminate_closes_producers_and_tells_who_is_through(client, world):
     assert client.producer(producer_id=3).error == pb.TopicTerminatedError
 
 
-def test_a_terminated_topic_stays_so_over_an_unload(client, world):
+def test_a_topic_stays_terminated_after_an_unload(client, world):
     client.producer()
     topic = world.broker.topics[T]
     world.broker.terminate(topic)
@@ -175,7 +175,7 @@ def test_a_terminated_topic_stays_so_over_an_unload(client, world):
     assert client.producer(producer_id=2).error == pb.TopicTerminatedError
 
 
-def test_non_persistent_topics_do_not_end(client, world):
+def test_non_persistent_topics_cannot_be_terminated(client, world):
     client.producer(N)
     with pytest.raises(Refused) as refused:
         world.broker.terminate(world.broker.topics[N])
@@ -204,7 +204,7 @@ def test_a_forced_delete_closes_consumers_then_producers(client, world, name):
     assert name not in world.broker.topics
 
 
-def test_a_deleted_topic_takes_its_entries_and_subscriptions_along(client, world):
+def test_a_deleted_topic_loses_its_entries_and_subscriptions(client, world):
     client.producer()
     client.subscribe()
     client.publish()
@@ -216,7 +216,7 @@ def test_a_deleted_topic_takes_its_entries_and_subscriptions_along(client, world
     assert list(world.broker.topics[T].subscriptions) == ["sub"]
 
 
-def test_deleting_lets_go_of_connections_that_were_stopped(make_world):
+def test_a_deletion_resumes_paused_connections(make_world):
     world = make_world(maxPublishRatePerTopicInMessages=1)
     client = world.client()
     client.producer()
@@ -241,7 +241,7 @@ def test_deleting_lets_go_of_connections_that_were_stopped(make_world):
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_whatever_concerns_a_send_leaves_the_plain_way(make_world, settings):
+def test_every_policy_of_a_send_clears_the_fast_path(make_world, settings):
     world = make_world(**settings)
     client = world.client()
     client.producer(encrypted=True)
@@ -249,7 +249,7 @@ def test_whatever_concerns_a_send_leaves_the_plain_way(make_world, settings):
     assert (topic.fast_path, topic.producers["standalone-0-0"].fast_path) == (False, False)
 
 
-def test_the_plain_way_is_the_usual_one(client, world):
+def test_the_fast_path_is_the_default(client, world):
     client.producer()
     client.producer(N, producer_id=2)
     topic = world.broker.topics[T]
@@ -260,7 +260,7 @@ def test_the_plain_way_is_the_usual_one(client, world):
 # -- counters and ledgers --------------------------------------------------------------------------------------------
 
 
-def test_counters_keep_what_producers_sent_that_left(client, world):
+def test_counters_include_producers_that_left(client, world):
     topic_of = world.broker.topics
     client.producer()
     client(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=5), entry=ENTRY)
@@ -270,7 +270,7 @@ def test_counters_keep_what_producers_sent_that_left(client, world):
     assert (topic_of[T].messages_in, topic_of[T].bytes_in) == (7, 2 * len(ENTRY))
 
 
-def test_closed_ledgers_go_when_no_durable_subscription_needs_them(make_world):
+def test_unneeded_closed_ledgers_are_deleted(make_world):
     world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
     client = world.client()
     client.producer()
@@ -299,13 +299,13 @@ def publish(client, count):
         client.publish(f"m{number}", number)
 
 
-def test_closed_ledgers_go_when_they_are_closed_if_nobody_subscribes(small):
+def test_closed_ledgers_are_deleted_at_once_without_subscriptions(small):
     world, client = small
     publish(client, 21)
     assert [one.entries for one in world.broker.topics[T].ledger.ledgers] == [1]
 
 
-def test_closed_ledgers_go_with_the_last_subscription_that_needed_them(small):
+def test_closed_ledgers_are_deleted_with_the_last_subscription(small):
     world, client = small
     client.subscribe()
     publish(client, 21)
@@ -315,7 +315,7 @@ def test_closed_ledgers_go_with_the_last_subscription_that_needed_them(small):
     assert [one.entries for one in ledger.ledgers] == [1]
 
 
-def test_a_reader_at_the_end_gets_the_entry_that_closes_a_ledger(small):
+def test_a_reader_at_the_end_receives_the_entry_that_closes_a_ledger(small):
     world, client = small
     client.subscribe(durable=False)
     client.flow()
@@ -326,7 +326,7 @@ def test_a_reader_at_the_end_gets_the_entry_that_closes_a_ledger(small):
     assert world.broker.topics[T].ledger.first == 6
 
 
-def test_a_subscription_is_removed_by_what_it_is_not_by_its_name(client, world):
+def test_a_subscription_is_removed_by_identity(client, world):
     client.subscribe()
     topic = world.broker.topics[T]
     old = topic.subscriptions["sub"]

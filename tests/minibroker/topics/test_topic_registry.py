@@ -51,14 +51,14 @@ def served(world):
     return world.broker
 
 
-def test_coming_to_life(served):
+def test_topics_are_created_on_demand(served):
     assert not served.topic_registry.exists(T)
     topic = served.get_or_create(T)
     assert topic is served.get_or_create(T)
     assert (served.topic_registry.exists(T), served.topics[str(T)], served.stored) == (True, topic, {str(T)})
 
 
-def test_nobody_creates_it(served):
+def test_topics_are_not_created_without_auto_creation(served):
     assert refused(served.get_or_create, T, create=False) == "TopicNotFound"
     served.settings.allowAutoTopicCreation = False
     assert refused(served.get_or_create, T) == "TopicNotFound"
@@ -78,7 +78,7 @@ def test_partitions(served):
     assert served.get_or_create(T.with_partition(2)).partition == 2
 
 
-def test_too_many_topics(make_world):
+def test_the_topic_limit_of_a_namespace(make_world):
     world = make_world(maxTopicsPerNamespace=3)
     broker = world.broker
     broker.create_partitioned(T, 2)
@@ -119,7 +119,7 @@ def test_lists(served):
     assert names("public/def") == []
 
 
-def test_a_stored_topic_is_loaded_when_it_is_asked_for(served):
+def test_a_stored_topic_is_loaded_on_demand(served):
     served.create_partitioned(T, 1)
     assert served.topics == {}
     topic = served.topic_registry.load(T.with_partition(0))
@@ -127,7 +127,7 @@ def test_a_stored_topic_is_loaded_when_it_is_asked_for(served):
     assert served.topic_registry.load(T.with_partition(1)) is None
 
 
-def test_forgetting(served):
+def test_a_deleted_topic_is_removed(served):
     served.get_or_create(T)
     served.topic_registry.forget(T)
     served.topic_registry.forget(T)
