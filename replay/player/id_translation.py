@@ -1,4 +1,4 @@
-"""Translate between the ids of the capture and those of the live broker, in both directions.
+"""Translation between captured and live ids, in both directions.
 
 Rules of this file
 1. An id is mapped when a captured and a live frame concern the same object: the SEND_RECEIPTs of one SEND, the MESSAGEs

@@ -7,7 +7,7 @@ Rules of this file
    that consumer were sent, and the steps that it depends on have occurred. Any other frame is sent when every earlier
    client step has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent. Pauses
    are not replayed.
-3. Request, producer, consumer, watcher and sequence ids are those of the live client; message ids, names, versions and
+3. Request, producer, consumer, watcher and sequence ids are the live client's; message ids, names, versions and
    the rest are as captured. Broker addresses are replaced by the recorded broker's own.
 4. PINGs are answered. A captured query, or a CONNECT, may be repeated and receives its response each time.
 5. A command without a captured step is noted. A request receives an ERROR, a lookup its own failed response, a SEND a

@@ -14,8 +14,8 @@ from pcli.replay.player.script.recorded_conversation import OWNERS
 
 __all__ = ["error_response", "permits_of", "with_captured_ids", "with_live_ids"]
 
-_OURS: Final = ("brokerServiceUrl", "assignedBrokerServiceUrl")
-_NOT_OURS: Final = ("brokerServiceUrlTls", "assignedBrokerServiceUrlTls")
+_URL_FIELDS: Final = ("brokerServiceUrl", "assignedBrokerServiceUrl")
+_TLS_URL_FIELDS: Final = ("brokerServiceUrlTls", "assignedBrokerServiceUrlTls")
 _UNKNOWN: Final = "the recording contains no such request"
 
 
@@ -28,9 +28,9 @@ def with_live_ids(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
     command.CopyFrom(frame.command)
     body = getattr(command, row.field)
     for one, _ in body.ListFields():
-        if one.name in _OURS:
+        if one.name in _URL_FIELDS:
             setattr(body, one.name, url)
-        elif one.name in _NOT_OURS:
+        elif one.name in _TLS_URL_FIELDS:
             body.ClearField(one.name)
         elif one.name in ids:
             setattr(body, one.name, ids[one.name])

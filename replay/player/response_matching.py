@@ -63,7 +63,7 @@ class ResponseMatcher:
     """The captured responses, and the live ones matched to them so far."""
 
     def __init__(self, last_sent: Iterable[Step]) -> None:
-        """``last_sent``: the steps of both sides; those of the broker are expected."""
+        """``last_sent``: the steps of both sides; the broker's are expected."""
         steps = list(last_sent)
         self.without_highest_id = without_highest(steps)
         """Receipts whose highest sequence id is undefined."""

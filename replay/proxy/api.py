@@ -241,7 +241,7 @@ class Proxy:
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         fault = context.get("exception")
         self.failures.append(fault if isinstance(fault, BaseException) else RuntimeError(context["message"]))
-        self._note(f"an error of the proxy: {context['message']}: {fault!r}")
+        self._note(f"internal error of the proxy: {context['message']}: {fault!r}")
 
 
 def _close(file: BinaryIO) -> None:

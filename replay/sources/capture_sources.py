@@ -197,4 +197,4 @@ def capture_command(interface: str, capture_filter: str, output: str, ring: Sequ
         return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
     if has_scapy():
         return None
-    raise LocalError("no capture program here: install tcpdump or dumpcap, or pulsar-pcli[capture] for scapy")
+    raise LocalError("no capture program is installed: install tcpdump or dumpcap, or pulsar-pcli[capture] for scapy")

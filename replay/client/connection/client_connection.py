@@ -161,7 +161,7 @@ class ClientConnection:
     def receive(self, data: bytes) -> None:
         """Process bytes from the broker."""
         if not self.ready and data.startswith(b"HTTP/"):
-            self.close(ClientFailure("Connect", f"{self._name}: HTTP is spoken there; a web port takes http://"))
+            self.close(ClientFailure("Connect", f"{self._name}: the port uses HTTP: write http://"))
             return
         for event in self.session.receive(data):
             if self.close_reason is not None:

@@ -29,7 +29,7 @@ def fetch(url: str, headers: dict[str, str], timeout: float, context: SSLContext
         with fault:
             return fault.code, fault.read()
     except HTTPException:
-        return 0, b"no HTTP is spoken there"
+        return 0, b"not an HTTP response"
     except OSError as fault:
         cause = fault.reason if isinstance(fault, urllib.error.URLError) else fault
         text = reason_for(cause, tls=url.startswith("https")) if isinstance(cause, Exception) else str(cause)

@@ -139,7 +139,7 @@ def _answer(where: str, status: int, body: bytes, read: Callable[[Any], Any]) ->
     try:
         return read(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ClientFailure("UnknownError", f"{where} answers what is no answer of a broker")
+        return ClientFailure("UnknownError", f"{where} sent an invalid response")
 
 
 def _reason(body: bytes) -> str:

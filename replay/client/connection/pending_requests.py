@@ -85,7 +85,7 @@ class PendingRequests:
         request = self._open.pop(number)
         name = request.body.DESCRIPTOR.name.removeprefix("Command")
         timeout = self._engine.settings.operationTimeoutMs
-        request.done(ClientFailure("TimeOut", f"no answer to {name} within {timeout} ms by {self._broker}"))
+        request.done(ClientFailure("TimeOut", f"no response to {name} from {self._broker} within {timeout} ms"))
         if isinstance(request.body, _LOOKUPS):
             self._reject()
 

@@ -35,4 +35,4 @@ def address_of(url: str) -> tuple[str, int] | ClientFailure:
     try:
         return ServiceUrl.parse(url).hosts[0]
     except LocalError as fault:
-        return ClientFailure("InvalidServiceURL", f"the broker names no address: {fault.text}")
+        return ClientFailure("InvalidServiceURL", f"the broker's response contains no address: {fault.text}")

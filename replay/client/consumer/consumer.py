@@ -183,7 +183,7 @@ class Consumer(ConsumerConnection):
     def receive(self) -> IncomingMessage | None:
         """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
         if self._listener is not None:
-            raise LocalError("a consumer with a listener has no receive")
+            raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages
         if not messages:
             return None
@@ -278,7 +278,7 @@ class Consumer(ConsumerConnection):
     ) -> None:
         """Send a message to the retry letter topic for delivery after a delay, and acknowledge it."""
         if self.dead is None or not self.settings.retryEnable:
-            _refuse(done, ClientFailure("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
+            _refuse(done, ClientFailure("NotAllowed", "reconsumeLater requires retryEnable and a dead letter policy"))
             return
         if not self.may_connect:
             _refuse(done, _CLOSED)
@@ -344,7 +344,7 @@ class Consumer(ConsumerConnection):
             done(
                 _CLOSED
                 if not self.may_connect
-                else ClientFailure("Disconnected", "there is no connection to unsubscribe over")
+                else ClientFailure("Disconnected", "there is no connection for UNSUBSCRIBE")
             )
             return
         self.state = State.CLOSING

@@ -67,7 +67,7 @@ def _open_one(engine: ClientContext, topic: str, settings: ConsumerSettings, don
         if isinstance(count, ClientFailure):
             done(count)
         elif count and settings.startMessageId not in (None, EARLIEST, LATEST):
-            done(ClientFailure("InvalidConfiguration", "on partitions a reader begins at the beginning or the end"))
+            done(ClientFailure("InvalidConfiguration", "a reader of partitions starts at the beginning or the end"))
         elif count and not settings.receiverQueueSize:
             done(ClientFailure("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
         elif count:

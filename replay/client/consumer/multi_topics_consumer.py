@@ -208,7 +208,7 @@ class MultiTopicsConsumer:
     def receive(self) -> IncomingMessage | None:
         """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
         if self._listener is not None:
-            raise LocalError("a consumer with a listener has no receive")
+            raise LocalError("a consumer with a listener does not support receive")
         if not self.queue.messages:
             return None
         message = self.queue.messages.popleft()
@@ -250,7 +250,7 @@ class MultiTopicsConsumer:
         if self.state is not State.READY:
             return ClientFailure("Closed", "the consumer is closed")
         child = self.consumers.get(id_.topic)
-        return ClientFailure("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
+        return ClientFailure("NotAllowed", f"{id_} belongs to no consumed topic") if child is None else child
 
     def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
         """Acknowledge a message."""

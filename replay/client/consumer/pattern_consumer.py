@@ -177,6 +177,6 @@ def open_pattern(engine: ClientContext, settings: ConsumerSettings, done: Create
     except LocalError as fault:
         done(ClientFailure("InvalidConfiguration", fault.text))
     except re.error as fault:
-        done(ClientFailure("InvalidConfiguration", f"{settings.topicsPattern!r} is no regular expression: {fault}"))
+        done(ClientFailure("InvalidConfiguration", f"{settings.topicsPattern!r} is not a regular expression: {fault}"))
     else:
         consumer.begin()

@@ -58,7 +58,7 @@ class SeekOperation:
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
         """Seek to an id or to a publish time (ms since 1970)."""
         if self.under_way:
-            done(ClientFailure("NotAllowed", "another seek is under way"))
+            done(ClientFailure("NotAllowed", "another seek is in progress"))
             return
         self._status = _Status.REQUESTED
         self._done = done

@@ -79,7 +79,7 @@ _CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
         "a keySharedPolicy is for Key_Shared alone",
     ),
     (lambda s: s.schema is not None and not s.schema.IsInitialized(), "a schema has a name, a type and data"),
-    (lambda s: s.receiverQueueSize < 0, "receiverQueueSize is 0 or more"),
+    (lambda s: s.receiverQueueSize < 0, "receiverQueueSize must be 0 or more"),
     (
         lambda s: s.receiverQueueSize == 0 and (len(s.topicNames) != 1 or s.topicsPattern or s.retryEnable),
         "a receiverQueueSize of 0 is for one topic that is not partitioned",

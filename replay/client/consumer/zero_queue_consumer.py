@@ -37,7 +37,7 @@ class ZeroQueueConsumer(Consumer):
     def receive(self) -> IncomingMessage | None:
         """Return the requested message, or None: one is requested now, and `on_message` is called later."""
         if self._listener is not None:
-            raise LocalError("a consumer with a listener has no receive")
+            raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages
         if messages:
             message = self.last_taken = messages.popleft()

@@ -133,9 +133,9 @@ class EntryBuilder:
         return payload if self.keys is None else self.keys.close(metadata, payload)
 
     def _too_large(self, size: int) -> ClientFailure:
-        return ClientFailure("InvalidMessage", f"{size} bytes are more than the {self.largest} that the broker takes")
+        return ClientFailure("InvalidMessage", f"{size} bytes exceed the broker's maximum of {self.largest}")
 
 
 def _unfit(fault: ValueError) -> ClientFailure:
     text = f"{fault.object!a} is no UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
-    return ClientFailure("InvalidMessage", f"its metadata can't be written: {text}")
+    return ClientFailure("InvalidMessage", f"the metadata can't be encoded: {text}")

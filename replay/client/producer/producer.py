@@ -57,9 +57,9 @@ _NOWHERE: Final = MessageId(-1, -1)
 _ENDS: Final = {
     State.CLOSING: ClientFailure("Closed", "the producer is closed"),
     State.CLOSED: ClientFailure("Closed", "the producer is closed"),
-    State.TERMINATED: ClientFailure("TopicTerminatedError", "the topic takes nothing any more"),
-    State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has taken its place"),
-    State.FAILED: ClientFailure("Disconnected", "the producer never came to be"),
+    State.TERMINATED: ClientFailure("TopicTerminatedError", "the topic accepts no more messages"),
+    State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has fenced it"),
+    State.FAILED: ClientFailure("Disconnected", "the producer could not be created"),
 }
 """The failure of messages that are sent after the end."""
 

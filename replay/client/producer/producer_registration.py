@@ -35,8 +35,8 @@ __all__ = ["FailureKind", "ProducerRegistration", "classify_failure", "producer_
 class FailureKind(Enum):
     """The effect of a failure on the producer."""
 
-    TERMINATED = "the topic takes nothing any more"
-    FENCED = "another producer has taken its place"
+    TERMINATED = "the topic accepts no more messages"
+    FENCED = "another producer has fenced it"
     GONE = "there is no such topic"
     FAILED = "it never came to be"
     AGAIN = "try again"

@@ -1,7 +1,7 @@
 """The captured and live deliveries of a replay, by subscription and entry.
 
 Rules of this file
-1. Subscriptions are those of the capture; a live delivery belongs to the captured consumer whose SUBSCRIBE was sent.
+1. Subscriptions are the captured ones; a live delivery belongs to the captured consumer whose SUBSCRIBE was sent.
 2. A consumer leaves where either side of the capture closes it or its connection.
 3. A live delivery needs a cause: it is the first delivery of its entry to the subscription, the previous receiver left,
    or the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
@@ -31,7 +31,7 @@ Subscription = tuple[str, str]
 """Topic and subscription name."""
 
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
-_LEAVING: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
+_LEAVE_COMMANDS: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 
 
 def messages_in(frame: Frame) -> int:
@@ -108,7 +108,7 @@ class Deliveries:
                     self._acked.setdefault((subscription, position), step.index)
                 if frame.command.ack.ack_type == pb.CommandAck.Cumulative:
                     self._acked_up_to[subscription].append((step.index, position_of(frame.command.ack.message_id[0])))
-            case name if name in _LEAVING:
+            case name if name in _LEAVE_COMMANDS:
                 self.leaves.setdefault(peer, step)
             case "SEEK":
                 self._redelivery_requests[subscription].append((step.index, set()))

@@ -105,7 +105,7 @@ class Evidence:
     # -- queries ---------------------------------------------------------------------------------------------------
 
     def is_repeated(self, outcome: Outcome) -> bool:
-        """Return whether the live broker sent such a response more often than the captured commands justify."""
+        """Return whether the live broker sent this response more often than the captured commands justify."""
         frame, stream = outcome.frame, outcome.pair.stream
         if frame is None:
             return False

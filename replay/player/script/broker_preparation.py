@@ -7,7 +7,7 @@ Rules of this file
 2. During the replay: partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).
-3. Paths are those of the REST interface, so any broker with a known address can be prepared.
+3. Calls use the REST interface, so any broker with a known address can be prepared.
 """
 
 from __future__ import annotations

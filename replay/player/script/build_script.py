@@ -55,7 +55,7 @@ def build_script(
     seen, ends, others = _observe(events)
     if not seen:
         reason = f": {others.most_common(1)[0][0]}" if others else ""
-        raise CaptureError(f"there is no Pulsar frame in it{reason}")
+        raise CaptureError(f"the capture contains no Pulsar frame{reason}")
     script = Script(left_out=others)
     streams: dict[int, list[Facts]] = {}
     for facts in seen:

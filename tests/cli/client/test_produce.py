@@ -161,7 +161,7 @@ def test_a_refused_message_ends_it_though_more_may_come(broker: MiniBroker, read
     process.stdin.flush()
     assert process.wait(20) == 2
     assert process.stderr is not None
-    assert "message 2: 6000030 bytes are more than the 5242880" in process.stderr.read().decode()
+    assert "message 2: 6000030 bytes exceed the broker's maximum of 5242880" in process.stderr.read().decode()
     process.communicate()
     assert _payloads(read("refused")) == ["fine"]
 
@@ -190,7 +190,7 @@ def test_a_message_above_the_limit_is_reported(produce: Any, broker: MiniBroker)
     ran = produce("large", "--size", 6_000_000, "-n", 1)
     assert ran.code == 2
     assert "pcli: 0 messages sent" in ran.err
-    assert ran.err.splitlines()[-1].endswith("are more than the 5242880 that the broker takes")
+    assert ran.err.splitlines()[-1].endswith("exceed the broker's maximum of 5242880")
 
 
 def test_a_line_above_the_limit_is_refused(produce: Any, monkeypatch: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
         (("--file", "/nowhere/at/all"), "/nowhere/at/all: no such file or directory"),
         (("--file", os.sep), "/: is a directory"),
         (("-m", "x", "-p", "novalue"), "-p novalue: write key=value"),
-        (("-m", "x", "-k", "\udcff"), "message 1: its metadata can't be written: '\\udcff' is no UTF-8"),
+        (("-m", "x", "-k", "\udcff"), "message 1: the metadata can't be encoded: '\\udcff' is no UTF-8"),
         (("-m", "x", "--producer-name", "\udcff"), "'\\udcff' is not UTF-8: names, keys and properties must be text"),
         (("-m", "x", "--batch", "many"), "--batch many: write N,BYTES,MS, for example 1000,131072,1"),
         (

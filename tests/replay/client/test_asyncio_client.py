@@ -158,7 +158,7 @@ def test_a_silent_listener_is_an_error() -> None:
 
 
 def test_a_web_port_is_an_error(broker: MiniBroker) -> None:
-    with pytest.raises(RemoteError, match=r"HTTP is spoken there; a web port takes http://$"):
+    with pytest.raises(RemoteError, match=r"the port uses HTTP: write http://$"):
         _connect(broker.http_url.replace("http", "pulsar"))
 
 

@@ -41,4 +41,4 @@ def test_an_invalid_http_response_has_status_zero(data: bytes) -> None:
         thread.start()
         status, body = fetch(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, 10, None)
         thread.join()
-    assert (status, body) in ((0, b"no HTTP is spoken there"), (0, b"connection reset by peer"))
+    assert (status, body) in ((0, b"not an HTTP response"), (0, b"connection reset by peer"))

@@ -86,7 +86,7 @@ def test_a_token_is_sent_as_bearer(fake_broker: Any) -> None:
     [
         (401, b"<html>", ClientFailure("AuthenticationError", "http://a:8080 answers 401: <html>")),
         (404, {"reason": "Topic not\nfound"}, ClientFailure("NotFound", "http://a:8080 answers 404: Topic not found")),
-        (200, b"<html>", ClientFailure("UnknownError", "http://a:8080 answers what is no answer of a broker")),
+        (200, b"<html>", ClientFailure("UnknownError", "http://a:8080 sent an invalid response")),
         (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],
 )

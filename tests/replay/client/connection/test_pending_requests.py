@@ -25,7 +25,7 @@ def test_a_request_times_out_and_its_late_response_is_dropped(ready_broker: Any)
     responses: list[Any] = []
     requested = ready_broker.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), responses.append)
     ready_broker.run(5_000)
-    assert responses == [ClientFailure("TimeOut", "no answer to Unsubscribe within 5000 ms by a:1")]
+    assert responses == [ClientFailure("TimeOut", "no response to Unsubscribe from a:1 within 5000 ms")]
     ready_broker.broker_sends(pb.CommandSuccess(request_id=requested.request_id))
     assert len(responses) == 1
 

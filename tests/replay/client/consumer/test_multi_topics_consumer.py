@@ -149,7 +149,7 @@ def test_an_id_without_a_topic(network):
     consumer.acknowledge_cumulative(ClientMessageId(0, 0), results.append)
     consumer.seek(ClientMessageId(0, 0), results.append)
     assert [one.error for one in results] == ["NotAllowed"] * 3
-    assert {one.message for one in results} == {"0:0 is of no topic that is consumed here"}
+    assert {one.message for one in results} == {"0:0 belongs to no consumed topic"}
 
 
 def test_seeking_in_all_topics(network):
