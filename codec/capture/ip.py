@@ -13,6 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.link import IPV4
 
 __all__ = ["Fragments", "Inner", "pull_ip"]
@@ -123,7 +124,7 @@ class Fragments:
     """Reassembles fragments in bounded memory."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[bytes, int, int], _Datagram] = {}
+        self._open: BoundedDict[tuple[bytes, int, int], _Datagram] = BoundedDict(MAX_DATAGRAMS)
 
     def add(self, inner: Inner, packet: int) -> Inner | None:
         """Add a fragment. Return the datagram if it is now complete."""
@@ -135,8 +136,6 @@ class Fragments:
         key = (inner.addresses, identification, inner.protocol if len(inner.addresses) == 8 else -1)
         datagram = self._open.get(key)
         if datagram is None:
-            if len(self._open) >= MAX_DATAGRAMS:
-                del self._open[next(iter(self._open))]
             datagram = self._open[key] = _Datagram()
         datagram.count += 1
         if datagram.count > _MAX_FRAGMENTS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.flows import Connection, Direction
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.tunnels import RST
@@ -33,13 +34,11 @@ class Output:
         """Number of frames so far."""
         self.ends = False
         """Whether to report the ends of connections."""
-        self.fragments: dict[int, tuple[int, ...]] = {}
+        self.fragments: BoundedDict[int, tuple[int, ...]] = BoundedDict(_MAX_FRAGMENTED)
         """The packets of all fragments, by the packet that completed a datagram; only the most recent datagrams."""
 
     def remember_fragments(self, packet: int, packets: tuple[int, ...]) -> None:
         """Record that frames of this packet came from the fragments in all these packets."""
-        while len(self.fragments) >= _MAX_FRAGMENTED:
-            del self.fragments[next(iter(self.fragments))]
         self.fragments[packet] = packets
 
     def frame(

@@ -23,6 +23,7 @@ import hmac
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.errors import LocalError
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
@@ -71,7 +72,7 @@ class PrivateKeys:
     def __init__(self, pems: Iterable[bytes], names: Sequence[str] = ()) -> None:
         self._rsa: list[RSAPrivateKey] = []
         self._elliptic: list[EllipticCurvePrivateKey] = []
-        self._kept: dict[bytes, bytes | None] = {}
+        self._kept: BoundedDict[bytes, bytes | None] = BoundedDict(_MAX_KEPT)
         self._missing = False
         for number, pem in enumerate(pems, 1):
             self._load(pem, names[number - 1] if number <= len(names) else str(number))
@@ -132,8 +133,6 @@ class PrivateKeys:
         if len(wrapped) > _MAX_WRAPPED:
             return None
         if wrapped not in self._kept:
-            if len(self._kept) >= _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
             self._kept[wrapped] = self._try(wrapped)
         return self._kept[wrapped]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
@@ -48,14 +49,12 @@ class Transactions:
         self._on_done = on_done
         self._limit = limit
         self._records: dict[tuple[int, int], TransactionRecord] = {}
-        self._requests: dict[int, int | str] = {}
+        self._requests: BoundedDict[int, int | str] = BoundedDict(_MAX_REQUESTS)
         """Timeout in ms of an open NEW_TXN, action of an open END_TXN; by frame."""
         self._doubts: dict[int, set[str]] = {}
 
     def request(self, facts: Facts) -> None:
         """Process NEW_TXN and END_TXN."""
-        if len(self._requests) >= _MAX_REQUESTS:
-            del self._requests[next(iter(self._requests))]
         read = facts.command.get
         if facts.frame.type == _NEW_TXN:
             self._requests[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)

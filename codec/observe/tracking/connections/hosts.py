@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -39,7 +40,7 @@ class Hosts:
         self._capture = capture
         self._on_done = on_done
         # Redirects by client and topic: times and servers.
-        self._chains: dict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = {}
+        self._chains: BoundedDict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = BoundedDict(MAX_HOSTS)
 
     def of(self, client: tuple[str, int], server: tuple[str, int]) -> HostRecord:
         """Return the record of a host; create it if necessary."""
@@ -101,5 +102,3 @@ class Hosts:
             host.redirect_loops.add(now, *frames, sample=topic)
         chain.append((now, host.server))
         self._chains[key] = chain
-        if len(self._chains) > MAX_HOSTS:
-            del self._chains[next(iter(self._chains))]

@@ -8,8 +8,10 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
@@ -25,18 +27,15 @@ class TopicListWatchers:
 
     def __init__(self) -> None:
         # Subscribed topics by client address, and the connections whose watchers received topics.
-        self._subscribed: dict[str, dict[str, None]] = {}
+        self._subscribed: BoundedDict[str, BoundedDict[str, None]] = BoundedDict(_MAX_TOPICS)
         self._watching: dict[str, dict[int, ConnectionRecord]] = {}
 
     def subscribe(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a SUBSCRIBE."""
         client, topic = connection.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
-        topics = self._subscribed.setdefault(client, {})
-        topics[topic] = None
-        if len(topics) > _MAX_TOPICS:
-            del topics[next(iter(topics))]
-        if len(self._subscribed) > _MAX_TOPICS:
-            del self._subscribed[next(iter(self._subscribed))]
+        if client not in self._subscribed:
+            self._subscribed[client] = BoundedDict(_MAX_TOPICS)
+        self._subscribed[client][topic] = None
         for record in self._watching.get(client, {}).values():
             record.watch_missed.pop(topic, None)
 
@@ -77,7 +76,7 @@ class TopicListWatchers:
 
     def _add_topics(self, connection: ConnectionState, facts: Facts, topics: list[str]) -> None:
         record = connection.record
-        known = self._subscribed.get(record.client[0], {})
+        known: Mapping[str, None] = self._subscribed.get(record.client[0], {})
         for topic in topics:
             if topic not in known and len(record.watch_missed) < _MAX_TOPICS:
                 record.watch_missed[topic] = (facts.frame.number, facts.frame.time_ns)

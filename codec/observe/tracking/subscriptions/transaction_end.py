@@ -10,8 +10,9 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
@@ -20,6 +21,7 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 __all__ = ["TransactionEnd"]
 
 _Txn = tuple[int, int]
+_MAX_REQUESTS: Final = 10_000
 
 
 class TransactionEnd:
@@ -28,7 +30,7 @@ class TransactionEnd:
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
         self._acks = acks
-        self._requests: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
+        self._requests: BoundedDict[tuple[int, int], tuple[_Txn, bool, str, str]] = BoundedDict(_MAX_REQUESTS)
 
     def request(self, facts: Facts) -> None:
         """Process END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
@@ -37,8 +39,6 @@ class TransactionEnd:
         txn = (words.get("txnid_most_bits", 0), words.get("txnid_least_bits", 0))
         commit = words.get("txn_action") == "COMMIT"
         key = (facts.frame.stream.number, words.get("request_id", -1))
-        if len(self._requests) > 10_000:
-            del self._requests[next(iter(self._requests))]
         self._requests[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
 
     def response(self, facts: Facts) -> None:

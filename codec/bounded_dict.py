@@ -1,0 +1,27 @@
+"""A dictionary whose memory is bounded by a number of items."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TypeVar
+
+__all__ = ["BoundedDict"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class BoundedDict(OrderedDict[_K, _V]):
+    """A dictionary of at most ``maximum`` items; a new item drops the oldest one.
+
+    A plain dictionary finds its oldest item by skipping all that were dropped before; this one takes constant time.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        super().__init__()
+        self.maximum = maximum
+
+    def __setitem__(self, key: _K, value: _V) -> None:
+        if len(self) >= self.maximum and key not in self:
+            self.popitem(last=False)
+        super().__setitem__(key, value)

@@ -1,0 +1,10 @@
+"""Dictionaries with a maximum of items."""
+
+from pcli.codec.bounded_dict import BoundedDict
+
+
+def test_a_new_item_drops_the_oldest_one():
+    held = BoundedDict[str, int](2)
+    for key, value in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
+        held[key] = value
+    assert list(held.items()) == [("b", 2), ("c", 4)]
