@@ -3,7 +3,7 @@
 Rules of this file
 1. A CapturedFrame is a Frame with its position in the capture. Two of them are equal only if they are the same object.
 2. Frames and streams are plain classes with slots, because one is created for every frame of arbitrarily large files.
-3. A Note is one line of text for people, with its numbers as fields. Notes and frames are in the order of the capture.
+3. A Note is one line of readable text, with its numbers as fields. Notes and frames are in the order of the capture.
 4. A StreamEnd comes after the last frame and note of its connection.
 """
 
@@ -124,7 +124,7 @@ class Note:
     kind: str
     """A key of NOTE_KINDS."""
     text: str
-    """One line of text for people."""
+    """One line of readable text."""
     packet: int = 0
     """The packet at which the event was detected; 0 if it was before the first packet."""
     stream: Stream | None = None

@@ -1,4 +1,4 @@
-"""Observation of frames: names behind ids, request/response pairing, fields, filters, tracking and findings.
+"""Observation of frames: names of ids, request/response pairing, fields, filters, tracking and findings.
 
 - observer.py: `Observer.see` takes one frame after the other and returns its `Facts`. It uses observer_state,
   connection_updates, request_pairing, system_topics and two_pass.

@@ -28,7 +28,6 @@ _SECOND_NS: Final = 1_000_000_000
 
 _i64 = Struct(">q").unpack
 _i64_i32 = Struct(">qi").unpack
-_two_i64 = Struct(">qq").unpack
 
 
 def number(value: float) -> float | str:

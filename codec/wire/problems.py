@@ -1,7 +1,7 @@
 """Defects of a frame as values, which an observer attaches to the frame.
 
-A kind is a stable word for filters and programs; the detail is for people. One table lists the kinds, and the docs are
-generated from it.
+A kind is a stable word for filters and programs; the detail is a readable text. One table lists the kinds, and the
+docs are generated from it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
     kind: str
     """A key of KINDS."""
     detail: str
-    """One line of text for people, with sizes and offsets."""
+    """One line of readable text with sizes and offsets."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.detail}"

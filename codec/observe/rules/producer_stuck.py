@@ -65,7 +65,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "producer-stuck",
             "error",
-            _whose(doubts, broker_sent=broker_sent),
+            _culprit(doubts, broker_sent=broker_sent),
             certainty(doubts, "certain" if broker_sent else "likely"),
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
@@ -98,7 +98,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _whose(doubts: set[str], *, broker_sent: bool) -> str:
+def _culprit(doubts: set[str], *, broker_sent: bool) -> str:
     if GAPS & doubts:
         return "capture"
     return "broker" if broker_sent else "network"
@@ -114,7 +114,7 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "producer-stuck",
         "error",
-        _whose(doubts, broker_sent=broker_sent),
+        _culprit(doubts, broker_sent=broker_sent),
         certainty(doubts),
         producer_subject(producer),
         f"{about_producer(producer)} has not received a response to its PRODUCER ({at(session.number)}, "

@@ -44,7 +44,7 @@ _AT_ONCE: Final = 1.5
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if a message waits behind the one in processing while other consumers could take it."""
+    """Return a finding if a message waits during processing while other consumers could take it."""
     acks, subscription = consumer.ack_ages, consumer.subscription
     if consumer.permits.queue != 1 or consumer.type not in ("Shared", "Key_Shared") or subscription is None:
         return

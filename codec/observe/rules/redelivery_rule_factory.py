@@ -83,8 +83,8 @@ def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cau
 
 
 def _who_broke(subscription: SubscriptionRecord) -> str:
-    whose = culprit_of_ends([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
-    return "application" if whose == "client" else whose  # a client's connection mostly ends with its process
+    culprit = culprit_of_ends([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
+    return "application" if culprit == "client" else culprit  # a client's connection mostly ends with its process
 
 
 def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:

@@ -46,7 +46,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "warning",
-            _whose(producer),
+            _culprit(producer),
             "certain",
             producer_subject(producer),
             f"{about_producer(producer)} stored {count_of(twice.count, 'entry', 'entries')} twice: it resent "
@@ -63,7 +63,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "note",
-            "capture" if GAPS & doubts else _whose(producer),
+            "capture" if GAPS & doubts else _culprit(producer),
             certainty(doubts, "possible"),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
@@ -78,10 +78,10 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _whose(producer: ProducerRecord) -> str:
+def _culprit(producer: ProducerRecord) -> str:
     """Return the culprit: the side that broke the connection or the network. The client itself resends correctly."""
-    whose = culprit_of_ends(producer.ends)
-    return "network" if whose == "client" else whose
+    culprit = culprit_of_ends(producer.ends)
+    return "network" if culprit == "client" else culprit
 
 
 RULE = Rule(

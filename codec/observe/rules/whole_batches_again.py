@@ -4,8 +4,8 @@
 
 Brokers store and acknowledge entries; a batch is one entry. Without batch index acknowledgements, only the client keeps
 track of the processed messages of a batch, and it sends the ACK when all are processed. If one message of the batch is
-rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot tell which
-messages were processed.
+rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot identify
+the processed messages.
 
 ## On the wire
 

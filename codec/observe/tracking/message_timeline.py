@@ -50,10 +50,10 @@ def steps_of(lifecycle: Lifecycle) -> list[Step]:
     found = [*_published(lifecycle)]
     stored = lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns
     for deliveries in lifecycle.deliveries.values():
-        asked = stored
+        requested = stored
         for delivery in deliveries:
-            found += _delivered(lifecycle, delivery, asked if delivery.why else stored)
-            asked = max(asked, delivery.again[1])
+            found += _delivered(lifecycle, delivery, requested if delivery.why else stored)
+            requested = max(requested, delivery.again[1])
     given = max((one.time_ns for deliveries in lifecycle.deliveries.values() for one in deliveries), default=-1)
     for topic, frame, time_ns in lifecycle.dead_letters:
         text = f"sent to {short_topic(topic)}"

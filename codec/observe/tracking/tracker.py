@@ -44,7 +44,7 @@ class Tracker:
 
         ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining ones.
         ``on_done`` receives other evicted records. For a part of a capture: ``hosts`` replaces the tracker's own
-        `Hosts` and is shared with other parts; ``servers`` are addresses known to speak Pulsar.
+        `Hosts` and is shared with other parts; ``servers`` are addresses of Pulsar servers.
         """
         self.capture = CaptureRecord()
         self.connections = ConnectionTracker(

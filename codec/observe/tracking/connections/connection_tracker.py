@@ -61,7 +61,7 @@ class ConnectionTracker:
         """Create a tracker without connections.
 
         ``on_end`` receives each end: stream, key of ENDS, time in ns, number of the last frame. ``on_done`` receives
-        evicted records. ``hosts`` replaces the tracker's own `Hosts`. ``servers`` are addresses known to speak Pulsar.
+        evicted records. ``hosts`` replaces the tracker's own `Hosts`. ``servers`` are addresses of Pulsar servers.
         """
         self.changed_streams: set[int] = set()
         """Streams whose doubts have changed because of frames; the caller that propagates them empties the set."""

@@ -47,12 +47,12 @@ def describe_length(length: int) -> tuple[str, str]:
 
 
 class NonPulsarStreams:
-    """Streams that are not Pulsar, kept until another connection shows that their server speaks Pulsar."""
+    """Streams that are not Pulsar, kept until another connection identifies their server as a Pulsar server."""
 
     def __init__(self, pulsar: Iterable[tuple[str, int]] = ()) -> None:
-        """Create it with the servers that are known to speak Pulsar."""
+        """Create the object with the known Pulsar servers."""
         self.pulsar: set[tuple[str, int]] = set(pulsar)
-        """Servers that speak Pulsar."""
+        """Known Pulsar servers."""
         self._others: dict[tuple[str, int], list[tuple[ConnectionRecord, Note]]] = {}
 
     def note(self, record: ConnectionRecord, note: Note) -> None:
@@ -63,7 +63,7 @@ class NonPulsarStreams:
             self._others.setdefault(record.server, [])[_MAX_OTHERS:] = [(record, note)]
 
     def add_pulsar_server(self, server: tuple[str, int]) -> None:
-        """Add a server that speaks Pulsar, and report the earlier streams to it."""
+        """Add a Pulsar server, and report the earlier streams to it."""
         if len(self.pulsar) < _MAX_OTHERS:
             self.pulsar.add(server)
         for record, note in self._others.pop(server, ()):
