@@ -1,4 +1,4 @@
-"""Captures played against a mini-broker in memory, told the truth or spoilt on the way."""
+"""Captures replayed against a mini-broker in memory, with or without faults in its responses."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PATIENT = Pace(latency_ms=500)
 Spoil = Callable[[Frame], list[bytes]]
 
 
-class Nth:
-    """Spoils the nth frame of a type that is meant; lets all others pass."""
+class NthFrame:
+    """A fault in the nth matching frame of a type; other frames pass."""
 
     def __init__(
         self, name: str, intervention: Callable[[Frame], list[bytes]], nth: int = 1, where: Any = None
@@ -46,37 +46,37 @@ class Nth:
 
 
 def body(frame: Frame) -> Any:
-    """The command's own message."""
+    """Return the body of the command."""
     return getattr(frame.command, COMMANDS[frame.type].field)
 
 
-class Spoiler:
-    """The faults that a broker may have."""
+class Faults:
+    """Faults of a broker."""
 
     @staticmethod
-    def drop(name: str, nth: int = 1, where: Any = None) -> Nth:
-        return Nth(name, lambda _: [], nth, where)
+    def drop(name: str, nth: int = 1, where: Any = None) -> NthFrame:
+        return NthFrame(name, lambda _: [], nth, where)
 
     @staticmethod
-    def twice(name: str, nth: int = 1, where: Any = None) -> Nth:
-        return Nth(name, lambda frame: [frame.data, frame.data], nth, where)
+    def twice(name: str, nth: int = 1, where: Any = None) -> NthFrame:
+        return NthFrame(name, lambda frame: [frame.data, frame.data], nth, where)
 
     @staticmethod
-    def change(name: str, how: Callable[[Any], Any], nth: int = 1, where: Any = None) -> Nth:
+    def change(name: str, how: Callable[[Any], Any], nth: int = 1, where: Any = None) -> NthFrame:
         def changed(frame: Frame) -> list[bytes]:
             how(body(frame))
             rest = frame.data[frame.parts.command_end :]
             return [join_frame(frame.command.SerializeToString(), rest)]
 
-        return Nth(name, changed, nth, where)
+        return NthFrame(name, changed, nth, where)
 
     @staticmethod
-    def instead(name: str, other: Callable[[Any], bytes], nth: int = 1, where: Any = None) -> Nth:
-        return Nth(name, lambda frame: [other(body(frame))], nth, where)
+    def instead(name: str, other: Callable[[Any], bytes], nth: int = 1, where: Any = None) -> NthFrame:
+        return NthFrame(name, lambda frame: [other(body(frame))], nth, where)
 
 
 def read(path: Path, **chosen: Any) -> Script:
-    """The script of a capture."""
+    """Return the script of a capture."""
     inputs = open_inputs([str(path)], rewindable=True)
     script = build_script(read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)), **chosen)
     for one in inputs:
@@ -84,20 +84,20 @@ def read(path: Path, **chosen: Any) -> Script:
     return script
 
 
-def spoilt(player: Player, spoil: Spoil) -> None:
-    """Let a player hear what a faulty broker would have said."""
+def with_fault(player: Player, faults: Spoil) -> None:
+    """Apply a fault to the responses that a player receives."""
     receive, readers = player.receive, dict[int, FrameReader]()
 
     def heard(stream: int, data: bytes) -> list[Any]:
         frames = readers.setdefault(stream, FrameReader()).feed(data)
-        return receive(stream, b"".join(piece for frame in frames for piece in spoil(frame)))
+        return receive(stream, b"".join(piece for frame in frames for piece in faults(frame)))
 
     player.receive = heard  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")
-def spoil() -> type[Spoiler]:
-    return Spoiler
+def faults() -> type[Faults]:
+    return Faults
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +107,7 @@ def script() -> Callable[..., Script]:
 
 @pytest.fixture(scope="session")
 def play() -> Callable[..., Any]:
-    """Play a capture against a mini-broker in memory: the report, and the player and replay that it came from."""
+    """Replay a capture against a mini-broker in memory and return the report."""
 
     def run(
         path: Path, settings: dict[str, str] | None = None, *, fault: Spoil | None = None, administered: bool = True
@@ -118,7 +118,7 @@ def play() -> Callable[..., Any]:
             broker.call(call)
         player = replay.player(replay.start_ms, Pace(speed=1), administered=administered)
         if fault is not None:
-            spoilt(player, fault)
+            with_fault(player, fault)
         broker.play(player, lambda _: None)
         return replay.report(player, own_broker=True, administered=administered)
 
@@ -127,7 +127,7 @@ def play() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def play_live() -> Callable[..., Any]:
-    """Play a capture to a service URL, with or without its administrator: the report."""
+    """Replay a capture to a service URL, with or without REST calls, and return the report."""
 
     def run(path: Path, url: str, admin: str = "", pace: Pace = PATIENT) -> Any:
         replay = Replay(read(path))

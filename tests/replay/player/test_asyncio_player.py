@@ -1,4 +1,4 @@
-"""The player on sockets, against a mini-broker that listens."""
+"""The player on sockets against a mini-broker."""
 
 import pytest
 
@@ -11,7 +11,7 @@ FAST = Pace(patience_ms=200)
 
 @pytest.fixture
 def against(play_live):
-    """Play a capture to a service URL, with little patience."""
+    """Replay a capture to a service URL with short timeouts."""
     return lambda path, url, admin="": play_live(path, url, admin, FAST)
 
 
@@ -57,7 +57,7 @@ def test_an_unreachable_broker_is_an_error(small_captures, against):
 
 
 def test_a_listener_that_is_no_broker_is_an_error(small_captures, broker, against):
-    """As a port with TLS that is spoken to in clear: one line, no waiting for every answer."""
+    """A TLS port that receives cleartext behaves like this: one error, without waiting for every response."""
     url = broker.http_url.replace("http", "pulsar")
     with pytest.raises(RemoteError, match="no response to CONNECT"):
         against(small_captures / "go" / "nack.pcap", url)

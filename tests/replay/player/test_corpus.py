@@ -1,4 +1,4 @@
-"""Every capture that can be played, against a mini-broker of its own: no answer that no rule explains."""
+"""Replays of all captures against a mini-broker: rules explain every difference."""
 
 import json
 import os
@@ -18,7 +18,7 @@ POLICIES = {
     "python/24-stuck-unacked.pcap": {"maxUnackedMessagesPerConsumer": "50"},
     "python/24b-stuck-alone.pcapng": {"maxUnackedMessagesPerConsumer": "50"},
 }
-"""What an administrator had set on the namespace, as a setting."""
+"""Namespace policies of the captured broker, as settings."""
 
 NOTHING = {
     "java/late-capture.pcap": "connections that began before the capture",
@@ -28,7 +28,7 @@ NOTHING = {
     "python/30-snaplen-96.pcap": "frames from the first gap or cut packet on",
     "python/32-midstream.pcap": "connections that began before the capture",
 }
-"""What can't be played, and what is said about it."""
+"""Captures that cannot be replayed, and the reported reason."""
 
 TLS = "python/21-tls.pcapng"
 AUTHENTICATED = ("java/auth-token.pcap", "python/20-token-authentication.pcap")
@@ -39,7 +39,7 @@ def truth_of(path):
 
 
 def settings_of(path, name):
-    """Those of the broker that was captured, as far as the mini-broker has them."""
+    """Return the captured broker's settings that the mini-broker supports."""
     truth = json.loads(truth_of(path).read_text())
     told = {key: value for key, value in truth["broker"]["settings"].items() if key in OBEYED}
     return told | POLICIES.get(name, {})
@@ -57,7 +57,7 @@ def corpus(captures):
 
 @pytest.fixture(scope="module")
 def played(corpus, play):
-    """The report of every capture that can be played."""
+    """The report of every capture that can be replayed."""
     names = [name for name in corpus if name not in NOTHING and name != TLS]
     return {name: play(corpus[name], settings_of(corpus[name], name)) for name in names}
 
@@ -101,7 +101,7 @@ def test_the_table_in_the_docs_is_current(played):
 
 @pytest.mark.skipif("PCLI_REAL_URL" not in os.environ, reason="PCLI_REAL_URL and PCLI_REAL_ADMIN name no real broker")
 def test_the_corpus_against_a_real_broker(corpus, play_live):
-    """A fresh one. Captures whose broker had settings or policies of its own are left out: the real one has none."""
+    """Captures whose broker had special settings or policies are skipped: the real broker has none."""
     wrong = []
     for name, path in corpus.items():
         if name not in {*NOTHING, *AUTHENTICATED, TLS} and not settings_of(path, name):

@@ -1,4 +1,4 @@
-"""Ids as the live broker gives them, in what is said and in what is compared."""
+"""Live ids in sent commands and in compared responses."""
 
 import re
 
@@ -23,7 +23,7 @@ def last_sent(ids, body, entry=b""):
 
 @pytest.fixture
 def ids():
-    """Knows that entry 7:3 of the capture is 1:0 of the live broker."""
+    """Ids that map the captured entry 7:3 to the live entry 1:0."""
     found = Ids()
     receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=0)
     captured, live = pb.CommandSendReceipt(), pb.CommandSendReceipt()
@@ -62,7 +62,7 @@ def test_earliest_and_latest_are_unchanged(ids, position):
 
 
 def test_an_unchanged_frame_has_the_captured_bytes(ids):
-    """Even one that protobuf would write otherwise: its fields stand in another order."""
+    """Protobuf would write this frame's fields in another order."""
     data = bytes.fromhex("0000000a 00000006 5a04 1001 0800 080b".replace(" ", ""))
     odd = Frame(data[:4] + (len(data) - 8).to_bytes(4, "big") + data[8:], 11)
     assert ids.rewritten(odd) == odd.data

@@ -1,4 +1,4 @@
-"""The player: what it waits for, how long, and what it does meanwhile. No socket, no clock."""
+"""The player: its waits, timeouts and actions, without socket and clock."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CAPTURE = "01-exclusive-unbatched.pcapng"
 
 
 class Stage:
-    """A player, and the captured broker's own words to answer it with."""
+    """A player, and the captured broker's responses for it."""
 
     def __init__(self, script, **options):
         self.script = script
@@ -22,7 +22,7 @@ class Stage:
         self.player = Player(script, Ids(), self.now, **options)
 
     def act(self):
-        """Everything that is to be done now."""
+        """Return all actions that are due now."""
         done = []
         while actions := self.player.actions(self.now):
             done += actions
@@ -36,7 +36,7 @@ class Stage:
         return FrameReader().feed(action.data) if isinstance(action, SendCommand) else []
 
     def response(self, name, nth=1):
-        """What the captured broker said, the nth time."""
+        """Send the captured broker's nth response of this type."""
         lines = [line for line in self.script.steps if line.name == name and not line.from_client]
         self.player.receive(lines[nth - 1].stream, lines[nth - 1].frame.data)
 
@@ -139,7 +139,7 @@ def test_nothing_is_sent_on_a_lost_connection(stage):
 
 
 def test_responses_of_a_lost_connection_are_not_awaited(stage):
-    """However long one would wait for each."""
+    """This does not depend on the patience."""
     it = stage(pace=Pace(patience_ms=3000))
     it.act()
     it.player.lost(0)
@@ -155,7 +155,7 @@ def test_invalid_frames_end_a_connection(stage):
 
 
 def test_the_live_holder_requests_the_redelivery(captures, play):
-    """Nacks of a Shared subscription: the live broker gave some entries to another consumer than the captured one."""
+    """Negative acks on a Shared subscription whose live entries went to other consumers than captured."""
     report = play(captures / "python" / "10-shared-redelivery.pcap")
     assert report.good
     assert report.rules["choice of Shared"] > 10

@@ -1,4 +1,4 @@
-"""The recorded broker, played to live clients."""
+"""The recorded broker, replayed to live clients."""
 
 import signal
 import socket
@@ -22,8 +22,8 @@ from pcli.replay.player.recorded_broker_commands import permits_of, with_live_id
 URL = "pulsar://127.0.0.1:6650"
 
 
-def converse(script, spoil=None):
-    """The player of a capture against the broker's side of the same, in memory, until nobody has anything to say."""
+def converse(script, faults=None):
+    """Replay a capture's clients against its recorded broker in memory, to the end."""
     side, player, now = (
         RecordedBroker(script, URL),
         Player(script, Ids(), 1_000_000, pace=Pace(patience_ms=100)),
@@ -37,8 +37,8 @@ def converse(script, spoil=None):
             elif isinstance(action, CloseConnection):
                 deliver(side, player, side.lost(action.stream))
             else:
-                frames = FrameReader().feed(action.data) if spoil is not None else []
-                data = b"".join(piece for frame in frames for piece in spoil(frame)) if spoil else action.data
+                frames = FrameReader().feed(action.data) if faults is not None else []
+                data = b"".join(piece for frame in frames for piece in faults(frame)) if faults else action.data
                 deliver(side, player, side.receive(action.stream, data))
         if not actions and player.deadline is not None:
             now = max(now + 1, player.deadline)
@@ -95,7 +95,7 @@ def test_recorded_clients_and_broker_match(name, small_captures, script):
 
 
 def came_behind(player, names, causes):
-    """How many answers of these names came, all behind the last line of a client that is one of these causes."""
+    """Return the number of responses with these names; each must follow the last client step among these causes."""
     causing, count = [line.index for line in player.script.steps if line.from_client and line.name in causes], 0
     for pair in player.matcher.pairs:
         if pair.step is not None and pair.step.name in names:
@@ -141,7 +141,7 @@ def other_payload(frame):
 
 
 def in_halves(frame):
-    """Two ACKs for one."""
+    """Split an ACK into two."""
     ids = list(frame.command.ack.message_id)
     kind = frame.command.ack.ack_type
     parts = ids[: len(ids) // 2], ids[len(ids) // 2 :]
@@ -192,13 +192,13 @@ def with_token(frame):
 def test_client_command_rules(name, intervention, rule, small_captures, script):
     left = [name]
 
-    def spoil(frame):
+    def faults(frame):
         if name_of(frame.type) in left:
             left.clear()
             return intervention(frame)
         return [frame.data]
 
-    report = converse(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), spoil)[0].report()
+    report = converse(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"), faults)[0].report()
     assert left == []
     assert {one["rule"] for one in report.differences if one["command"] == name} == {rule}
     assert report.good is bool(rule)
@@ -206,13 +206,13 @@ def test_client_command_rules(name, intervention, rule, small_captures, script):
 
 def test_generated_names_are_explained(small_captures, script):
     def renamed(name):
-        def spoil(frame):
+        def faults(frame):
             if frame.command.HasField("subscribe"):
                 frame.command.subscribe.consumer_name = name
                 return [push_frame(frame.command.subscribe)]
             return [frame.data]
 
-        return converse(script(small_captures / "java" / "schemas.pcap"), spoil)[0].report()
+        return converse(script(small_captures / "java" / "schemas.pcap"), faults)[0].report()
 
     assert renamed("0a1b2").rules == {"given name": 8}
     assert renamed("my consumer").unexplained == {"SUBSCRIBE": 8}
@@ -222,14 +222,14 @@ def test_generated_names_are_explained(small_captures, script):
 
 
 class Client:
-    """Says one command after the other to the broker's side; hears frames."""
+    """A client that sends single commands to the recorded broker."""
 
     def __init__(self, script):
         self.side, self.over, self._reader = RecordedBroker(script, "pulsar://here:1"), False, FrameReader()
         self.side.open(5)
 
     def say(self, body, entry=b""):
-        """What is answered, by name and body."""
+        """Return the responses by name and body."""
         actions = self.side.receive(5, push_frame(body, entry))
         self.over = any(isinstance(action, CloseConnection) for action in actions)
         frames = self._reader.feed(b"".join(action.data for action in actions if isinstance(action, SendCommand)))
@@ -385,7 +385,7 @@ producer.close()
 consumer.close()
 client.close()
 """
-"""What the truth file of the capture says that the application did."""
+"""The application's actions in the capture's truth file."""
 
 
 @pytest.fixture

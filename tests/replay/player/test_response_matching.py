@@ -1,4 +1,4 @@
-"""Which live answer stands for which captured one."""
+"""Matching of live responses to captured ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Doors that open nothing, and both ends of a proxy on sockets."""
+"""Proxy addresses without sockets, and both ends of a proxy on sockets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version
 
 
 @dataclass
-class House:
-    """The doors of a proxy at proxy:7000 before b1:6650; the next broker's door is 7001."""
+class ProxyAddresses:
+    """The addresses of a proxy at proxy:7000 for b1:6650; the next broker gets port 7001."""
 
     tls: bool = False
     to: str = "pulsar://b1:6650"
@@ -42,18 +42,18 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def proxy_addresses() -> ProxyAddresses:
+    return ProxyAddresses()
 
 
 @pytest.fixture
-def make_house() -> Any:
-    return House
+def make_proxy_addresses() -> Any:
+    return ProxyAddresses
 
 
 @pytest.fixture
 def start(broker: MiniBroker) -> Any:
-    """Start a proxy before this test's broker; at its end none may have had an error of its own."""
+    """Start proxies for this test's broker; they must not have failures at the end."""
     running: list[Proxy] = []
 
     def go(**details: Any) -> Proxy:
@@ -72,17 +72,17 @@ def address(url):
 
 
 class Peer:
-    """One end of a connection, in bytes."""
+    """One end of a connection."""
 
     def __init__(self, sock):
         self.socket = sock
         self.socket.settimeout(WAIT)
 
-    def say(self, data):
+    def send(self, data):
         self.socket.sendall(data)
 
-    def hear(self, count):
-        """So many bytes."""
+    def receive(self, count):
+        """Return exactly this number of bytes."""
         data = b""
         while len(data) < count:
             more = self.socket.recv(count - len(data))
@@ -91,15 +91,15 @@ class Peer:
         return data
 
     def frame(self):
-        head = self.hear(4)
-        return Frame.of(head + self.hear(int.from_bytes(head)))
+        head = self.receive(4)
+        return Frame.of(head + self.receive(int.from_bytes(head)))
 
-    def ask(self, body):
-        self.say(push_frame(body))
+    def request(self, body):
+        self.send(push_frame(body))
         return self.frame().command
 
     def end(self):
-        """Nothing, or whatever came; then the end."""
+        """Return the bytes up to the end of the stream."""
         data = b""
         while more := self.socket.recv(1 << 16):
             data += more
@@ -116,8 +116,8 @@ def peers():
         yield connect
 
 
-class Hall:
-    """A broker that does what the test does."""
+class FakeBroker:
+    """A broker whose side of each connection the test controls."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -131,8 +131,8 @@ class Hall:
 
 
 @pytest.fixture
-def hall():
-    one = Hall()
+def fake_broker():
+    one = FakeBroker()
     yield one
     for peer in (*one.peers, one):
         getattr(peer, "socket", None) and peer.socket.close()
@@ -140,15 +140,15 @@ def hall():
 
 
 @pytest.fixture
-def pair(hall, start, peers):
+def pair(fake_broker, start, peers):
     """A client and its broker, with a proxy between them."""
 
     def meet(**details):
-        proxy = hall.proxy = start(to=hall.url, **details)
+        proxy = fake_broker.proxy = start(to=fake_broker.url, **details)
         client = peers(proxy.service_url)
-        client.say(CONNECT)
-        broker = hall.accept()
-        assert broker.hear(len(CONNECT)) == CONNECT
+        client.send(CONNECT)
+        broker = fake_broker.accept()
+        assert broker.receive(len(CONNECT)) == CONNECT
         return client, broker
 
     return meet

@@ -13,10 +13,10 @@ from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_connect, 
 Lookup = pb.CommandLookupTopicResponse
 
 
-def answered(house, body):
+def answered(proxy_addresses, body):
     """The body that the client gets."""
     before = push_frame(body)
-    after = rewritten_response(before, house.addresses, house.current)
+    after = rewritten_response(before, proxy_addresses.addresses, proxy_addresses.current)
     return "untouched" if after is before else after
 
 
@@ -36,15 +36,15 @@ def test_all_commands_with_a_url_are_rewritten():
     assert named == FROM_BROKER
 
 
-def test_a_lookup_contains_the_listeners_address(house):
-    found = answered(house, lookup(authoritative=True, tls="pulsar+ssl://b1:6651"))
+def test_a_lookup_contains_the_listeners_address(proxy_addresses):
+    found = answered(proxy_addresses, lookup(authoritative=True, tls="pulsar+ssl://b1:6651"))
     assert found == push_frame(
         Lookup(brokerServiceUrl="pulsar://proxy:7000", response=Lookup.Connect, request_id=7, authoritative=True)
     )
 
 
-def test_another_broker_may_be_reached_through_the_listener(house):
-    found = answered(house, lookup(plain="pulsar://b2:6650"))
+def test_another_broker_may_be_reached_through_the_listener(proxy_addresses):
+    found = answered(proxy_addresses, lookup(plain="pulsar://b2:6650"))
     assert found == push_frame(lookup_expected("pulsar://proxy:7001", proxy_through_service_url=True))
 
 
@@ -52,15 +52,15 @@ def lookup_expected(url, **fields):
     return Lookup(brokerServiceUrl=url, response=Lookup.Connect, request_id=7, **fields)
 
 
-def test_a_redirect_contains_the_other_brokers_proxy_address(house):
+def test_a_redirect_contains_the_other_brokers_proxy_address(proxy_addresses):
     """The client asks again there, without a word of proxies."""
-    body = Frame.of(answered(house, lookup(Lookup.Redirect, "pulsar://b2:6650"))).command.lookupTopicResponse
+    body = Frame.of(answered(proxy_addresses, lookup(Lookup.Redirect, "pulsar://b2:6650"))).command.lookupTopicResponse
     assert (body.brokerServiceUrl, body.response) == ("pulsar://proxy:7001", Lookup.Redirect)
     assert not body.proxy_through_service_url
 
 
-def test_tls_urls_are_in_their_own_field(make_house):
-    body = Frame.of(answered(make_house(tls=True), lookup())).command.lookupTopicResponse
+def test_tls_urls_are_in_their_own_field(make_proxy_addresses):
+    body = Frame.of(answered(make_proxy_addresses(tls=True), lookup())).command.lookupTopicResponse
     assert (body.brokerServiceUrl, body.brokerServiceUrlTls) == ("", "pulsar+ssl://proxy:7000")
 
 
@@ -75,40 +75,40 @@ def test_tls_urls_are_in_their_own_field(make_house):
     ],
     ids=["failed", "behind a Pulsar proxy", "nonsense", "close", "migrated"],
 )
-def test_frames_without_an_address_are_unchanged(house, body):
-    assert answered(house, body) == "untouched"
-    assert house.opened == []
+def test_frames_without_an_address_are_unchanged(proxy_addresses, body):
+    assert answered(proxy_addresses, body) == "untouched"
+    assert proxy_addresses.opened == []
 
 
 @pytest.mark.parametrize("kind", [pb.CommandCloseProducer, pb.CommandCloseConsumer])
-def test_a_close_that_assigns_a_broker(house, kind):
+def test_a_close_that_assigns_a_broker(proxy_addresses, kind):
     of = "producer_id" if kind is pb.CommandCloseProducer else "consumer_id"
     ids = {of: 3, "request_id": 4}
     found = answered(
-        house,
+        proxy_addresses,
         kind(assignedBrokerServiceUrl="pulsar://b2:6650", assignedBrokerServiceUrlTls="pulsar+ssl://b2:6651", **ids),
     )
     assert found == push_frame(kind(assignedBrokerServiceUrl="pulsar://proxy:7001", **ids))
 
 
-def test_a_topic_that_migrated(house):
+def test_a_topic_that_migrated(proxy_addresses):
     fields = {"resource_id": 3, "resource_type": pb.CommandTopicMigrated.Consumer}
-    found = answered(house, pb.CommandTopicMigrated(brokerServiceUrl="pulsar://c2:6650,c3:6650", **fields))
+    found = answered(proxy_addresses, pb.CommandTopicMigrated(brokerServiceUrl="pulsar://c2:6650,c3:6650", **fields))
     assert found == push_frame(pb.CommandTopicMigrated(brokerServiceUrl="pulsar://proxy:7001", **fields))
-    assert house.opened == ["pulsar://c2:6650,c3:6650"]
+    assert proxy_addresses.opened == ["pulsar://c2:6650,c3:6650"]
 
 
-def test_unknown_fields_are_kept(house):
+def test_unknown_fields_are_kept(proxy_addresses):
     command = pb.BaseCommand(type=BY_NAME["LOOKUP_RESPONSE"].number, lookupTopicResponse=lookup())
     future = b"\xf2\x3f\x03new"
     frame = join_frame(command.SerializeToString() + future)
-    assert future in rewritten_response(frame, house.addresses, house.current)
+    assert future in rewritten_response(frame, proxy_addresses.addresses, proxy_addresses.current)
 
 
-def test_a_damaged_frame_is_unchanged(house):
+def test_a_damaged_frame_is_unchanged(proxy_addresses):
     frame = bytearray(push_frame(lookup()))
     frame[12] = 0xFF
-    assert rewritten_response(bytes(frame), house.addresses, house.current) == frame
+    assert rewritten_response(bytes(frame), proxy_addresses.addresses, proxy_addresses.current) == frame
 
 
 # -- CONNECT -----------------------------------------------------------------------------------------------------------
@@ -118,26 +118,33 @@ def connect(**fields):
     return push_frame(pb.CommandConnect(client_version="c", auth_data=b"secret", original_principal="me", **fields))
 
 
-def test_a_proxy_address_is_removed_before_the_broker(house):
-    broker = house.addresses.find("pulsar://b2:6650", "", house.current)
-    house.addresses.url(broker)
-    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7001"), house.addresses, house.current)
+def test_a_proxy_address_is_removed_before_the_broker(proxy_addresses):
+    broker = proxy_addresses.addresses.find("pulsar://b2:6650", "", proxy_addresses.current)
+    proxy_addresses.addresses.url(broker)
+    found = rewritten_connect(
+        connect(proxy_to_broker_url="proxy:7001"), proxy_addresses.addresses, proxy_addresses.current
+    )
     assert found == (connect(), broker)
 
 
-def test_a_standalone_receives_its_advertised_address(make_house):
-    house = make_house(to="127.0.0.1:6650")
-    answered(house, lookup(plain="pulsar://localhost:6650", proxy_through_service_url=True))
-    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7000"), house.addresses, house.current)
-    assert found == (connect(proxy_to_broker_url="localhost:6650"), house.current)
+def test_a_standalone_receives_its_advertised_address(make_proxy_addresses):
+    proxy_addresses = make_proxy_addresses(to="127.0.0.1:6650")
+    answered(proxy_addresses, lookup(plain="pulsar://localhost:6650", proxy_through_service_url=True))
+    found = rewritten_connect(
+        connect(proxy_to_broker_url="proxy:7000"), proxy_addresses.addresses, proxy_addresses.current
+    )
+    assert found == (connect(proxy_to_broker_url="localhost:6650"), proxy_addresses.current)
 
 
 @pytest.mark.parametrize(
     "frame", [connect(), connect(proxy_to_broker_url="b9:6650"), push_frame(pb.CommandPing())],
     ids=["no name", "a name of others", "no CONNECT"],
 )  # fmt: skip
-def test_other_first_frames_are_unchanged(house, frame):
-    assert rewritten_connect(frame, house.addresses, house.current) == (frame, house.current)
+def test_other_first_frames_are_unchanged(proxy_addresses, frame):
+    assert rewritten_connect(frame, proxy_addresses.addresses, proxy_addresses.current) == (
+        frame,
+        proxy_addresses.current,
+    )
 
 
 # -- HTTP --------------------------------------------------------------------------------------------------------------
@@ -150,8 +157,10 @@ ANSWER = {
 }
 
 
-def test_an_http_lookup_response_is_rewritten(house):
-    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
+def test_an_http_lookup_response_is_rewritten(proxy_addresses):
+    found = json.loads(
+        rewritten_lookup(json.dumps(ANSWER).encode(), proxy_addresses.addresses, proxy_addresses.current)
+    )
     assert found == {
         "brokerUrl": "pulsar://proxy:7001",
         "brokerUrlTls": "",
@@ -161,12 +170,14 @@ def test_an_http_lookup_response_is_rewritten(house):
     }
 
 
-def test_an_http_lookup_response_for_tls_clients_is_rewritten(make_house):
-    house = make_house(tls=True)
-    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.addresses, house.current))
+def test_an_http_lookup_response_for_tls_clients_is_rewritten(make_proxy_addresses):
+    proxy_addresses = make_proxy_addresses(tls=True)
+    found = json.loads(
+        rewritten_lookup(json.dumps(ANSWER).encode(), proxy_addresses.addresses, proxy_addresses.current)
+    )
     assert (found["brokerUrl"], found["brokerUrlTls"]) == ("", "pulsar+ssl://proxy:7001")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}'])
-def test_other_http_responses_are_unchanged(house, body):
-    assert rewritten_lookup(body, house.addresses, house.current) == body
+def test_other_http_responses_are_unchanged(proxy_addresses, body):
+    assert rewritten_lookup(body, proxy_addresses.addresses, proxy_addresses.current) == body

@@ -16,8 +16,8 @@ def test_a_capture_contains_the_bytes_of_the_client(start, peers, broker, tmp_pa
     path = tmp_path / "talk.pcapng"
     proxy = start(capture=path)
     client = peers(proxy.service_url)
-    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-    response = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
+    client.request(pb.CommandConnect(client_version="c", protocol_version=20))
+    response = client.request(pb.CommandLookupTopic(topic="orders", request_id=1))
     proxy.stop()
     frames, notes = read(path)
     assert notes == []
@@ -31,19 +31,19 @@ def test_a_full_disk_does_not_stop_the_proxy(start, peers, full_later):
 
     recording = Recording(full_later(2000))
     client = peers(start(taps=[recording]).service_url)
-    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    client.request(pb.CommandConnect(client_version="c", protocol_version=20))
     for _ in range(50):
-        assert client.ask(pb.CommandPing()).HasField("pong")
+        assert client.request(pb.CommandPing()).HasField("pong")
     assert recording.failure.errno == 28
 
 
 @pytest.mark.parametrize("by_client", [True, False])
-def test_a_tap_receives_the_side_that_closed(hall, start, peers, notebook, by_client):
-    proxy = start(to=hall.url, taps=[notebook])
+def test_a_tap_receives_the_side_that_closed(fake_broker, start, peers, notebook, by_client):
+    proxy = start(to=fake_broker.url, taps=[notebook])
     client = peers(proxy.service_url)
-    client.say(CONNECT)
-    broker = hall.accept()
-    broker.hear(len(CONNECT))
+    client.send(CONNECT)
+    broker = fake_broker.accept()
+    broker.receive(len(CONNECT))
     one, other = (client, broker) if by_client else (broker, client)
     one.socket.close()
     other.end()
@@ -52,10 +52,10 @@ def test_a_tap_receives_the_side_that_closed(hall, start, peers, notebook, by_cl
     assert notebook.lines == [("opened", 0), (0, True, CONNECT), ("closed", 0, by_client, False, "")]
 
 
-def test_a_tap_receives_a_fault_as_the_reason(hall, start, peers, notebook):
-    proxy = start(to=hall.url, taps=[notebook], faults=[Fault("pulsar.type == 'CONNECT'", "close")])
+def test_a_tap_receives_a_fault_as_the_reason(fake_broker, start, peers, notebook):
+    proxy = start(to=fake_broker.url, taps=[notebook], faults=[Fault("pulsar.type == 'CONNECT'", "close")])
     client = peers(proxy.service_url)
-    client.say(CONNECT)
+    client.send(CONNECT)
     with pytest.raises(ConnectionResetError):
         client.end()
     assert notebook.over.wait(10)

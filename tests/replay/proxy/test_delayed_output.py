@@ -37,7 +37,7 @@ class Timer:
         self.action = lambda: None
 
 
-class Way(delayed_output.DelayedOutput):
+class DirectOutput(delayed_output.DelayedOutput):
     """A lane, and what came out of it."""
 
     def __init__(self):
@@ -61,70 +61,70 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def way(clock):
-    return Way()
+def output(clock):
+    return DirectOutput()
 
 
 def late(ms, data=b"", *, cut=False):
     return Step(ms * MS, to_broker=False, data=bytearray(data), cut=cut)
 
 
-def test_undelayed_bytes_are_delivered_at_once(way, clock):
-    way.send(b"one")
-    way.execute(late(0, b"two"))
-    way.end()
-    assert way.out == [b"one", b"two", "end"]
+def test_undelayed_bytes_are_delivered_at_once(output, clock):
+    output.send(b"one")
+    output.execute(late(0, b"two"))
+    output.end()
+    assert output.out == [b"one", b"two", "end"]
     assert clock.timers == []
 
 
-def test_delayed_bytes_delay_all_later_bytes_and_the_end(way, clock):
-    way.execute(late(80, b"late"))
-    way.send(b"soon")
-    way.end()
+def test_delayed_bytes_delay_all_later_bytes_and_the_end(output, clock):
+    output.execute(late(80, b"late"))
+    output.send(b"soon")
+    output.end()
     clock.move(79)
-    assert way.out == []
+    assert output.out == []
     clock.move(1)
-    assert way.out == [b"late", b"soon", "end"]
+    assert output.out == [b"late", b"soon", "end"]
 
 
-def test_nothing_is_delivered_after_a_cut(way, clock):
-    way.execute(late(10, b"before"))
-    way.execute(late(20, cut=True))
-    way.execute(late(30, b"behind"))
+def test_nothing_is_delivered_after_a_cut(output, clock):
+    output.execute(late(10, b"before"))
+    output.execute(late(20, cut=True))
+    output.execute(late(30, b"behind"))
     clock.move(100)
-    assert way.out == [b"before", "cut"]
+    assert output.out == [b"before", "cut"]
 
 
-def test_cleared_bytes_are_not_delivered(way, clock):
-    way.execute(late(10, b"late"))
-    way.clear()
+def test_cleared_bytes_are_not_delivered(output, clock):
+    output.execute(late(10, b"late"))
+    output.clear()
     clock.move(100)
-    assert way.out == []
+    assert output.out == []
 
 
-def test_above_the_limit_reading_pauses_until_half_is_delivered(way, clock):
+def test_above_the_limit_reading_pauses_until_half_is_delivered(output, clock):
     for number in range(10):
-        way.execute(late(number + 1, bytes(1 << 20)))
-    assert way.held == 1
+        output.execute(late(number + 1, bytes(1 << 20)))
+    assert output.held == 1
     clock.move(5)
-    assert (way.held, len(way.out)) == (1, 5)
+    assert (output.held, len(output.out)) == (1, 5)
     clock.move(2)
-    assert (way.held, len(way.out)) == (0, 7)
+    assert (output.held, len(output.out)) == (0, 7)
 
 
-def test_the_limit_includes_the_overhead_of_small_slices(way, clock):
+def test_the_limit_includes_the_overhead_of_small_slices(output, clock):
     """Eight megabytes of slices of a byte each would be a gigabyte of objects."""
-    way.shaper = TrafficShaper([ByteFault("slice=1 gap=1s")], Random(1))
-    way.send(bytes(50_000))
-    assert way.held == 1
+    output.shaper = TrafficShaper([ByteFault("slice=1 gap=1s")], Random(1))
+    output.send(bytes(50_000))
+    assert output.held == 1
 
 
-def test_byte_faults_apply_to_sent_bytes(way, clock):
-    way.shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
-    way.send(b"one")
+def test_byte_faults_apply_to_sent_bytes(output, clock):
+    output.shaper = TrafficShaper([ByteFault("latency=50ms")], Random(1))
+    output.send(b"one")
     clock.move(10)
-    way.send(b"two")
+    output.send(b"two")
     clock.move(40)
-    assert way.out == [b"one"]
+    assert output.out == [b"one"]
     clock.move(10)
-    assert way.out == [b"one", b"two"]
+    assert output.out == [b"one", b"two"]

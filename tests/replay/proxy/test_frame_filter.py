@@ -49,28 +49,28 @@ def in_pieces(data):
     ids=["one", "none", "between", "around", "many"],
 )
 def test_only_requested_types_are_changed(frames, cut):
-    way = passage()
-    out = b"".join(map(way.feed, cut(b"".join(frames)))) + way.end()
+    filter_under_test = passage()
+    out = b"".join(map(filter_under_test.feed, cut(b"".join(frames)))) + filter_under_test.end()
     assert out == b"".join(NEW if frame is CHANGED else frame for frame in frames)
 
 
 def test_other_frames_are_not_held():
-    way = passage()
-    assert way.feed(LARGE[:11]) == LARGE[:11]
-    assert way.feed(LARGE[11:500]) == LARGE[11:500]
+    filter_under_test = passage()
+    assert filter_under_test.feed(LARGE[:11]) == LARGE[:11]
+    assert filter_under_test.feed(LARGE[11:500]) == LARGE[11:500]
 
 
 def test_passing_bytes_are_not_copied():
-    way, data = passage(), PING + LARGE[:70_000]
-    assert way.feed(data) is data
+    filter_under_test, data = passage(), PING + LARGE[:70_000]
+    assert filter_under_test.feed(data) is data
     rest = LARGE[70_000:]
-    assert way.feed(rest) is rest
+    assert filter_under_test.feed(rest) is rest
 
 
 def test_held_bytes_are_returned_at_the_end():
-    way = passage()
-    assert way.feed(PING + CHANGED[:-1]) == PING
-    assert way.end() == CHANGED[:-1]
+    filter_under_test = passage()
+    assert filter_under_test.feed(PING + CHANGED[:-1]) == PING
+    assert filter_under_test.end() == CHANGED[:-1]
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_held_bytes_are_returned_at_the_end():
 )
 @pytest.mark.parametrize("cut", [complete, bytewise])
 def test_invalid_bytes_and_all_later_bytes_pass(junk, cut):
-    way = passage()
+    filter_under_test = passage()
     data = PING + junk + CHANGED
-    assert b"".join(map(way.feed, cut(data))) + way.end() == data
+    assert b"".join(map(filter_under_test.feed, cut(data))) + filter_under_test.end() == data
 
 
 def test_an_oversized_frame_passes():
     large = push_frame(pb.CommandPong(), bytes(70_000))
-    way = passage()
-    assert way.feed(large[:20]) == large[:20]
-    assert way.feed(large[20:] + CHANGED) == large[20:] + NEW
+    filter_under_test = passage()
+    assert filter_under_test.feed(large[:20]) == large[:20]
+    assert filter_under_test.feed(large[20:] + CHANGED) == large[20:] + NEW

@@ -57,7 +57,7 @@ def test_an_unreachable_web_service_is_a_502_and_a_note(start):
 @pytest.mark.parametrize("request_", [b"\r\n\r\n", b"GET /\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"])
 def test_an_invalid_request_closes_the_connection(start, broker, peers, request_):
     client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
-    client.say(request_)
+    client.send(request_)
     assert client.end() == b""
 
 
@@ -103,7 +103,7 @@ def test_a_silent_web_service_times_out(start, peers):
     silent = Web(b"")
     proxy = start(http_listen=0, http_to=silent.url)
     client = peers(proxy.http_url)
-    client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     while not silent.heard:
         silent.thread.join(0.01)
     proxy.stop()
@@ -112,11 +112,11 @@ def test_a_silent_web_service_times_out(start, peers):
 
 def test_a_connection_attempt_to_the_web_service_times_out(start, peers, monkeypatch):
     """Its queue of those that come is full: a connection takes for ever."""
-    current, ask = threading.Event(), Lookups._request_from_service
+    current, request = threading.Event(), Lookups._request_from_service
 
     async def seen(*words):
         current.set()
-        return await ask(*words)
+        return await request(*words)
 
     monkeypatch.setattr(Lookups, "_request_from_service", seen)
     with contextlib.ExitStack() as stack:
@@ -127,7 +127,7 @@ def test_a_connection_attempt_to_the_web_service_times_out(start, peers, monkeyp
             line.connect_ex(full.getsockname())
         proxy = start(http_listen=0, http_to=f"http://127.0.0.1:{full.getsockname()[1]}")
         client = peers(proxy.http_url)
-        client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         assert current.wait(WAIT)
         stopping = threading.Thread(target=proxy.stop)
         stopping.start()
@@ -143,7 +143,7 @@ def test_a_chunked_body_passes(start, broker, peers, tmp_path):
     proxy = start(http_listen=0, http_to=broker.http_url, capture=path)
     client = peers(proxy.http_url)
     body = b"1;name=value\r\n1\r\n1\r\n2\r\n0\r\nTrailer: value\r\n\r\n"
-    client.say(CHUNKED + body)
+    client.send(CHUNKED + body)
     assert client.end().startswith(b"HTTP/1.1 204 ")
     assert len(broker.topics) == 12
     proxy.stop()
@@ -153,7 +153,7 @@ def test_a_chunked_body_passes(start, broker, peers, tmp_path):
 @pytest.mark.parametrize("body", [b"x\r\n", b"-1\r\n", b"FFFFFFFF\r\n"])
 def test_invalid_chunks_close_the_connection(start, broker, peers, body):
     client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
-    client.say(CHUNKED + body)
+    client.send(CHUNKED + body)
     assert client.end() == b""
     assert list(broker.topics) == []
 
@@ -161,6 +161,6 @@ def test_invalid_chunks_close_the_connection(start, broker, peers, body):
 def test_a_response_without_a_body_has_no_length(start, peers):
     web = Web(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")
     client = peers(start(http_listen=0, http_to=web.url).http_url)
-    client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     assert client.end() == b"HTTP/1.1 304 Not Modified\r\nETag: x\r\nConnection: close\r\n\r\n"
     web.stop()

@@ -23,21 +23,21 @@ def test_bytes_pass_in_both_directions(pair):
     client, broker = pair()
     large = push_frame(pb.CommandPing(), bytes(range(256)) * 20_000)
     for one, other in ((client, broker), (broker, client)):
-        speaker = threading.Thread(target=one.say, args=(large + PING,))
+        speaker = threading.Thread(target=one.send, args=(large + PING,))
         speaker.start()
-        assert other.hear(len(large) + len(PING)) == large + PING
+        assert other.receive(len(large) + len(PING)) == large + PING
         speaker.join()
 
 
-def test_the_broker_is_connected_after_the_first_frame(hall, start, peers):
-    client = peers(start(to=hall.url).service_url)
-    client.say(CONNECT[:-1])
-    hall.listener.settimeout(0.05)
+def test_the_broker_is_connected_after_the_first_frame(fake_broker, start, peers):
+    client = peers(start(to=fake_broker.url).service_url)
+    client.send(CONNECT[:-1])
+    fake_broker.listener.settimeout(0.05)
     with pytest.raises(TimeoutError):
-        hall.accept()
-    hall.listener.settimeout(10)
-    client.say(CONNECT[-1:] + PING)
-    assert hall.accept().hear(len(CONNECT + PING)) == CONNECT + PING
+        fake_broker.accept()
+    fake_broker.listener.settimeout(10)
+    client.send(CONNECT[-1:] + PING)
+    assert fake_broker.accept().receive(len(CONNECT + PING)) == CONNECT + PING
 
 
 def test_a_half_closed_connection_stays_open(pair):
@@ -46,8 +46,8 @@ def test_a_half_closed_connection_stays_open(pair):
         one, other = ends[closing], ends[1 - closing]
         one.socket.shutdown(socket.SHUT_WR)
         assert other.end() == b""
-        other.say(PONG)
-        assert one.hear(len(PONG)) == PONG
+        other.send(PONG)
+        assert one.receive(len(PONG)) == PONG
         other.socket.close()
         assert one.end() == b""
 
@@ -61,9 +61,9 @@ def test_a_reset_is_forwarded_as_a_reset(pair):
             ends[1 - resetting].end()
 
 
-def test_a_client_that_ends_before_its_first_frame(hall, start, peers):
-    client = peers(start(to=hall.url).service_url)
-    client.say(CONNECT[:-1])
+def test_a_client_that_ends_before_its_first_frame(fake_broker, start, peers):
+    client = peers(start(to=fake_broker.url).service_url)
+    client.send(CONNECT[:-1])
     client.socket.shutdown(socket.SHUT_WR)
     assert client.end() == b""
 
@@ -85,7 +85,7 @@ def test_a_side_that_is_not_read_is_paused(pair):
         ends = pair()
         sent = pour(ends[1 - slow])
         assert 0 < sent < 64 << 20
-        assert len(ends[slow].hear(sent)) == sent
+        assert len(ends[slow].receive(sent)) == sent
 
 
 def test_delayed_output_is_limited_too(pair):
@@ -100,8 +100,8 @@ def test_faults_by_protocol_count(start, peers, broker):
     drop = Fault("pulsar.type == 'PING'", "drop", after=1, times=2)
     error = Fault("pulsar.type == 'LOOKUP'", "error", error="TopicNotFound: gone")
     client = peers(start(faults=[drop, error]).service_url)
-    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
-    client.say(PING * 5 + push_frame(pb.CommandLookupTopic(topic="orders", request_id=1)))
+    client.request(pb.CommandConnect(client_version="c", protocol_version=20))
+    client.send(PING * 5 + push_frame(pb.CommandLookupTopic(topic="orders", request_id=1)))
     heard = [client.frame().command for _ in range(4)]
     assert [one.lookupTopicResponse.message for one in heard if one.HasField("lookupTopicResponse")] == ["gone"]
     broker.wait_until(lambda b: len(b.frames("pulsar.type == 'PING'")) == 3)
@@ -111,7 +111,7 @@ def test_faults_by_protocol_count(start, peers, broker):
 
 def test_a_cut_is_a_reset_for_both(pair):
     client, broker = pair(faults=[Fault("pulsar.type == 'PING'", "close")])
-    client.say(PING)
+    client.send(PING)
     for end in (client, broker):
         with pytest.raises(ConnectionResetError):
             end.end()
@@ -119,24 +119,24 @@ def test_a_cut_is_a_reset_for_both(pair):
 
 def test_the_end_follows_delayed_bytes(pair):
     client, broker = pair(faults=[Fault("pulsar.type == 'PONG'", "delay", ms=20)])
-    broker.say(PONG)
+    broker.send(PONG)
     broker.socket.shutdown(socket.SHUT_WR)
     assert client.end() == PONG
 
 
 def test_slices_apply_to_the_named_side(pair, notebook):
     client, broker = pair(byte_faults=[ByteFault("slice=5 gap=1ms from=broker")], taps=[notebook])
-    client.say(PING)
-    assert broker.hear(len(PING)) == PING
-    broker.say(PONG)
-    assert client.hear(len(PONG)) == PONG
+    client.send(PING)
+    assert broker.receive(len(PING)) == PING
+    broker.send(PONG)
+    assert client.receive(len(PONG)) == PONG
     assert notebook.lines == [
         ("opened", 0), (0, True, CONNECT), (0, True, PING), (0, False, PONG[:5]), (0, False, PONG[5:10]),
         (0, False, PONG[10:]),
     ]  # fmt: skip
 
 
-def test_the_first_frame_is_complete_despite_delays(hall, start, peers, monkeypatch):
+def test_the_first_frame_is_complete_despite_delays(fake_broker, start, peers, monkeypatch):
     """A late frame comes while the broker's socket is there, and has heard nothing yet."""
     came = threading.Event()
     connect, late = Listener.connect, wait_for(came)
@@ -156,8 +156,8 @@ def test_the_first_frame_is_complete_despite_delays(hall, start, peers, monkeypa
 
     monkeypatch.setattr(Relay, "wait_for_broker", seen)
     delay = Fault("pulsar.type == 'PING'", "delay", ms=20)
-    peers(start(to=hall.url, faults=[delay]).service_url).say(CONNECT + PING)
-    assert hall.accept().hear(len(CONNECT + PING)) == CONNECT + PING
+    peers(start(to=fake_broker.url, faults=[delay]).service_url).send(CONNECT + PING)
+    assert fake_broker.accept().receive(len(CONNECT + PING)) == CONNECT + PING
 
 
 def wait_for(event):
@@ -172,9 +172,9 @@ def wait_for(event):
 
 def test_a_reset_after_a_number_of_bytes(pair):
     client, broker = pair(byte_faults=[ByteFault(f"reset={len(PONG)} from=broker")])
-    broker.say(PONG)
-    assert client.hear(len(PONG)) == PONG
-    broker.say(PONG)
+    broker.send(PONG)
+    assert client.receive(len(PONG)) == PONG
+    broker.send(PONG)
     for end in (client, broker):
         with pytest.raises(ConnectionResetError):
             end.end()

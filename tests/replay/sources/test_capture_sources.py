@@ -1,4 +1,4 @@
-"""Inputs: files, folders, globs, pipes; the order of parts; what is told when they are not there."""
+"""Inputs: files, folders, globs and pipes, their order, and errors for missing ones."""
 
 import gzip
 import io
@@ -55,7 +55,7 @@ def test_an_empty_folder(tmp_path):
 
 
 def test_a_folder_is_expanded_to_its_captures(small_captures, tmp_path):
-    """Also packed ones, and a damaged one: only what is no capture at all is passed over."""
+    """Compressed and damaged captures are included; only other files are skipped."""
     data = (small_captures / "go" / "nack.pcap").read_bytes()
     packed = gzip.compress(data)
     files = {
@@ -155,7 +155,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("cut", [0, 1], ids=["whole", "damaged"])
 def test_more_files_than_a_process_may_open(small_captures, tmp_path, cut):
-    """Damaged parts too: the reader gives them up before their end."""
+    """This includes damaged files, which are not read to their end."""
     data = (small_captures / "go" / "nack.pcap").read_bytes()
     broken = data[:24] + b"\xff" * 40 + data[24:] * 20
     for number in range(60):

@@ -1,4 +1,4 @@
-"""Live recordings on loopback, by the real programs; nothing to test where none is installed or allowed."""
+"""Live recordings on loopback with the real programs; skipped if none is installed or permitted."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def talk(server, stop):
 
 @pytest.fixture
 def talking():
-    """Pulsar's traffic on loopback as long as the test runs; gives the capture filter for it alone."""
+    """Produce Pulsar traffic on loopback during the test; yield its capture filter."""
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         talker = threading.Thread(target=talk, args=(server, stop))
@@ -48,7 +48,7 @@ def talking():
 
 @contextlib.contextmanager
 def if_allowed():
-    """Skip where live captures are not permitted; whatever else goes wrong is a failure."""
+    """Skip if live captures are not permitted; any other error is a failure."""
     try:
         yield
     except CaptureError as error:
@@ -59,7 +59,7 @@ def if_allowed():
 
 @pytest.fixture
 def only(monkeypatch):
-    """Hide every capture program but this one; None: all of them."""
+    """Hide every capture program except this one, or all if None."""
     real = shutil.which
 
     def hide(program):
@@ -105,7 +105,7 @@ def test_an_invalid_filter_is_an_error(tmp_path, only, program):
 
 
 def program_that(tmp_path, monkeypatch, name, script):
-    """A capture program of our own on the path: what a real one does in rare cases."""
+    """Install a fake capture program that behaves like a real one in rare cases."""
     (tmp_path / name).write_text(f"#!{sys.executable}\nimport os, signal, sys\n{script}\n")
     (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -157,7 +157,7 @@ def test_only_a_requested_end_is_a_success(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_during_the_start_leaves_no_program_running(tmp_path, monkeypatch):
-    """It is there already, and we are not told yet."""
+    """The process exists, but Popen has not returned yet."""
     start = subprocess.Popen._execute_child
     started = []
 
@@ -181,7 +181,7 @@ SCAPY = [
 
 
 class TestScapy:
-    """Where neither program is installed."""
+    """Neither dumpcap nor tcpdump is installed."""
 
     pytestmark = SCAPY
 

@@ -1,4 +1,4 @@
-"""Field by field: what counts as a difference, and what stands for the same."""
+"""Comparison of responses: which fields differ, and which values are equal."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def frame(body):
 
 @pytest.fixture
 def differing():
-    """Fields in which a live answer differs from the captured one."""
+    """Return the fields in which a live response differs from the captured one."""
 
     def run(captured, live, ids=None):
         matcher = ResponseMatcher([Step(0, 0, 0.0, False, frame(captured))])  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def test_an_unset_field_differs_from_zero(differing):
 
 @pytest.mark.parametrize(("named", "fields"), [(None, []), (9, ["highest_sequence_id"]), (2, [])])
 def test_an_undefined_highest_sequence_id_is_ignored(named, fields):
-    """A receipt says 0 or -1 for it; not for one that the SEND named, unless that was below the first."""
+    """A receipt contains 0 or -1 for it, unless the SEND contains one that is not below the first id."""
     send = pb.CommandSend(producer_id=1, sequence_id=5)
     if named is not None:
         send.highest_sequence_id = named

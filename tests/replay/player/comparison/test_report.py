@@ -1,4 +1,4 @@
-"""The report: its sums, and its JSON as docs/replay.md has it."""
+"""The report: its totals, and its JSON as documented in docs/replay.md."""
 
 import json
 
@@ -23,8 +23,8 @@ def test_a_response_with_two_reasons_counts_once(small_captures, play):
     )
 
 
-def test_json(small_captures, play, spoil):
-    report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=spoil.drop("MESSAGE", 2))
+def test_json(small_captures, play, faults):
+    report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=faults.drop("MESSAGE", 2))
     told = json.loads(json.dumps(report.json()))
     assert set(told) == {"good", "summary", "rules", "differences", "not_played", "not_said"}
     (wrong,) = [one for one in told["differences"] if not one["rule"]]

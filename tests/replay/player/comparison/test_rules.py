@@ -1,4 +1,4 @@
-"""Rules: each is needed by a real capture, and none excuses a fault of the broker that looks like its case."""
+"""Rules: a capture needs each of them, and none explains a similar fault of the broker."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def error_response(code, text="no"):
 
 
 def a_close(body):
-    """A CLOSE_CONSUMER in place of a message."""
+    """Return a CLOSE_CONSUMER to send instead of a message."""
     return push_frame(pb.CommandCloseConsumer(consumer_id=body.consumer_id, request_id=2**64 - 1))
 
 
@@ -100,7 +100,7 @@ FAULTS = [
     ("no transactions", "java/txn-commit.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
 ]
 OTHERWISE = {"version": "flex/01-produce-consume.pcap", "no administrator": "go/reader.pcapng"}
-"""Rules that no capture of the corpus needs against a mini-broker, with one on which their faults are tried."""
+"""Rules that no capture of the corpus needs against a mini-broker, with a capture for their faults."""
 
 
 EXCUSED_ONCE = [
@@ -145,7 +145,7 @@ EXCUSED_ONCE = [
         ("SEND_RECEIPT", "highest_sequence_id"),
     ),
 ]
-"""Faults that rules, or ids that are learned, took for the live broker's own way before."""
+"""Faults that earlier versions of the rules or of the id mapping explained."""
 
 
 def unexplained(report):
@@ -157,26 +157,26 @@ def test_every_rule_has_a_fault_that_it_does_not_explain():
 
 
 @pytest.mark.parametrize(("rule", "capture", "fault", "found"), FAULTS)
-def test_a_fault_is_not_explained(rule, capture, fault, found, captures, play, spoil):
+def test_a_fault_is_not_explained(rule, capture, fault, found, captures, play, faults):
     intervention, *words = fault
     administered = rule != "no administrator"
     path = captures / (capture or OTHERWISE[rule])
     sound = play(path, administered=administered)
     assert rule in sound.rules or capture is None
     assert found not in unexplained(sound)
-    report = play(path, fault=getattr(spoil, intervention)(*words), administered=administered)
+    report = play(path, fault=getattr(faults, intervention)(*words), administered=administered)
     assert found in unexplained(report)
     assert not report.good
 
 
 @pytest.mark.parametrize(("capture", "fault", "found"), EXCUSED_ONCE)
-def test_a_fault_is_not_explained_by_another_rule(capture, fault, found, captures, play, spoil):
+def test_a_fault_is_not_explained_by_another_rule(capture, fault, found, captures, play, faults):
     intervention, *words = fault
-    assert found in unexplained(play(captures / capture, fault=getattr(spoil, intervention)(*words)))
+    assert found in unexplained(play(captures / capture, fault=getattr(faults, intervention)(*words)))
 
 
 def test_acks_that_the_broker_loses_are_unexplained(captures, play, monkeypatch):
-    """What was acknowledged comes again to who subscribes again."""
+    """Acknowledged entries are redelivered after a reconnect."""
     monkeypatch.setattr(Subscription, "acknowledge_cumulative", lambda *_: None)
     report = play(captures / "java" / "cumulative-ack.pcap")
     assert ("MESSAGE", "extra") in unexplained(report)
@@ -216,15 +216,15 @@ def test_an_unload_that_is_not_repeated_is_explained(small_captures, play):
     assert report.rules["no administrator"] == 2
 
 
-def test_another_version_is_explained(small_captures, play, spoil):
-    fault = spoil.change("CONNECTED", set_to("server_version", "Pulsar Server3.0.0"))
+def test_another_version_is_explained(small_captures, play, faults):
+    fault = faults.change("CONNECTED", set_to("server_version", "Pulsar Server3.0.0"))
     report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=fault)
     assert report.good
     assert report.rules["version"] == 1
 
 
-def test_deliveries_to_an_exclusive_consumer_are_ordered(small_captures, play, spoil):
-    """Two messages exchanged: the first is held back until the second has passed."""
+def test_deliveries_to_an_exclusive_consumer_are_ordered(small_captures, play, faults):
+    """Two messages are exchanged: the first is delayed until the second has passed."""
     held = []
 
     def exchange(frame):

@@ -1,4 +1,4 @@
-"""Python source as ruff's formatter lays it out."""
+"""Python source, formatted like ruff's formatter."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""Tests out of captures: they pass against the mini-broker, and fail when it misbehaves."""
+"""Generated tests pass against the mini-broker and fail if it misbehaves."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ SIMPLE = "flex/01-produce-consume.pcap"
 
 @pytest.fixture(scope="module")
 def texts(small_captures, script):
-    """The tests of some captures, by name."""
+    """Generated tests by capture name."""
     return {name: write(Path(name).name, script(small_captures / name)) for name in OF_EACH_CLIENT}
 
 
@@ -68,7 +68,7 @@ def test_generated_tests_pass_ruff(files):
 
 
 def run(text, **options):
-    """Run a written test, its broker made with more options."""
+    """Run a generated test with more options for its broker."""
     names = {}
     exec(compile(text, "written", "exec"), names)
     names["MiniBroker"] = partial(MiniBroker, **options)

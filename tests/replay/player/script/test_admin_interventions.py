@@ -1,4 +1,4 @@
-"""What was done to the captured broker, judged by the captures' truth files, which only this test reads."""
+"""Administrative operations in captures, compared with the captures' truth files."""
 
 import json
 
@@ -18,7 +18,7 @@ DEEDS = [
     ("python/26a-broker-restart.pcap", ["PUT unload", "RESTART "]),
     ("python/28-busy-system.pcapng", ["PUT unload"]),
 ]
-"""A deletion of a subscription that begins at the earliest message is one reset of its cursor to there."""
+"""The deletion of a subscription that starts at the earliest message equals a reset of its cursor."""
 
 
 def short(call):
@@ -77,7 +77,7 @@ def test_calls_contain_renamed_topics(captures, script):
 
 
 def test_commands_that_the_broker_dropped_are_skipped(captures, script):
-    """Refused while it unloaded: two SUBSCRIBEs and a PRODUCER, with their refusals."""
+    """Refused during the unload: two SUBSCRIBEs and a PRODUCER, with their responses."""
     found = script(captures / "go" / "seek-and-unload.pcap")
     names = sorted(found.steps[index].name for index in prepare(found, {}).skipped)
     assert names == ["ERROR"] * 3 + ["PRODUCER", "SUBSCRIBE", "SUBSCRIBE"]

@@ -1,4 +1,4 @@
-"""Scripts: what is played of a capture, in which order, and what is left out for which reason."""
+"""Scripts: the replayed steps of a capture in order, and the reasons for omissions."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_the_script_ends_at_the_first_gap(small_captures, script):
 
 
 def test_a_pause_of_years_is_shortened_to_hours(small_captures, script, tmp_path):
-    """The last record's time stamp is damaged: ten years ahead."""
+    """The last record has a damaged timestamp, ten years ahead."""
     data = bytearray((small_captures / "go" / "nack.pcap").read_bytes())
     position, last = 24, 24
     while position < len(data):

@@ -1,4 +1,4 @@
-"""Lines that crossed on their way, in the order in which the broker took them."""
+"""Concurrent steps in the order in which the broker processed them."""
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe import Consumer, Producer

@@ -1,4 +1,4 @@
-"""Messages that were there before the capture, or come from connections that are not played."""
+"""Messages that existed before the capture or came from connections that are not replayed."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from pcli.replay.player.script.seed_messages import SEED_STREAM
 
 @pytest.fixture
 def played_alone(script):
-    """One connection of a capture, played against a mini-broker."""
+    """Replay one connection of a capture against a mini-broker."""
 
     def run(path, number):
         replay = Replay(script(path, only=number))
