@@ -1,4 +1,4 @@
-"""Fixtures of all tests: where the real captures are, a broker, and whom a tap may tell."""
+"""Fixtures of all tests: real captures, a broker, a tap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from pcli.minibroker import MiniBroker
 
-# How long an example takes is the machine's affair: no test of ours fails for being slow.
+# No test fails because an example is slow.
 settings.register_profile("pcli", deadline=None)
 settings.load_profile("pcli")
 
@@ -108,7 +108,7 @@ def protocol_facts() -> Path:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C as at a terminal; whoever started the tests may have told them to ignore it."""
+    """Restore the effect of Ctrl-C, which the process that started the tests may have disabled."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -116,14 +116,14 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def broker() -> Iterator[MiniBroker]:
-    """A broker on sockets; at its end it may not have had an error of its own."""
+    """A broker on sockets; the test fails if the broker had an internal error."""
     with MiniBroker() as running:
         yield running
     assert running.failures == []
 
 
 class Notebook:
-    """A tap that writes down all that it hears."""
+    """A tap that records all events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
@@ -147,7 +147,7 @@ def notebook() -> Notebook:
 
 
 class FullLater:
-    """A file that takes so many bytes."""
+    """A file that accepts a limited number of bytes."""
 
     def __init__(self, room: int) -> None:
         self.room = room

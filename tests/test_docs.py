@@ -1,4 +1,4 @@
-"""The docs against the code."""
+"""The docs compared with the code."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: docstrings, sizes, public lists, help."""
+"""Checks of the code style: docstrings, module sizes, `__all__`, help."""
 
 from __future__ import annotations
 

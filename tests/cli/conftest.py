@@ -1,4 +1,4 @@
-"""The command line as a user has it: a process of its own; or, where that costs too much time, in this one."""
+"""The command line as a process, or in this process to save time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 @dataclass
 class Ran:
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -95,7 +95,7 @@ def consume(pcli_here, broker):
 
 @pytest.fixture
 def running():
-    """What a test has started, each with its process and its line: ended at the end of the test."""
+    """Processes that a test has started; they are ended with the test."""
     running = []
     yield running
     for one in running:
@@ -111,7 +111,7 @@ def running():
 def listening():
     """Start ``pcli`` with these words on real packets of loopback; the process, once it listens, for a minute at most.
 
-    Where nobody may capture, or nothing is there to do it, there is nothing to test.
+    The test is skipped if there is no capture program or no permission.
     """
     if not (shutil.which("tcpdump") or shutil.which("dumpcap")):
         pytest.skip("neither tcpdump nor dumpcap is installed")

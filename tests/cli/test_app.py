@@ -1,4 +1,4 @@
-"""The command line as a whole: help, exit codes, the ways it ends."""
+"""The command line: help, exit codes, interruption."""
 
 import re
 import signal

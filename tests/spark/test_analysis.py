@@ -1,4 +1,4 @@
-"""Captures to tables on disk, in one process: held against the object path, and against itself read otherwise."""
+"""Captures to tables in one process, compared with the object path and with other divisions."""
 
 import errno
 import json
@@ -34,7 +34,7 @@ def tables_of(out, *paths, engine=None, **more):
 
 
 def rows(table):
-    """Rows in an order that says nothing of how they were written."""
+    """Return the rows in sorted order."""
     return sorted(json.dumps(row, sort_keys=True, default=repr) for row in table.to_pylist())
 
 
@@ -198,7 +198,7 @@ def test_partials_go_to_files_where_memory_is_short(tmp_path, small_captures, mo
 
 
 class Stopped(InProcess):
-    """Somebody stops the work in this stage."""
+    """Interrupt the work in this stage."""
 
     def __init__(self, stage):
         super().__init__(self.stop)

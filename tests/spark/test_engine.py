@@ -1,4 +1,4 @@
-"""The four words of an analysis, said to this process and to Spark."""
+"""The methods of `Engine`, in this process and on Spark."""
 
 import sys
 from functools import partial

@@ -1,4 +1,4 @@
-"""Generated load with ground truth: the generator against the object path, the tables against the truth.
+"""Generated load: the generator compared with the object path, the tables compared with the truth.
 
 The loads are small, of few bytes a second, so that a second of lag or of loss is long in them.
 """
@@ -82,7 +82,7 @@ class ParallelInProcess(InProcess):
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Makes a load, once."""
+    """Generates each load once."""
     known: dict[Load, GeneratedLoad] = {}
 
     def make(load: Load) -> GeneratedLoad:
@@ -107,7 +107,7 @@ def items(paths: list[Path]) -> Any:
 
 
 def ids(frame: CapturedFrame) -> list[tuple[Any, ...]]:
-    """What the truth has of a frame: a row for each message in it."""
+    """Return the rows of the truth for a frame: one for each message."""
     command, connection = frame.command, frame.stream.number
     match name_of(frame.type):
         case "SEND":
@@ -131,7 +131,7 @@ def ids(frame: CapturedFrame) -> list[tuple[Any, ...]]:
 
 
 def of_truth(folder: Path) -> list[tuple[tuple[Any, ...], int]]:
-    """What `ids` gives of each frame with its time, and whether the capture has it: 2 whole, 1 in part, 0 not."""
+    """Return `ids` of each frame with its time, and whether it is captured: 2 completely, 1 in part, 0 not."""
     columns = {"send": ["sequence"], "answer": ["request"], "dispatch": ["ledger", "entry", "redelivery"]}
     rows = []
     for row in pq.read_table(folder / "truth.parquet").to_pylist():

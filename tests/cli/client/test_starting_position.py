@@ -1,4 +1,4 @@
-"""Where reading begins, as people write it."""
+"""Values of --from."""
 
 from __future__ import annotations
 

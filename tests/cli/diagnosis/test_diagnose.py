@@ -1,4 +1,4 @@
-"""`pcli diagnose`: what it prints, and how it ends."""
+"""`pcli diagnose`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOPIC = "persistent://public/default/orders"
 
 @pytest.fixture
 def no_flow(small_captures):
-    """One consumer never asks, one asks singly, one sleeps."""
+    """One consumer sends no FLOW, one has a queue of 1, one sleeps."""
     return small_captures / "python" / "25-no-flow.pcapng"
 
 
@@ -105,7 +105,7 @@ def test_names_from_the_wire_harm_no_page(pcli_here, hostile):
 
 @pytest.fixture
 def hostile(tmp_path, no_flow):
-    """The same with a consumer whose name is not kind to terminals and browsers."""
+    """The same with a consumer name that contains escape sequences and markup."""
     data = no_flow.read_bytes()
     assert data.count(b"never-asks") == 1
     path = tmp_path / "hostile.pcapng"

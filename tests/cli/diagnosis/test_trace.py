@@ -1,4 +1,4 @@
-"""`pcli trace`: what applications say they did is found in the lives of their messages."""
+"""`pcli trace`: lifecycles compared with the logs of the applications."""
 
 import json
 
@@ -14,7 +14,7 @@ def lives(pcli, path, *words):
 
 
 def entries(life):
-    """All ids under which a life is known, as ledger:entry."""
+    """Return all ids of a lifecycle as ledger:entry."""
     return {life["message_id"], *life["other_message_ids"], *(one["message_id"] for one in life["chunks"])}
 
 

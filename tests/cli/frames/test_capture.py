@@ -1,4 +1,4 @@
-"""`pcli capture`: what -a and -b take, a recording on loopback, its last line and its exit codes."""
+"""`pcli capture`: values of -a and -b, a recording on loopback, the last line, exit codes."""
 
 from __future__ import annotations
 

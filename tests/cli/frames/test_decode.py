@@ -1,4 +1,4 @@
-"""`pcli decode` and `pcli encode`: frames from what people paste, and back."""
+"""`pcli decode` and `pcli encode`: frames from pasted text, and back."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`pcli dissect` on real captures: what it prints, in every form, and what it says of bad input."""
+"""`pcli dissect` on real captures: every output format, and errors."""
 
 import hashlib
 import json

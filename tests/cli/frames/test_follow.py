@@ -1,4 +1,4 @@
-"""`pcli follow`: one conversation alone."""
+"""`pcli follow`: one conversation."""
 
 import json
 

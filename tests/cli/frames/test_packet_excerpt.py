@@ -1,4 +1,4 @@
-"""`dissect -w`: a smaller capture in which the same frames are found, and that other tools read."""
+"""`dissect -w`: a smaller capture with the same frames that other tools can read."""
 
 import io
 import shutil

@@ -1,4 +1,4 @@
-"""`pcli replay` as a user has it."""
+"""`pcli replay` as a process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`pcli reproduce` as a user has it."""
+"""`pcli reproduce` as a process."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`pcli broker` as a process of its own: it is started, used and stopped as its users do it."""
+"""`pcli broker` as a process that is started, used and stopped."""
 
 import json
 import re
@@ -19,7 +19,7 @@ ANY = ("--port", "0", "--http-port", "0")
 
 
 class Running:
-    """A broker that runs, and one client of it."""
+    """A running broker with one client."""
 
     def __init__(self, words, path):
         ready = path / "ready.json"
@@ -34,7 +34,7 @@ class Running:
         self.line = None
 
     def ask(self, *bodies):
-        """Say these; the answer to the last one."""
+        """Send the commands; return the response to the last one."""
         if self.line is None:
             self.line, self.reader = socket.create_connection(("127.0.0.1", self.port), 10), FrameReader()
             self.ask(pb.CommandConnect(client_version="tester", protocol_version=20))
@@ -47,7 +47,7 @@ class Running:
         return Frame.of(frames[-1].data).command
 
     def stop(self, number=signal.SIGINT):
-        """How it ended, and what it printed."""
+        """Return the exit code and the output."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=20)
         assert "Traceback" not in err, err

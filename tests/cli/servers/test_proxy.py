@@ -17,7 +17,7 @@ from pcli.codec.wire.reader import FrameReader
 
 
 class Running:
-    """A proxy that runs, and one client of it."""
+    """A running proxy with one client."""
 
     def __init__(self, *words):
         command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", *map(str, words)]
@@ -28,7 +28,7 @@ class Running:
         self.reader = FrameReader()
 
     def ask(self, body):
-        """Say this; the answer."""
+        """Send the command; return the response."""
         self.line.sendall(push_frame(body))
         frames = []
         while not frames:
@@ -41,7 +41,7 @@ class Running:
         return self.ask(pb.CommandConnect(client_version="tester", protocol_version=20))
 
     def stop(self, number=signal.SIGINT):
-        """How it ended, and what it printed."""
+        """Return the exit code and the output."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=20)
         assert "Traceback" not in err, err
@@ -159,7 +159,7 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path):
-    """A file that may not grow: the same to the recording as a disk that is full."""
+    """A file that must not grow, which acts like a full disk."""
     path = tmp_path / "talk.pcapng"
     words = ["proxy", "--listen", "0", "--to", broker.service_url, "-w", str(path), "--log", "quiet"]
     process = subprocess.Popen(

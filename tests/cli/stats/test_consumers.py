@@ -1,4 +1,4 @@
-"""`pcli stats consumers`: the state at a moment, laid beside what the broker said at that moment."""
+"""`pcli stats consumers`: the state at a given time, compared with the broker's statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def truth(capture):
 
 @pytest.fixture
 def told(pcli_here):
-    """What the command says as JSON, and on stderr."""
+    """Return the JSON output of the command, and stderr."""
 
     def ask(capture, *words):
         answer = pcli_here("stats", "consumers", "-r", capture, "-T", "json", *words)

@@ -1,4 +1,4 @@
-"""`pcli stats keys`: Key_Shared subscriptions as people read them."""
+"""`pcli stats keys`: the text output."""
 
 from __future__ import annotations
 

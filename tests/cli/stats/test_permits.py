@@ -1,4 +1,4 @@
-"""`pcli stats permits`: the ledger of consumers as a table, drawn over time, and for programs."""
+"""`pcli stats permits`: table, charts and JSON."""
 
 from __future__ import annotations
 

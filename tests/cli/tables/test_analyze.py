@@ -1,4 +1,4 @@
-"""`pcli analyze` as a user has it: what is printed, exit codes, bad input in one line each."""
+"""`pcli analyze`: output, exit codes, errors in one line."""
 
 import shutil
 import signal
@@ -26,7 +26,7 @@ def folder(tmp_path, small_captures):
 
 
 def one_line(ran, code=2):
-    """The one line that a command said, which failed with this code."""
+    """Return the only line of a command that failed with this code."""
     assert ran.code == code, (ran.out, ran.err)
     [line] = ran.err.splitlines()
     return line

@@ -1,4 +1,4 @@
-"""`pcli doctor`: what is there, what is missing, how to get it."""
+"""`pcli doctor`: installed and missing requirements, and remedies."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`pcli report`: to a file or a pipe, whole or not at all; one clear line for what can't be done."""
+"""`pcli report`: to a file or a pipe, complete or not at all; errors in one line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`pcli spark-analyze` and `pcli spark-stream`, as far as it goes without a run of Spark; and one run."""
+"""`pcli spark-analyze` and `pcli spark-stream`, mostly without Spark, and one run."""
 
 import os
 import shutil
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
 
 
 def of_session(number):
-    """The processes of a session that live."""
+    """Return the running processes of a session."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -356,7 +356,7 @@ def test_a_capture_on_the_page(page, small_captures):
 
 
 def test_a_capture_takes_its_time_and_can_be_left(small_captures):
-    """It lasts three seconds and is played a thousand times as slowly."""
+    """The capture lasts three seconds and is played a thousand times slower."""
     source = capture_source(small_captures / "go" / "nack.pcap", 0.001)
     while not source.poll().time_ns:
         pass
@@ -397,7 +397,7 @@ def test_without_textual(monkeypatch):
 
 
 def test_in_a_terminal_and_out_of_it(small_captures):
-    """A process with a terminal of its own, as over ssh: it draws, and `q` ends it with everything put back."""
+    """A process with its own terminal: it draws the page, and `q` ends it and restores the screen."""
     pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
@@ -425,7 +425,7 @@ def read_until(terminal: int, mark: bytes, press: bytes = b"") -> bytes:
 
 
 def drain(terminal: int) -> None:
-    """Whoever writes to a terminal that nobody reads waits."""
+    """A program blocks if it writes to a terminal that is not read."""
     with suppress(OSError):
         while os.read(terminal, 65_536):
             pass

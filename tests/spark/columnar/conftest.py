@@ -1,4 +1,4 @@
-"""Helpers of the bulk tests: the object path and the columns, row by row, as plain values that can be compared."""
+"""Helpers of the columnar tests: the object path and the columns, row by row, as plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pcli.spark.columnar.reading.packet_records import Records
 
 
 class Sliced:
-    """Bytes, and places in them: start and size, -1 for none."""
+    """Bytes and positions in them: start and size, -1 for none."""
 
     data = "abc, déf \N{EURO SIGN}".encode() + b"\xff\xfe" + bytes(range(64, 100))
     places = st.lists(
@@ -35,11 +35,11 @@ class Sliced:
     )
 
     def wanted(self, places) -> list[bytes | None]:
-        """What stands at the places, by slices."""
+        """Return the bytes at the positions, by slicing."""
         return [None if start < 0 else self.data[start : start + size] for start, size in places]
 
     def run(self, function, places):
-        """What a function of bytes, starts and ends says."""
+        """Return the result of a function of bytes, starts and ends."""
         starts = np.array([start for start, _ in places], np.int64)
         ends = np.array([min(start + size, len(self.data)) for start, size in places], np.int64)
         return function(np.frombuffer(self.data, np.uint8), starts, ends)
@@ -66,7 +66,7 @@ def note_row(note):
 
 
 def objects(blobs, options=OPTIONS):
-    """What `read_capture` says, one tuple a frame, note or end."""
+    """Return the results of `read_capture`, one tuple per frame, note or end."""
     rows = []
     for item in read_capture(files_of(blobs), options):
         if isinstance(item, CapturedFrame):
@@ -93,7 +93,7 @@ def places_rows(places, notes):
 
 
 def columns(blobs, size, options=OPTIONS):
-    """What `read_places` says, as `objects`; turns must never fall."""
+    """Return the results of `read_places`, as `objects` does; turns must never decrease."""
     rows = []
     last = 0
     for places, notes in read_places(files_of(blobs), options, size):
@@ -106,7 +106,7 @@ def columns(blobs, size, options=OPTIONS):
 
 
 def same(blobs, size, options=OPTIONS):
-    """Both ways must say the same, and not nothing."""
+    """Assert that both paths give the same results, and some."""
     told = objects(blobs, options)
     assert columns(blobs, size, options) == told
     return told
@@ -124,7 +124,7 @@ def direction_state(direction):
 
 
 def state_of(tcp):
-    """All that is known of living connections, but for the past."""
+    """Return the state of open connections without the recent packets."""
     names = ("last", "timer", "closing", "finished", "paused", "oriented")
     return [
         (
@@ -139,7 +139,7 @@ def state_of(tcp):
 
 
 def object_state(blob, options=OPTIONS):
-    """The state of the object path behind a capture that is not over."""
+    """Return the state of the object path in the middle of a capture."""
     output, classifier = Output(), StreamClassifier(options.decode_as)
     tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)
     output.ends = True
@@ -152,7 +152,7 @@ def object_state(blob, options=OPTIONS):
 
 
 def column_state(blob, size, options=OPTIONS, handed_over: Callable[[], bool] = lambda: False):
-    """The state of a bulk reader, which now and then is pickled and carried on by another."""
+    """Return the state of a columnar reader that is sometimes pickled and continued by another."""
     reader = Reader(options)
     for name, source, _ in opened(files_of([blob])):
         for item in windows(name, source, size):
@@ -197,7 +197,7 @@ def frame_of(dice, number):
 
 
 def talk(dice, frames=400, connections=3, mss=1400):
-    """Segments of connections that talk at the same time, cut anywhere.
+    """Return segments of concurrent connections with random boundaries.
 
     Each is (connection, from client, flags, sequence number, acknowledgement, data). Sequence numbers of some
     begin near the end of their range.
@@ -290,7 +290,7 @@ WRAPS = {
 """Name to link type and how a segment is wrapped."""
 
 TOGETHER = frozenset(WRAPS) - {"three tags", "IP options", "IPv6 extension"}
-"""Those that are taken together; the others go one by one."""
+"""Link types whose packets are processed together; others are processed one by one."""
 
 
 def wrapped(segments, name):
@@ -301,7 +301,7 @@ def wrapped(segments, name):
 
 
 def mutated(packets, dice, rate):
-    """Packets lost, doubled, moved, cut, changed, and some from long ago."""
+    """Return packets that are lost, duplicated, reordered, truncated, changed or delayed."""
     out = []
     for packet in packets:
         time_ns, data, wire = packet
@@ -326,7 +326,7 @@ def mutated(packets, dice, rate):
 
 
 def reader_of(state):
-    """A reader that carries on; None: a new one."""
+    """The reader to continue with; None for a new one."""
     return Reader(OPTIONS) if state is None else Reader(carried=pickle.loads(state))
 
 
@@ -335,7 +335,7 @@ def pickled(reader):
 
 
 def taken(reader, blob):
-    """The rows that a file gives to a reader."""
+    """Return the rows of a file."""
     rows = []
     for name, source, _ in opened(files_of([blob])):
         for records in windows(name, source, 1 << 24):

@@ -1,4 +1,4 @@
-"""Bytes of rows, against slices."""
+"""Bytes of rows, compared with slices."""
 
 from __future__ import annotations
 

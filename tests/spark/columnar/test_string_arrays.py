@@ -1,4 +1,4 @@
-"""Texts of rows, against slices."""
+"""Texts of rows, compared with slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What paths name: labels, order, entries for what is none, and file systems that are not local."""
+"""Plans of paths: labels, order, files that are not captures, and remote file systems."""
 
 from __future__ import annotations
 

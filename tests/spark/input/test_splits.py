@@ -1,4 +1,4 @@
-"""Files cut into splits give the packets that they give whole, whatever the size, and a wrong cut is put right."""
+"""Splits of all sizes give the packets of the whole file, and wrong boundaries are corrected."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SPARK = Path(pyspark.__file__).parent
 
 @dataclass
 class Cluster:
-    """Where it listens, and how a driver in a process of its own is run against it."""
+    """A cluster, and a method that runs a driver in its own process."""
 
     url: str
     environment: dict[str, str]
@@ -82,7 +82,7 @@ def cluster(tmp_path_factory, bare_python) -> Iterator[Cluster]:
 
 
 def told(log: Path, pattern: str, count: int) -> set[str]:
-    """What the pattern's group is in the log, once it has been so many things; a JVM takes its time to start."""
+    """Wait until a group of the pattern has this number of values in the log; return them."""
     for _ in range(1800):
         found = set(re.findall(pattern, log.read_text()))
         if len(found) == count:

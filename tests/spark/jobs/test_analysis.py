@@ -17,14 +17,14 @@ from pcli.spark.tables.stored_tables import StoredTables
 
 
 def tables(out, paths, engine, **options):
-    """Every table as its rows, in an order of their own."""
+    """Return every table as sorted rows."""
     analyze(Request(tuple(map(str, paths)), str(out), **options), engine)
     stored = StoredTables(str(out))
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
 
 def once(mark, function, item):
-    """As the function, but the process is killed the first time."""
+    """Call the function, but kill the process the first time."""
     if not Path(mark).exists():
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)

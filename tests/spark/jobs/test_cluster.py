@@ -1,4 +1,4 @@
-"""A cluster of two workers, which have no pcli of their own."""
+"""A cluster of two workers without pcli."""
 
 import json
 import subprocess

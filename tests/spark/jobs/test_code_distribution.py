@@ -1,4 +1,4 @@
-"""The zip with our code, for workers that have none (tests/spark/jobs/test_cluster.py has such)."""
+"""The zip with the code, for workers without it (see tests/spark/jobs/test_cluster.py)."""
 
 import subprocess
 import sys

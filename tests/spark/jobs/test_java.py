@@ -1,4 +1,4 @@
-"""Which Java is taken, shown by programs that say what Java says of itself."""
+"""Selection of a Java, with programs that print the properties of a Java."""
 
 import stat
 import subprocess
@@ -43,7 +43,7 @@ def test_one_that_is_too_old_is_passed_over(tmp_path, version):
 
 
 def test_one_that_does_not_run_is_passed_over(tmp_path):
-    """As the stub that macOS has for a Java that nobody has installed."""
+    """Like the stub of macOS if no Java is installed."""
     stub, good = fake(tmp_path / "stub", "17", fails=True), fake(tmp_path / "good", "25.0.2")
     assert find_java({"JAVA_HOME": str(stub), "PATH": str(good / "bin")}).home == good
     assert find_java({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(good / "bin")}).home == good
@@ -76,7 +76,7 @@ def test_one_without_a_module_gets_a_java_in_front_that_drops_its_flag(tmp_path)
 
 
 def test_the_wheel_runs_with_the_flag_of_spark(tmp_path):
-    """The real one; without the script in front it does not start."""
+    """The real Java does not start without the script."""
     java = find_java({"PATH": str(tmp_path)})
     flags = ["--add-modules=jdk.incubator.vector", "-version"]
     assert subprocess.run([java.home / "bin" / "java", *flags], capture_output=True, check=False).returncode

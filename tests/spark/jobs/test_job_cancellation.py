@@ -1,4 +1,4 @@
-"""What is left before its end (what it is to Spark: test_engine.py)."""
+"""Cancellation of jobs."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pcli.spark.jobs.job_cancellation import stop_in_thread
 
 @pytest.fixture
 def interrupted():
-    """Set by Ctrl-C; whoever started the tests may have told them to ignore it."""
+    """An event that Ctrl-C sets; the tests may have been started with SIGINT ignored."""
     came = threading.Event()
 
     def interrupt(*_):

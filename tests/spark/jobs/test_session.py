@@ -1,4 +1,4 @@
-"""How Spark is started: with what settings, and what is said when it can't be."""
+"""The start of Spark: settings and errors."""
 
 import json
 import subprocess

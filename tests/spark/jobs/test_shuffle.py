@@ -1,4 +1,4 @@
-"""Pieces of an exchange between the two sides, without Spark: in any order, in memory or in a file."""
+"""Blocks of an exchange without Spark: in any order, in memory or in a file."""
 
 import random
 

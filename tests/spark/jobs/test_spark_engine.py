@@ -1,4 +1,4 @@
-"""What Spark is left with when stages are done, or are left (what stages give: tests/spark/test_engine.py)."""
+"""Resources of Spark after completed and interrupted stages (for results see tests/spark/test_engine.py)."""
 
 import os
 import signal

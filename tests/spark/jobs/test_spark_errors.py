@@ -50,7 +50,7 @@ def test_secrets_of_uris_are_hidden():
 
 
 def test_ctrl_c_is_raised_instead_of_the_error_of_py4j():
-    """The signal, then the socket that was closed on the way out, then what py4j says of that."""
+    """The signal, the error of the socket that it closed, and the error of py4j."""
     closed = OSError("Bad file descriptor")
     closed.__context__ = KeyboardInterrupt()
     told = Py4JNetworkError("Answer from Java side is empty")

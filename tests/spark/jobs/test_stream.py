@@ -1,4 +1,4 @@
-"""A folder into which captures are rotated: every file counts once, whatever is killed."""
+"""A folder of rotated captures: every file counts once, even if processes are killed."""
 
 import shutil
 import signal
@@ -31,7 +31,7 @@ def whole(paths, out):
 
 @pytest.fixture
 def places(tmp_path):
-    """Where captures come, where tables and the checkpoint are."""
+    """Folders of the captures, the tables and the checkpoint."""
     places = [tmp_path / name for name in ("in coming", "out", "checkpoint")]
     places[0].mkdir()
     return places

@@ -1,4 +1,4 @@
-"""Quantiles against exact ones; names against a dictionary."""
+"""Quantiles compared with exact ones; names compared with a dictionary."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The figures of one pass over columns against a plain walk over the same rows."""
+"""Figures of one pass over columns, compared with a loop over the same rows."""
 
 from __future__ import annotations
 

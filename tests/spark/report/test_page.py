@@ -1,4 +1,4 @@
-"""The page as a browser takes it: well-formed, without scripts or anything from elsewhere, all of the wire escaped."""
+"""The page: well-formed, without scripts or external resources, with escaped text from the wire."""
 
 from __future__ import annotations
 

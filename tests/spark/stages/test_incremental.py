@@ -1,4 +1,4 @@
-"""--incremental: the same tables as one run over everything, whatever came when; and only what is new is read."""
+"""--incremental: the tables equal those of one run, in any order of files, and only new files are read."""
 
 import json
 import os
@@ -104,7 +104,7 @@ def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
 
 
 def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures):
-    """What is missing shows at the end of the recording; and a run that finds nothing new changes nothing of it."""
+    """Missing data is reported at the end of the recording; a run without new files does not change it."""
     folder = tmp_path / "parts"
     folder.mkdir()
     for part in cut(small_captures / "python" / "37-packets-lost.pcap", folder, 5):

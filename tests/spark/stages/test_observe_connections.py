@@ -1,4 +1,4 @@
-"""Groups of connections that are divided among tasks: the same tables as when each is observed by one."""
+"""Divided groups of connections give the tables of undivided groups."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Splits read apart give the tables that one reader gives, wherever files are cut."""
+"""Independent splits give the tables of one reader, for all boundaries."""
 
 import random
 
@@ -40,7 +40,7 @@ class Apart(InProcess):
 
 
 def tables(out, paths, engine, **options):
-    """Every table, or those of ``only``, as its rows, in an order of their own."""
+    """Return every table, or those of ``only``, as sorted rows."""
     analyze(Request(tuple(map(str, paths)), str(out), frames="only" not in options, **options), engine)
     stored = StoredTables(str(out))
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}

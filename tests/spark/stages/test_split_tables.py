@@ -1,4 +1,4 @@
-"""What splits give: in memory as long as it is little, in files beyond."""
+"""Results of splits, in memory up to a limit and in files beyond it."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""The tables' schemas: what every reader of Parquet can read, and documented."""
+"""Schemas of tables: readable by every Parquet reader, and documented."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Files of tables: the same rows are the same file; partitions look to every reader like one table."""
+"""Files of tables: equal rows give equal files; every reader finds partitions as one table."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The end of a run: all of it or nothing, whatever kills it, and nothing when there is nothing new."""
+"""The commit of a run is atomic at every point of failure, and does nothing without new data."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def run_whole(store, *paths, **more):
 
 
 def plain_paths(folder):
-    """What somebody sees who just reads the folder."""
+    """Return the tables of a plain read of the folder."""
     return sorted(ds.dataset(folder / "captures", format="parquet").to_table()["path"].to_pylist())
 
 
@@ -135,7 +135,7 @@ def test_the_state_is_committed_with_the_tables(tmp_path):
 
 
 class Killed(BaseException):
-    """Nobody catches it: what is on the disk is what a kill would leave."""
+    """An exception that is not caught, so the disk is in the state after a kill."""
 
 
 CHANGES = ("create", "move", "remove", "remove_folder")
@@ -143,7 +143,7 @@ CHANGES = ("create", "move", "remove", "remove_folder")
 
 @pytest.fixture
 def killed_after(monkeypatch):
-    """The process dies at the change of the file system with this number; gives how many there were."""
+    """Kill the process at this change of the file system; return the number of changes."""
     counts = []
 
     def arm(most):

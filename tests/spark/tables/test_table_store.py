@@ -1,4 +1,4 @@
-"""A folder on any file system: what is refused is one line with the path."""
+"""A folder on any file system: an error is one line with the path."""
 
 import os
 
@@ -48,7 +48,7 @@ def test_moved_and_removed(store):
 
 
 def test_a_file_is_replaced_atomically(tmp_path, monkeypatch):
-    """Whoever is killed while writing has not touched the old one."""
+    """A process that is killed while it writes leaves the old file unchanged."""
     store = open_store(str(tmp_path))
     store.replace("x", b"old")
 

@@ -1,4 +1,4 @@
-"""Passwords in URIs: nowhere told, nowhere written."""
+"""Passwords in URIs are never printed or written."""
 
 from types import SimpleNamespace
 

@@ -47,7 +47,7 @@ def frames_of(path) -> list[CapturedFrame]:
 
 
 def put(body, **fields) -> None:
-    """Set those that are there; unsigned fields get their bits back."""
+    """Set the present fields; unsigned fields get their original bits."""
     for name, value in fields.items():
         if value != -1 or name in ("producer_id", "consumer_id", "sequence_id", "ledgerId", "entryId"):
             kind = body.DESCRIPTOR.fields_by_name[name]
@@ -59,7 +59,7 @@ def put_id(target, ledger, entry, partition, batch_index=-1) -> None:
 
 
 def rebuilt(frames: Frames, row: int) -> pb.BaseCommand:
-    """The command of a row, made of its columns."""
+    """Return the command of a row, rebuilt from its columns."""
     number = int(frames.type[row])
     name = COMMANDS[number].name
     command = pb.BaseCommand(type=number)
@@ -98,7 +98,7 @@ def put_ids(body, frames: Frames, row: int) -> None:
 
 
 def meant(command: pb.BaseCommand) -> bytes:
-    """A command without the ways of saying that there is nothing."""
+    """Return a command without fields that equal absence."""
     plain = pb.BaseCommand()
     plain.CopyFrom(command)
     ids = [*plain.ack.message_id]
@@ -113,7 +113,7 @@ def meant(command: pb.BaseCommand) -> bytes:
 
 
 def parsed(frame: CapturedFrame) -> pb.BaseCommand | None:
-    """What protobuf reads of a command; None: it is not whole, or no protobuf."""
+    """Return the command as protobuf reads it; None if it is incomplete or invalid."""
     end = 8 + int.from_bytes(frame.data[4:8])
     if end > len(frame.data):
         return None
@@ -147,7 +147,7 @@ def _check_command(frames: Frames, row: int, frame: CapturedFrame, *, all_comple
 
 
 def _check_ids(frames: Frames, row: int, frame: CapturedFrame) -> None:
-    """The ids that every command may have, told or not."""
+    """Check the ids that every command may have, complete or not."""
     known = COMMANDS.get(frame.type)
     if known is None:
         assert frames.owner[row] == frames.request[row] == -1
@@ -203,7 +203,7 @@ def _check_metadata(frames: Frames, row: int, frame: CapturedFrame, texts, *, al
 
 
 def _check_complete_metadata(frames: Frames, row: int, data: bytes) -> None:
-    """What is told is what protobuf reads, if it reads it at all."""
+    """Check that complete metadata equals the metadata that protobuf reads, if it is valid."""
     try:
         message = pb.MessageMetadata.FromString(data)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Numbers out of matrices, against the encoder of the wire."""
+"""Numbers from matrices, compared with the encoder of the wire format."""
 
 from __future__ import annotations
 

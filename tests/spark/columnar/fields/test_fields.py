@@ -87,7 +87,7 @@ def varint(value: int) -> bytes:
 
 
 def field_bytes(draw: random.Random, descriptor, depth: int = 0) -> bytes:
-    """A field with a value that is allowed for its type, or nearly."""
+    """Return a field with a valid or nearly valid value."""
     tag = descriptor.number << 3
     if descriptor.message_type is not None:
         inner = message_bytes(draw, descriptor.message_type, depth + 1) if depth < 3 else b""
@@ -119,7 +119,7 @@ def invalid_bytes(draw: random.Random) -> bytes:
 
 
 def message_bytes(draw: random.Random, descriptor, depth: int = 0) -> bytes:
-    """Needed fields mostly, others at times, in any order, some twice, some unknown."""
+    """Return mostly required fields, in any order, some repeated, some unknown."""
     parts = []
     for one in descriptor.fields:
         likely = 0.97 if one.is_required else 0.5 if one.name in ("message_id", "ack_set") else 0.25
@@ -149,7 +149,7 @@ def command_bytes(draw: random.Random) -> bytes:
 
 
 def entry_bytes(draw: random.Random) -> bytes:
-    """What may follow a command: headers, metadata, payload; good, bad, or something else."""
+    """Return the sections after a command: headers, metadata, payload, valid or not."""
     metadata = message_bytes(draw, pb.MessageMetadata.DESCRIPTOR)
     entry = len(metadata).to_bytes(4) + metadata + draw.randbytes(draw.choice([0, 3, 40]))
     out = b""

@@ -1,4 +1,4 @@
-"""The table `frames`, against the frames themselves."""
+"""The table `frames` compared with the frames."""
 
 from __future__ import annotations
 

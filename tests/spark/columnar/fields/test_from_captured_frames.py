@@ -1,4 +1,4 @@
-"""Places of frames that the object path gave."""
+"""Positions of frames from the object path."""
 
 from __future__ import annotations
 

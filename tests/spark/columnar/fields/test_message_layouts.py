@@ -1,4 +1,4 @@
-"""A shape fits what has it, and nothing else."""
+"""A layout matches exactly the messages with its structure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METADATA = pb.MessageMetadata(
 
 
 def spots(found) -> tuple:
-    """Everything about a shape but its bits."""
+    """Return the properties of a layout without its bits."""
     if hasattr(found, "texts"):
         return found.numbers, found.texts, found.key_kind
     return found.numbers, found.words, found.ids

@@ -1,4 +1,4 @@
-"""Messages of many shapes read field by field, against the reader of the object path."""
+"""Messages of many layouts read field by field, compared with the object path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings on two ways: through the tracker, and through splits, windows and buckets as columns."""
+"""Recordings on both paths: the tracker, and splits, windows and buckets as columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 
 
 class Recording:
-    """Frames, notes and ends, as read_capture gives them."""
+    """Return frames, notes and ends as read_capture yields them."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -60,7 +60,7 @@ class Recording:
 
 
 class Bulk:
-    """The tables of a recording, cut in splits of several windows, and merged in buckets."""
+    """The tables of a recording from splits of several windows, merged in buckets."""
 
     def __init__(self, recording: Recording, dice: random.Random | None = None, *, told_apart: bool = False) -> None:
         """``told_apart``: notes and ends come with the recording's numbers, as stitching gives them."""
@@ -94,7 +94,7 @@ class Bulk:
         ]
 
     def _split(self, split: int, low: int, high: int, dice: random.Random | None) -> Any:
-        """One split, whose connections and frames have numbers of their own."""
+        """Read one split, with its own numbers of connections and frames."""
         recording = self.recording
         streams = [one.number for one in recording.streams]
         if dice is not None:

@@ -1,4 +1,4 @@
-"""The rows of `messages` are the lives of the tracker, on every capture, however it is cut."""
+"""The rows of `messages` equal the lifecycles of the tracker, for every capture and division into splits."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def none(value):
 
 
 def lives_of(recording):
-    """The tracker's lives, by what a row is known by. Those of one id are one: the first has left memory, acknowledged
-    by all, before a seek or a new subscription brought the message again."""
+    """Return the tracker's lifecycles by the identity of a row.
+
+    Several of one id are one row: the first was complete before a seek or a new subscription redelivered the message.
+    """
     lives = []
     process_events(recording.items, Tracker(on_lifecycle=lives.append))
     found = defaultdict(list)
@@ -61,7 +63,7 @@ def key_of_row(row):
 
 
 def told_by(lives):
-    """What lives of one id say, as plain values."""
+    """Return the lifecycles of one id as plain values."""
     item = next((one for one in lives if one.receipt_frame or one.sent_frame), lives[0])
     left = {}
     for one in lives:
@@ -115,7 +117,7 @@ def told_by_row(row):
 
 
 def whys_of(row, lives):
-    """Why the last delivery to each consumer came again: in the row, and as the tracker has it."""
+    """Return the cause of the last redelivery to each consumer, from the row and from the tracker."""
     found = {}
     for lifecycle in lives:
         for subscription, deliveries in lifecycle.deliveries.items():
@@ -132,7 +134,7 @@ def times_of(row):
 
 
 def name_of(delivery):
-    """As the tracker names the subscription of a consumer whose SUBSCRIBE was not seen."""
+    """Return the tracker's name for the subscription of a consumer whose SUBSCRIBE was not captured."""
     return delivery["subscription"] or f"{delivery['connection']}#{delivery['consumer_id']}"
 
 
@@ -189,7 +191,7 @@ def test_any_splits_windows_and_buckets_give_the_same_rows(few, bulk):
 
 
 def proxied(recording):
-    """The first conversation of a recording as it passes a TCP proxy, which stands on the capture's host."""
+    """The first conversation of a recording through a TCP proxy on the capturing host."""
     front = Stream(0, ("10.0.0.1", 40_000), ("10.0.0.5", 6650), midstream=False)
     back = Stream(1, ("10.0.0.5", 50_000), ("10.0.0.2", 6650), midstream=False)
     items = []

@@ -1,4 +1,4 @@
-"""What ids mean, learned from the frames that go on as bytes."""
+"""Owners of ids, from the forwarded frames."""
 
 import random
 
@@ -10,7 +10,7 @@ from pcli.spark.columnar.lifecycles import collect_facts
 
 @pytest.mark.parametrize("name", ["flex/01-produce-consume", "flex/04-reconnect", "python/10-shared-redelivery"])
 def test_however_many_splits_there_are_the_tracker_sees_the_same_frames(few, bulk, monkeypatch, name):
-    """A consumer's first message in a split far behind would have it count all that lies between."""
+    """The first message of a consumer in a late split must not count all entries in between."""
     recording = few.recording(name)
     whole, splits = bulk(recording).small, bulk(recording, random.Random(name)).small
     assert len(splits.forwarded) > len(whole.forwarded)

@@ -1,4 +1,4 @@
-"""Cumulative ACKs: the first in time that reaches a position, by brute force and without."""
+"""Cumulative ACKs: the earliest one that covers a position, compared with brute force."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Sessi
 LONGEST = (1 << 63) - 1
 FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])
 PLACES = st.tuples(st.integers(0, 3) | FAR, st.integers(-1, 6) | FAR)
-"""A hostile peer may write any ids."""
+"""Peers may send any ids."""
 
 
 def facts(kind="Exclusive"):

@@ -1,4 +1,4 @@
-"""What becomes of an entry at a subscription, event by event."""
+"""The state of an entry at a subscription, event by event."""
 
 from __future__ import annotations
 

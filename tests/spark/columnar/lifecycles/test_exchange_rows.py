@@ -1,4 +1,4 @@
-"""The rows of `exchanges` are what the Observer pairs, on every capture."""
+"""The rows of `exchanges` equal the pairs of the Observer, for every capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broken or hostile peer may write: one frame of it ends no job, and the others stay as they are."""
+"""Frames of a faulty or hostile peer: they do not fail a job, and other rows do not change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def taken(sides):
 
 @pytest.fixture
 def rows(bulk, recorded):
-    """The rows of `messages` of frames, and the tracker's lives."""
+    """Return the rows of `messages` and the tracker's lifecycles."""
 
     def made(*sides):
         frames, lives = taken(sides), []
@@ -163,7 +163,7 @@ def id_of(ledger, entry_id):
 
 
 def of_ids(places):
-    """What a consumer gets and says when messages have these ids: it acknowledges the first two of three."""
+    """Return frames of a consumer that acknowledges two of three messages with these ids."""
     sides = PRODUCER + SUBSCRIBED
     for sequence, place in enumerate(places):
         sides.append(send(sequence))
@@ -190,7 +190,7 @@ def test_ids_of_any_height_are_ids(rows, ledger, first):
 @pytest.mark.parametrize("ledger", [3, LONGEST, -(1 << 63), -2, -1])
 @pytest.mark.parametrize("entry_id", [3, LONGEST, -(1 << 63), -2, -1])
 def test_ids_that_are_negative_end_nothing(rows, ledger, entry_id):
-    """No broker gives such: a MESSAGE with one is nobody's, and others stay as they are."""
+    """Brokers do not assign these ids: a MESSAGE with one has no row, and other rows do not change."""
     odd = of_ids([(ledger, entry_id)] * 3)
     late = message(7)
     found, _ = rows(*odd, late)
@@ -200,7 +200,7 @@ def test_ids_that_are_negative_end_nothing(rows, ledger, entry_id):
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
 @pytest.mark.parametrize("ledger", [5, 7])
 def test_a_jump_to_a_far_entry_is_not_walked(rows, kind, ledger):
-    """What lies between two deliveries is looked at one by one; not when that would never end."""
+    """Entries between two deliveries are processed one by one, but only a limited number."""
     subscribe = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=kind, consumer_id=3, request_id=2)
     sides = [*PRODUCER, (True, push_frame(subscribe)), SUBSCRIBED[1], message(0)]
     far = pb.CommandMessage(consumer_id=3, message_id=id_of(ledger, 1 << 40))
@@ -230,7 +230,7 @@ def test_redelivery_counts_are_limited_to_the_column(rows, count, times):
 
 @pytest.mark.parametrize("number", [1, LONGEST, 1 << 63, (1 << 64) - 1])
 def test_producers_and_consumers_have_any_id(rows, number):
-    """Told are its 64 bits as a signed number; -1 is none."""
+    """The 64 bits appear as a signed number; -1 means absent."""
     opened = pb.CommandProducer(topic=TOPIC, producer_id=number, request_id=1, producer_name="my producer")
     sides = [*PRODUCER[:2], (True, push_frame(opened)), PRODUCER[3]]
     command = pb.CommandSend(producer_id=number, sequence_id=1, num_messages=1)
@@ -260,7 +260,7 @@ def test_32_bit_numbers_of_redelivered_messages_are_signed(bulk, recorded, field
 
 @pytest.mark.parametrize("cut", [0, 1, 490])
 def test_a_dead_letter_that_is_cut_is_a_message(rows, cut):
-    """Its head is all that there is of it."""
+    """Only the head of the frame exists."""
     metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5)
     metadata.properties.add(key="REAL_TOPIC", value=TOPIC)
     command = pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1)

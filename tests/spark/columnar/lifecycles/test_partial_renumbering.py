@@ -1,4 +1,4 @@
-"""Numbers of a split become those of the recording."""
+"""Replacement of a split's numbers by those of the recording."""
 
 from __future__ import annotations
 

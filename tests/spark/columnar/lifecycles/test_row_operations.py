@@ -1,4 +1,4 @@
-"""Keys, orders and bytes, against the plain ways to the same."""
+"""Keys, orders and bytes, compared with simple implementations."""
 
 from __future__ import annotations
 

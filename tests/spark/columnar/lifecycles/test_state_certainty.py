@@ -1,4 +1,4 @@
-"""What a row's state is worth, when the capture lacks some of it."""
+"""The evidence of a row if the capture is incomplete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings as rows, shuffled by groups of connections, and what the object path says of the same recordings."""
+"""Recordings as rows, shuffled by groups of connections, and the results of the object path."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Rows:
         return groups_of([self.ties], self.streams, self.counts if packed else None)
 
     def observed(self, groups: dict[int, int]) -> tuple[dict[str, list[pa.RecordBatch]], pa.RecordBatch]:
-        """The tables of all groups, each group's rows by themselves; and the findings of the recording."""
+        """Return the tables of all groups, observed separately, and the findings of the recording."""
         key = str(groups)
         if key not in self._done:
             self._done[key] = self._observed(groups)
@@ -100,7 +100,7 @@ class Rows:
         return found, self._concluded(found)
 
     def divided(self, size: int = 1) -> tuple[Division, dict[str, list[pa.RecordBatch]], pa.RecordBatch]:
-        """The same, all of it as one group that is divided; ``size``: frames of a part."""
+        """Return the same for one divided group; ``size``: frames of a part."""
         division = divide([self.ties], self.streams, self.counts, size)
         heads = pa.Table.from_batches([self.heads]).sort_by([("place", "ascending"), ("order", "ascending")])
         links = np.array([division.links[one] for one in heads["stream"].to_pylist()], np.int64)
@@ -129,14 +129,14 @@ def _rows(table: pa.Table, chosen: Any) -> list[pa.RecordBatch]:
 
 
 def told(finding: Finding) -> tuple[Any, ...]:
-    """All that a finding says, values of its subject as texts."""
+    """Return all values of a finding, those of its subject as texts."""
     subject = tuple(sorted((name, str(value)) for name, value in finding.subject.items()))
     found = [getattr(finding, name) for name in finding.__slots__ if name not in ("subject", "frames")]
     return (subject, tuple(finding.frames), *found)
 
 
 class Objects:
-    """What the object path says of a recording."""
+    """The results of the object path for a recording."""
 
     def __init__(self, items: Items) -> None:
         self.diagnosis = Diagnosis()
@@ -164,7 +164,7 @@ class Objects:
 
 
 def joined(recordings: Sequence[Items], seed: int, *, apart: bool) -> Items:
-    """Several recordings as one, as if they had gone on at the same time; ``apart``: on other hosts, too."""
+    """Combine recordings as if they were concurrent; ``apart``: on different hosts."""
     rng = random.Random(seed)
     streams: dict[tuple[int, int], Stream] = {}
     rows = []
@@ -220,7 +220,7 @@ def recordings(captures: Path, small_captures: Path) -> Callable[[], Iterator[tu
 
 @pytest.fixture(scope="session")
 def rows_of_items() -> Callable[[Items], Rows]:
-    """The rows of a recording; they are made once."""
+    """Return the rows of a recording, computed once."""
     made: dict[int, tuple[Items, Rows]] = {}  # with the items, so that no other ones get their id()
 
     def of(items: Items) -> Rows:
@@ -233,7 +233,7 @@ def rows_of_items() -> Callable[[Items], Rows]:
 
 @pytest.fixture(scope="session")
 def objects_of() -> Callable[[Items], Objects]:
-    """What the object path says of a recording; it is asked once."""
+    """Return the results of the object path for a recording, computed once."""
     made: dict[int, tuple[Items, Objects]] = {}
 
     def of(items: Items) -> Objects:

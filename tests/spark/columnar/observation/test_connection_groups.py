@@ -1,4 +1,4 @@
-"""What ties connections together, and what does not."""
+"""Values that tie connections, and values that do not."""
 
 from __future__ import annotations
 

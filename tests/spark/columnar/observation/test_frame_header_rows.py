@@ -1,4 +1,4 @@
-"""Rows of frames, however their bytes lie."""
+"""Rows of frames for any positions of their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames as rows and back: an observer sees no difference."""
+"""Frames converted to rows and back are equal for an observer."""
 
 from __future__ import annotations
 

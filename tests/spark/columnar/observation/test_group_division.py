@@ -1,4 +1,4 @@
-"""Connections apart and topics apart, against one Tracker that sees all."""
+"""Separate observation of connections and topics, compared with a single Tracker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def said(tables, findings):
 
 
 def differing(rows, size=1):
-    """The tables that are not those of one group for each tie; and how many parts there were."""
+    """Return the tables that differ from undivided groups, and the number of parts."""
     division, tables, findings = rows.divided(size)
     found, wanted = said(tables, findings), said(*rows.observed(rows.groups()))
     return [name for name in wanted if found[name] != wanted[name]], division.size
@@ -63,7 +63,7 @@ class Capture:
         return number
 
     def connect(self, *streams):
-        """The CONNECT, then the CONNECTED, on a connection, or on both legs of one."""
+        """Add CONNECT and CONNECTED, on one connection or on both connections of a proxied conversation."""
         for stream in streams:
             self.say(stream, pb.CommandConnect(client_version="t", protocol_version=21))
         for stream in reversed(streams):

@@ -1,4 +1,4 @@
-"""Groups of rows against the object path over the whole recording."""
+"""Groups of rows, compared with the object path over the whole recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of rows: what has no room in its column is null, and everything else is as it was."""
+"""Cells of rows: a value that does not fit its column is null, all others are unchanged."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Permits in columns: the tracker's ledgers, whatever the cuts."""
+"""Permits in columns equal the tracker's permits, for all divisions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parts_of(frames, cut, seen=None):
 
 
 def one_cut(frames, size):
-    """The table of a recording that is read in windows of so many frames, all in one cut."""
+    """Return the table of a recording in windows of this size, as one cut."""
     seen = Counter()
     parts = [parts_of(frames[start : start + size], 0, seen) for start in range(0, len(frames), size)]
     changes = pa.concat_batches([one.changes for one in parts])

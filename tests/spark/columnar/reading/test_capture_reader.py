@@ -1,4 +1,4 @@
-"""The columnar reader against the object path: all must be equal, whatever the windows, wherever it hands over."""
+"""The columnar reader compared with the object path, for windows of all sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def paths(folder):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Packets are taken together however few they are: else most packets of small captures would go one by one."""
+    """Process even few packets together; otherwise most packets of small captures are processed one by one."""
     monkeypatch.setattr(window_decoder, "FIRST", 1)
     monkeypatch.setattr(window_decoder, "LATER", 2)
     monkeypatch.setattr(capture_reader, "SMALL", 2)
@@ -34,7 +34,7 @@ def eager(monkeypatch):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Counts the packets that `TcpReassembly.segment` saw."""
+    """Counts the packets that `TcpReassembly.segment` processes."""
     calls = Counter()
     original = streams.TcpReassembly.segment
 
@@ -100,7 +100,7 @@ def test_damaged_files(both, small_captures, seed):
 
 
 def ended(read, *what):
-    """What is read, or the error that it ends with."""
+    """Return the results, or the error at the end."""
     try:
         return read(*what)
     except CaptureError as error:
@@ -151,7 +151,7 @@ def test_a_reader_continues_from_the_state_of_another(both):
                                   "cooked", "cooked 2, IPv6", "null", "null, big", "loop", "raw", "raw, IPv6", "IPv4",
                                   "IPv6", "padded"])  # fmt: skip
 def test_ordinary_traffic_is_processed_together(both, slow, name):
-    """The two ways give the same anyway; this holds the fast one to its work."""
+    """Both paths give the same results; this test asserts that the fast one is used."""
     link, packets = both.wrapped(both.talk(random.Random(3), 3000, mss=1400), name)
     blob = both.pcap(packets, link)
     for _ in read_places(both.files_of([blob])):

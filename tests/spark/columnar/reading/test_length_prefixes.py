@@ -1,4 +1,4 @@
-"""The loop over lengths, and the look at what it found."""
+"""The loop over lengths, and the check of the frames."""
 
 from __future__ import annotations
 

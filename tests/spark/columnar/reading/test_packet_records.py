@@ -1,4 +1,4 @@
-"""Records of pcap files as columns: the same packets as the object path sees, wherever windows end."""
+"""Records of pcap files as columns equal the packets of the object path, for windows of all sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of pcapng files as columns: the same packets as the object path sees, wherever windows end."""
+"""Blocks of pcapng files as columns equal the packets of the object path, for windows of all sizes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def old(order, number, stamp, data):
 
 
 def random_blocks(dice):
-    """A file with everything: both byte orders, interfaces that come late, all kinds of packets, unknown blocks."""
+    """Return a file with both byte orders, late interfaces, all kinds of packets and unknown blocks."""
     parts = []
     for _ in range(dice.randrange(1, 4)):
         order = dice.choice("<>")
@@ -127,7 +127,7 @@ def test_cut_and_damaged_files_end_at_the_same_place(seed):
 
 
 def test_intact_windows_are_read_once(monkeypatch):
-    """The object path's walk is for damaged windows only."""
+    """The reader of the object path is used only for damaged windows."""
     blob = random_blocks(random.Random(5))
     told = objects(blob)
     monkeypatch.delattr(PcapngReader, "_walk")

@@ -1,4 +1,4 @@
-"""The past of packets that were taken together against that of the object path, which takes them one by one."""
+"""Recent segments of packets processed together, compared with the object path."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def window_of(link, packets, faces=None):
 
 
 def agree(window):
-    """All that is said of ordinary packets is right; gives how many there are."""
+    """Check the columns of ordinary packets; return their number."""
     data, records = window
     told = read_segments(records_of(window))
     assert told is not None

@@ -1,4 +1,4 @@
-"""Frames that were taken together and frames that came one by one, put in order."""
+"""Frames processed together and one by one, in order."""
 
 from __future__ import annotations
 

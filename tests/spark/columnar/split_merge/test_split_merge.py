@@ -1,4 +1,4 @@
-"""Splits read apart and put together give what `read_capture` gives, wherever they are cut."""
+"""Splits that are read independently and merged equal `read_capture`, for all boundaries."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Result:
 
 
 def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
-    """Each split alone, then stitched; everything that would go between machines is pickled."""
+    """Read each split alone, and merge them; all transferred values are pickled."""
     places: list[list[Places]] = []
     edges: list[SplitEdges] = []
     for index, piece in enumerate(pieces):
@@ -256,7 +256,7 @@ class Storm:
 
 
 class Life:
-    """One connection: handshake, talk, some end."""
+    """One connection: handshake, traffic, an end."""
 
     def __init__(self, storm: Storm, port: int) -> None:
         chance = storm.chance
