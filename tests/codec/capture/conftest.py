@@ -81,7 +81,7 @@ class Tape:
         return self
 
 
-class Words:
+class CaptureHelpers:
     """Functions that write and read captures."""
 
     Tape = Tape
@@ -195,9 +195,9 @@ class Words:
 
 
 @pytest.fixture(scope="session")
-def w() -> type[Words]:
+def w() -> type[CaptureHelpers]:
     """The helper functions."""
-    return Words
+    return CaptureHelpers
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ START = 1_700_000_000_000
 TOPIC = "persistent://public/default/t"
 
 
-class Talk:
+class Conversation:
     """A conversation whose client and broker methods observe each frame at once; frames are a millisecond apart."""
 
     def __init__(self, observer: Observer | None = None) -> None:
@@ -82,20 +82,20 @@ class Talk:
 
 
 @pytest.fixture
-def talk() -> Talk:
-    return Talk()
+def conversation() -> Conversation:
+    return Conversation()
 
 
 @pytest.fixture
-def talk_to() -> Callable[[Observer], Talk]:
-    return Talk
+def talk_to() -> Callable[[Observer], Conversation]:
+    return Conversation
 
 
 class Actor:
     """A client in a scene. The broker processes each of its frames in a separate turn."""
 
-    def __init__(self, stage: Stage, stream: Stream, connection: Any) -> None:
-        self.stage = stage
+    def __init__(self, scene: Scene, stream: Stream, connection: Any) -> None:
+        self.scene = scene
         self.stream = stream
         self.connection = connection
         self.session = ClientSession()
@@ -111,7 +111,7 @@ class Actor:
         """Send these commands, and return the bodies of the commands received in response."""
         for body in bodies:
             self.session.send(body, entry)
-            self.stage.say(self)
+            self.scene.say(self)
         heard, self.heard = self.heard, []
         return heard
 
@@ -132,7 +132,7 @@ class Actor:
 
     def publish(self, sequence_id: int, batch: int = 0, producer_id: int = 1, **metadata: Any) -> list[Any]:
         """Send a message, or a batch of that many."""
-        about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.stage.now} | metadata
+        about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.make_scene.now} | metadata
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
         payload = b"m-%d" % sequence_id
         if batch:
@@ -157,10 +157,10 @@ class Actor:
 
     def cut(self, *, reset: bool = False) -> None:
         """Close the connection from the client's side."""
-        self.stage.end(self, from_client=True, reset=reset)
+        self.make_scene.end(self, from_client=True, reset=reset)
 
 
-class Stage:
+class Scene:
     """The core of the mini-broker, its clients, and a tracker that processes each frame. Time does not pass by itself.
 
     The capture is taken on the client's side (``tap`` "client") or on the broker's side; faults act between the two.
@@ -327,9 +327,9 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Callable[..., Stage]:
+def make_scene() -> Callable[..., Scene]:
     """Creates a scene; the parameters are ``tap`` and settings of the broker."""
-    return Stage
+    return Scene
 
 
 @pytest.fixture
@@ -338,8 +338,8 @@ def diagnose(tmp_path: Path) -> Callable[..., Any]:
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.tracking import process_events
 
-    def of(stage: Stage, only: tuple[str, ...] = ()) -> Diagnosis:
-        diagnosis, recording = Diagnosis(only), io.BytesIO(stage.write(tmp_path / "stage.pcapng").read_bytes())
+    def of(scene: Scene, only: tuple[str, ...] = ()) -> Diagnosis:
+        diagnosis, recording = Diagnosis(only), io.BytesIO(scene.write(tmp_path / "scene.pcapng").read_bytes())
         process_events(read_capture([("", recording)], ReadOptions(ends=True)), diagnosis)
         return diagnosis
 

@@ -14,11 +14,11 @@ SYSTEM = "persistent://public/default/__change_events"
 
 
 @pytest.fixture
-def idle(stage):
+def idle(make_scene):
     """A consumer with a backlog that sends no FLOW for five seconds."""
 
     def play(topic: str = "persistent://public/default/t", consumers: int = 1) -> Any:
-        scene = stage()
+        scene = make_scene()
         client = scene.actor()
         client.producer(topic)
         for number in range(consumers):
@@ -60,8 +60,8 @@ def test_the_brokers_own_traffic_is_not_evaluated(diagnose, idle):
     assert diagnose(idle(SYSTEM)).findings() == []
 
 
-def test_findings_are_ordered_by_severity(diagnose, stage):
-    scene = stage()
+def test_findings_are_ordered_by_severity(diagnose, make_scene):
+    scene = make_scene()
     client = scene.actor()
     client.producer()
     client.subscribe(kind="Exclusive")
@@ -93,8 +93,8 @@ def test_poll_returns_each_finding_once(idle):
     assert diagnosis.poll(last + 9_000_000_000) == []
 
 
-def test_poll_detects_missing_frames(stage):
-    scene = stage(maxUnackedMessagesPerConsumer=3)
+def test_poll_detects_missing_frames(make_scene):
+    scene = make_scene(maxUnackedMessagesPerConsumer=3)
     client = scene.actor()
     client.producer()
     client.subscribe(kind="Shared")

@@ -59,118 +59,122 @@ def error(request):
     return pb.CommandError(request_id=request, error=1, message="no")
 
 
-def test_requests_and_responses_are_paired_by_request_id_in_any_order(talk):
-    first = talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
-    second = talk.client(pb.CommandLookupTopic(topic="b", request_id=8))
-    later = talk.broker(pb.CommandLookupTopicResponse(request_id=8))
-    last = talk.broker(error(7))
+def test_requests_and_responses_are_paired_by_request_id_in_any_order(conversation):
+    first = conversation.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    second = conversation.client(pb.CommandLookupTopic(topic="b", request_id=8))
+    later = conversation.broker(pb.CommandLookupTopicResponse(request_id=8))
+    last = conversation.broker(error(7))
     assert (later.request_number, later.latency_ns) == (second.frame.number, 1_000_000)
     assert (last.request_number, last.latency_ns) == (first.frame.number, 3_000_000)
     assert find_field("pulsar.topic").get(later) == "b"
-    assert talk.observer.unanswered() == []
+    assert conversation.observer.unanswered() == []
 
 
-def test_a_second_response_is_not_paired(talk):
-    talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
-    assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 1
-    assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 0
+def test_a_second_response_is_not_paired(conversation):
+    conversation.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    assert conversation.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 1
+    assert conversation.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 0
 
 
-def test_a_response_of_another_type_is_not_paired(talk):
-    talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
-    assert talk.broker(success(7)).request_number == 0
-    assert [request.number for request in talk.observer.unanswered()] == [1]
+def test_a_response_of_another_type_is_not_paired(conversation):
+    conversation.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    assert conversation.broker(success(7)).request_number == 0
+    assert [request.number for request in conversation.observer.unanswered()] == [1]
 
 
-def test_an_error_without_request_id_answers_connect(talk):
-    talk.client(connect())
-    assert talk.broker(error(MINUS_ONE)).request_number == 1
+def test_an_error_without_request_id_answers_connect(conversation):
+    conversation.client(connect())
+    assert conversation.broker(error(MINUS_ONE)).request_number == 1
 
 
-def test_authentication_in_several_steps_and_refresh(talk):
-    talk.client(connect())
-    assert talk.broker(pb.CommandAuthChallenge()).request_number == 1
-    assert talk.client(pb.CommandAuthResponse()).request_number == 2
-    assert talk.broker(pb.CommandConnected(server_version="b")).request_number == 3
+def test_authentication_in_several_steps_and_refresh(conversation):
+    conversation.client(connect())
+    assert conversation.broker(pb.CommandAuthChallenge()).request_number == 1
+    assert conversation.client(pb.CommandAuthResponse()).request_number == 2
+    assert conversation.broker(pb.CommandConnected(server_version="b")).request_number == 3
     # Much later the broker requests new credentials; AUTH_RESPONSE then has no response.
-    assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
-    assert talk.client(pb.CommandAuthResponse()).request_number == 5
-    assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
-    assert [request.number for request in talk.observer.unanswered()] == [7]
+    assert conversation.broker(pb.CommandAuthChallenge()).request_number == 0
+    assert conversation.client(pb.CommandAuthResponse()).request_number == 5
+    assert conversation.broker(pb.CommandAuthChallenge()).request_number == 0
+    assert [request.number for request in conversation.observer.unanswered()] == [7]
 
 
-def test_both_sides_ping(talk):
-    talk.client(pb.CommandPing())
-    talk.broker(pb.CommandPing())
-    assert talk.client(pb.CommandPong()).request_number == 2
-    assert talk.broker(pb.CommandPong()).request_number == 1
-    assert talk.broker(pb.CommandPong()).request_number == 0
+def test_both_sides_ping(conversation):
+    conversation.client(pb.CommandPing())
+    conversation.broker(pb.CommandPing())
+    assert conversation.client(pb.CommandPong()).request_number == 2
+    assert conversation.broker(pb.CommandPong()).request_number == 1
+    assert conversation.broker(pb.CommandPong()).request_number == 0
 
 
-def test_without_ids_the_oldest_request_is_paired_first(talk):
-    talk.client(pb.CommandPing())
-    talk.client(pb.CommandPing())
-    assert [talk.broker(pb.CommandPong()).request_number for _ in range(2)] == [1, 2]
+def test_without_ids_the_oldest_request_is_paired_first(conversation):
+    conversation.client(pb.CommandPing())
+    conversation.client(pb.CommandPing())
+    assert [conversation.broker(pb.CommandPong()).request_number for _ in range(2)] == [1, 2]
 
 
-def test_receipts_are_paired_by_producer_and_sequence_id(talk):
-    talk.client(producer(number=1))
-    talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="given"))
-    talk.client(producer(number=2, request=2))
-    talk.client(send(0, producer_id=1), ENTRY)
-    talk.client(send(0, producer_id=2), ENTRY)
-    talk.client(send(1, producer_id=1), ENTRY)
-    assert talk.broker(receipt(1, producer_id=1)).request_number == 6
-    assert talk.broker(pb.CommandSendError(producer_id=2, sequence_id=0, error=1, message="")).request_number == 5
-    answer = talk.broker(receipt(0, producer_id=1))
+def test_receipts_are_paired_by_producer_and_sequence_id(conversation):
+    conversation.client(producer(number=1))
+    conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="given"))
+    conversation.client(producer(number=2, request=2))
+    conversation.client(send(0, producer_id=1), ENTRY)
+    conversation.client(send(0, producer_id=2), ENTRY)
+    conversation.client(send(1, producer_id=1), ENTRY)
+    assert conversation.broker(receipt(1, producer_id=1)).request_number == 6
+    assert (
+        conversation.broker(pb.CommandSendError(producer_id=2, sequence_id=0, error=1, message="")).request_number == 5
+    )
+    answer = conversation.broker(receipt(0, producer_id=1))
     assert (answer.request_number, answer.latency_ns) == (4, 5_000_000)
     assert isinstance(answer.peer, Producer)
     assert answer.peer.name == "given"
-    assert [(name_of(one.type), one.id) for one in talk.observer.unanswered()] == [("PRODUCER", 2)]
+    assert [(name_of(one.type), one.id) for one in conversation.observer.unanswered()] == [("PRODUCER", 2)]
 
 
-def test_chunks_with_one_sequence_id_are_paired_in_order(talk):
+def test_chunks_with_one_sequence_id_are_paired_in_order(conversation):
     for _ in range(3):
-        talk.client(send(5), ENTRY)
-    assert [talk.broker(receipt(5)).request_number for _ in range(4)] == [1, 2, 3, 0]
+        conversation.client(send(5), ENTRY)
+    assert [conversation.broker(receipt(5)).request_number for _ in range(4)] == [1, 2, 3, 0]
 
 
-def test_the_receipt_of_a_duplicate_has_no_message_id(talk):
-    talk.client(pb.CommandSend(producer_id=1, sequence_id=4, num_messages=3, highest_sequence_id=6), ENTRY)
+def test_the_receipt_of_a_duplicate_has_no_message_id(conversation):
+    conversation.client(pb.CommandSend(producer_id=1, sequence_id=4, num_messages=3, highest_sequence_id=6), ENTRY)
     place = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE)
-    answer = talk.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=4, highest_sequence_id=6, message_id=place))
+    answer = conversation.broker(
+        pb.CommandSendReceipt(producer_id=1, sequence_id=4, highest_sequence_id=6, message_id=place)
+    )
     assert answer.request_number == 1
     assert find_field("pulsar.message_id").get(answer) == "-1:-1"
 
 
-def test_a_send_of_the_sequence_id_minus_one_has_its_receipt(talk):
-    talk.client(pb.CommandSend(producer_id=1, sequence_id=MINUS_ONE, txnid_least_bits=3), ENTRY)
-    assert talk.broker(receipt(MINUS_ONE)).request_number == 1
+def test_a_send_of_the_sequence_id_minus_one_has_its_receipt(conversation):
+    conversation.client(pb.CommandSend(producer_id=1, sequence_id=MINUS_ONE, txnid_least_bits=3), ENTRY)
+    assert conversation.broker(receipt(MINUS_ONE)).request_number == 1
 
 
-def test_a_reopened_producer_resends(talk):
-    talk.client(producer())
-    talk.client(send(0), ENTRY)
-    talk.broker(pb.CommandCloseProducer(producer_id=1, request_id=MINUS_ONE))
-    talk.client(producer(request=2, epoch=1))
-    talk.client(send(0), ENTRY)
-    assert talk.broker(receipt(0)).request_number == 5
-    assert [one.number for one in talk.observer.unanswered() if name_of(one.type) == "SEND"] == [2]
+def test_a_reopened_producer_resends(conversation):
+    conversation.client(producer())
+    conversation.client(send(0), ENTRY)
+    conversation.broker(pb.CommandCloseProducer(producer_id=1, request_id=MINUS_ONE))
+    conversation.client(producer(request=2, epoch=1))
+    conversation.client(send(0), ENTRY)
+    assert conversation.broker(receipt(0)).request_number == 5
+    assert [one.number for one in conversation.observer.unanswered() if name_of(one.type) == "SEND"] == [2]
 
 
-def test_ids_are_separate_per_stream(talk):
-    talk.client(producer(), stream=0)
-    talk.client(send(0), ENTRY, stream=0)
-    assert talk.broker(receipt(0), stream=1).request_number == 0
-    assert talk.broker(receipt(0), stream=0).request_number == 2
+def test_ids_are_separate_per_stream(conversation):
+    conversation.client(producer(), stream=0)
+    conversation.client(send(0), ENTRY, stream=0)
+    assert conversation.broker(receipt(0), stream=1).request_number == 0
+    assert conversation.broker(receipt(0), stream=0).request_number == 2
 
 
-def test_a_waiting_producer_has_two_responses(talk):
-    talk.client(producer(producer_access_mode=2))
-    wait = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=False))
-    assert talk.observer.unanswered() == []
-    ready = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
-    again = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
+def test_a_waiting_producer_has_two_responses(conversation):
+    conversation.client(producer(producer_access_mode=2))
+    wait = conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=False))
+    assert conversation.observer.unanswered() == []
+    ready = conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
+    again = conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
     assert [(one.request_number, one.latency_ns) for one in (wait, ready, again)] == [
         (1, 1_000_000),
         (1, 2_000_000),
@@ -178,72 +182,72 @@ def test_a_waiting_producer_has_two_responses(talk):
     ]
 
 
-def test_acks_with_a_request_id_are_requests(talk):
-    talk.client(subscribe(number=4))
-    talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID]))
-    talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID], request_id=9))
-    answer = talk.broker(pb.CommandAckResponse(consumer_id=4, request_id=9))
+def test_acks_with_a_request_id_are_requests(conversation):
+    conversation.client(subscribe(number=4))
+    conversation.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID]))
+    conversation.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID], request_id=9))
+    answer = conversation.broker(pb.CommandAckResponse(consumer_id=4, request_id=9))
     assert answer.request_number == 3
     assert isinstance(answer.peer, Consumer)
     assert answer.peer.subscription == "s"
 
 
-def test_only_the_first_update_is_paired_with_a_scalable_lookup(talk):
-    talk.client(pb.CommandScalableTopicLookup(session_id=3, topic="topic://a/b/c"))
-    talk.client(pb.CommandWatchTcAssignments(watch_id=3))
-    assert talk.broker(pb.CommandWatchTcAssignmentsUpdate(watch_id=3)).request_number == 2
-    assert talk.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 1
-    assert talk.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 0
+def test_only_the_first_update_is_paired_with_a_scalable_lookup(conversation):
+    conversation.client(pb.CommandScalableTopicLookup(session_id=3, topic="topic://a/b/c"))
+    conversation.client(pb.CommandWatchTcAssignments(watch_id=3))
+    assert conversation.broker(pb.CommandWatchTcAssignmentsUpdate(watch_id=3)).request_number == 2
+    assert conversation.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 1
+    assert conversation.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 0
 
 
-def test_a_close_by_the_broker_is_not_a_request(talk):
-    talk.client(subscribe())
-    talk.broker(success(1))
-    closing = talk.broker(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
+def test_a_close_by_the_broker_is_not_a_request(conversation):
+    conversation.client(subscribe())
+    conversation.broker(success(1))
+    closing = conversation.broker(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
     assert find_field("pulsar.subscription").get(closing) == "s"
-    assert talk.observer.unanswered() == []
+    assert conversation.observer.unanswered() == []
 
 
-def test_a_consumer_exists_until_its_close_succeeds(talk):
-    talk.client(subscribe(request=1, consumer_name="one"))
-    talk.broker(success(1))
-    names = [talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name]
-    talk.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
-    names.append(talk.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer.name)
-    names.append(talk.broker(success(2)).peer.name)
-    assert talk.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer is None
-    talk.client(subscribe(request=3, consumer_name="two"))
-    names.append(talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name)
+def test_a_consumer_exists_until_its_close_succeeds(conversation):
+    conversation.client(subscribe(request=1, consumer_name="one"))
+    conversation.broker(success(1))
+    names = [conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name]
+    conversation.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
+    names.append(conversation.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer.name)
+    names.append(conversation.broker(success(2)).peer.name)
+    assert conversation.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer is None
+    conversation.client(subscribe(request=3, consumer_name="two"))
+    names.append(conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name)
     assert names == ["one", "one", "one", "two"]
 
 
-def test_a_refused_consumer_is_removed(talk):
-    talk.client(subscribe(consumer_name="one"))
-    refusal = talk.broker(error(1))
+def test_a_refused_consumer_is_removed(conversation):
+    conversation.client(subscribe(consumer_name="one"))
+    refusal = conversation.broker(error(1))
     assert refusal.peer.name == "one"
-    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
+    assert conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
 
 
-def test_an_old_close_does_not_end_the_next_consumer_with_the_id(talk):
-    talk.client(subscribe(request=1, consumer_name="one"))
-    talk.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
-    talk.client(subscribe(request=3, consumer_name="two"))
-    talk.broker(success(2))
-    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name == "two"
+def test_an_old_close_does_not_end_the_next_consumer_with_the_id(conversation):
+    conversation.client(subscribe(request=1, consumer_name="one"))
+    conversation.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
+    conversation.client(subscribe(request=3, consumer_name="two"))
+    conversation.broker(success(2))
+    assert conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name == "two"
 
 
-def test_a_migrated_topic_names_its_resource(talk):
-    talk.client(subscribe(number=2, consumer_name="c"))
-    talk.client(producer(number=2, request=2, producer_name="p"))
-    assert talk.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=1)).peer.name == "c"
-    assert talk.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=0)).peer.name == "p"
+def test_a_migrated_topic_names_its_resource(conversation):
+    conversation.client(subscribe(number=2, consumer_name="c"))
+    conversation.client(producer(number=2, request=2, producer_name="p"))
+    assert conversation.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=1)).peer.name == "c"
+    assert conversation.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=0)).peer.name == "p"
 
 
 def test_open_requests_are_limited_and_the_oldest_evicted(talk_to):
-    talk = talk_to(Observer(max_open=100))
+    conversation = talk_to(Observer(max_open=100))
     for sequence in range(1000):
-        talk.client(send(sequence), ENTRY)
-    observer = talk.observer
+        conversation.client(send(sequence), ENTRY)
+    observer = conversation.observer
     left = [one.number for one in observer.unanswered()]
     assert len(left) <= 150
     assert left == list(range(1001 - len(left), 1001))
@@ -251,27 +255,27 @@ def test_open_requests_are_limited_and_the_oldest_evicted(talk_to):
 
 
 def test_peers_and_connections_are_limited(talk_to):
-    talk = talk_to(Observer(max_peers=10, max_connections=5))
+    conversation = talk_to(Observer(max_peers=10, max_connections=5))
     for number in range(30):
-        talk.client(subscribe(number=number, request=number, consumer_name=str(number)))
-    assert talk.observer.evicted["peers"] == 20
-    assert talk.client(pb.CommandFlow(consumer_id=29, messagePermits=1)).peer.name == "29"
-    assert talk.client(pb.CommandFlow(consumer_id=0, messagePermits=1)).peer is None
+        conversation.client(subscribe(number=number, request=number, consumer_name=str(number)))
+    assert conversation.observer.evicted["peers"] == 20
+    assert conversation.client(pb.CommandFlow(consumer_id=29, messagePermits=1)).peer.name == "29"
+    assert conversation.client(pb.CommandFlow(consumer_id=0, messagePermits=1)).peer is None
     for stream in range(1, 9):
-        talk.client(connect(), stream=stream)
-    assert talk.observer.evicted["connections"] == 4
-    assert len([one for one in talk.observer.unanswered() if name_of(one.type) == "CONNECT"]) == 8
+        conversation.client(connect(), stream=stream)
+    assert conversation.observer.evicted["connections"] == 4
+    assert len([one for one in conversation.observer.unanswered() if name_of(one.type) == "CONNECT"]) == 8
 
 
-def test_a_closed_connection_keeps_its_unanswered_requests(talk):
-    talk.client(subscribe(consumer_name="one"))
-    talk.observer.close(0)
-    assert [one.number for one in talk.observer.unanswered()] == [1]
-    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
+def test_a_closed_connection_keeps_its_unanswered_requests(conversation):
+    conversation.client(subscribe(consumer_name="one"))
+    conversation.observer.close(0)
+    assert [one.number for one in conversation.observer.unanswered()] == [1]
+    assert conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
 
 
-def test_malformed_commands_change_no_state(talk):
-    facts = [talk.client(bytes([0, 0, 0, 6, 0, 0, 0, 2, 8, number])) for number in range(100)]
+def test_malformed_commands_change_no_state(conversation):
+    facts = [conversation.client(bytes([0, 0, 0, 6, 0, 0, 0, 2, 8, number])) for number in range(100)]
     assert all(one.peer is None and one.request_number == 0 for one in facts)
 
 
@@ -286,60 +290,60 @@ def test_malformed_commands_change_no_state(talk):
         ("non-persistent://public/default/my__topic", "s", False),
     ],
 )
-def test_system_and_application_traffic(talk, topic, subscription, system):
-    talk.client(subscribe(topic=topic, subscription=subscription))
-    assert talk.broker(success(1)).system is system
-    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system is system
-    assert talk.client(pb.CommandPing()).system is system
+def test_system_and_application_traffic(conversation, topic, subscription, system):
+    conversation.client(subscribe(topic=topic, subscription=subscription))
+    assert conversation.broker(success(1)).system is system
+    assert conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system is system
+    assert conversation.client(pb.CommandPing()).system is system
 
 
-def test_application_names_on_the_brokers_connection(talk):
-    talk.client(subscribe(number=1, topic="persistent://public/default/__change_events"))
-    talk.client(subscribe(number=2, request=2))
-    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system
-    assert not talk.client(pb.CommandFlow(consumer_id=2, messagePermits=1)).system
+def test_application_names_on_the_brokers_connection(conversation):
+    conversation.client(subscribe(number=1, topic="persistent://public/default/__change_events"))
+    conversation.client(subscribe(number=2, request=2))
+    assert conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system
+    assert not conversation.client(pb.CommandFlow(consumer_id=2, messagePermits=1)).system
 
 
-def test_a_coordinator_lookup_does_not_identify_a_broker(talk):
+def test_a_coordinator_lookup_does_not_identify_a_broker(conversation):
     topic = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
-    assert not talk.client(pb.CommandLookupTopic(topic=topic, request_id=1)).system
-    assert not talk.client(pb.CommandPing()).system
-    assert talk.client(pb.CommandEndTxnOnPartition(request_id=2, topic="persistent://public/default/t")).system
-    assert talk.client(pb.CommandPing()).system
+    assert not conversation.client(pb.CommandLookupTopic(topic=topic, request_id=1)).system
+    assert not conversation.client(pb.CommandPing()).system
+    assert conversation.client(pb.CommandEndTxnOnPartition(request_id=2, topic="persistent://public/default/t")).system
+    assert conversation.client(pb.CommandPing()).system
 
 
-def test_using_a_system_topic_identifies_a_broker(talk):
+def test_using_a_system_topic_identifies_a_broker(conversation):
     """The compactor looks up the application's topic first; a producer from before the capture is then the broker's."""
-    talk.client(pb.CommandLookupTopic(topic="persistent://public/default/orders", request_id=1))
-    assert not talk.client(send(0, producer_id=7), ENTRY).system
-    assert not talk.client(pb.CommandPing()).system
-    talk.client(subscribe(request=2, subscription="__compaction"))
-    assert talk.client(pb.CommandPing()).system
-    assert talk.client(send(1, producer_id=7), ENTRY).system
+    conversation.client(pb.CommandLookupTopic(topic="persistent://public/default/orders", request_id=1))
+    assert not conversation.client(send(0, producer_id=7), ENTRY).system
+    assert not conversation.client(pb.CommandPing()).system
+    conversation.client(subscribe(request=2, subscription="__compaction"))
+    assert conversation.client(pb.CommandPing()).system
+    assert conversation.client(send(1, producer_id=7), ENTRY).system
 
 
-def test_replicators_belong_to_the_broker(talk):
-    assert talk.client(producer(producer_name="pulsar.repl.west-->east")).system
-    assert talk.client(send(0), ENTRY).system
+def test_replicators_belong_to_the_broker(conversation):
+    assert conversation.client(producer(producer_name="pulsar.repl.west-->east")).system
+    assert conversation.client(send(0), ENTRY).system
 
 
-def test_the_second_pass_has_the_responses(talk, talk_to):
-    talk.client(producer())
-    talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w"))
-    talk.client(send(0), ENTRY)
-    talk.client(send(1), ENTRY)
-    talk.broker(receipt(1))
-    observer = Observer(answers=answer_index([*talk.frames, "a note"]))
-    assert [observer.see(frame).answer_number for frame in talk.frames] == [2, 0, 0, 5, 0]
+def test_the_second_pass_has_the_responses(conversation, talk_to):
+    conversation.client(producer())
+    conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w"))
+    conversation.client(send(0), ENTRY)
+    conversation.client(send(1), ENTRY)
+    conversation.broker(receipt(1))
+    observer = Observer(answers=answer_index([*conversation.frames, "a note"]))
+    assert [observer.see(frame).answer_number for frame in conversation.frames] == [2, 0, 0, 5, 0]
 
 
-def test_the_second_pass_identifies_the_broker_from_the_first_frame(talk):
-    talk.client(connect())
-    talk.broker(pb.CommandConnected(server_version="b"))
-    talk.client(subscribe(topic="persistent://public/default/__change_events"))
-    talk.client(subscribe(number=2, request=2))
-    observer = Observer(answers=answer_index(talk.frames))
-    assert [observer.see(frame).system for frame in talk.frames] == [True, True, True, False]
+def test_the_second_pass_identifies_the_broker_from_the_first_frame(conversation):
+    conversation.client(connect())
+    conversation.broker(pb.CommandConnected(server_version="b"))
+    conversation.client(subscribe(topic="persistent://public/default/__change_events"))
+    conversation.client(subscribe(number=2, request=2))
+    observer = Observer(answers=answer_index(conversation.frames))
+    assert [observer.see(frame).system for frame in conversation.frames] == [True, True, True, False]
 
 
 def _plain_pairs(frames):
@@ -463,7 +467,7 @@ def test_producers_match_the_truth_files(small):
     assert checked > 200
 
 
-def test_no_bytes_raise(small, talk):
+def test_no_bytes_raise(small, conversation):
     """Frames of real captures, truncated and mutated at random, are observed and converted to JSON."""
     kinds = {}
     for name in ("java/txn-commit", "java/scalable-topic", "python/02-batched-keys-properties", "java/schemas"):
@@ -482,9 +486,9 @@ def test_no_bytes_raise(small, talk):
         changed = bytearray(data)
         for place, value in edits:
             changed[place % len(changed)] = value
-        facts = talk.say(bytes(changed[:size]), b"", 0, from_client=from_client)
+        facts = conversation.say(bytes(changed[:size]), b"", 0, from_client=from_client)
         json.dumps(flatten(facts), allow_nan=False)
-        assert all(request.number > 0 for request in talk.observer.unanswered())
+        assert all(request.number > 0 for request in conversation.observer.unanswered())
 
     fine()
 

@@ -97,13 +97,13 @@ def produce(talk_to) -> Callable[..., tuple]:
 
     def run(schema: pb.Schema, *entries: bytes):
         contents = Contents()
-        talk = talk_to(Observer(opener=contents.open))
-        contents.see(talk.client(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1, schema=schema)))
+        conversation = talk_to(Observer(opener=contents.open))
+        contents.see(conversation.client(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1, schema=schema)))
         version = pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b"\1")
-        contents.see(talk.broker(version))
+        contents.see(conversation.broker(version))
         found = []
         for entry in entries:
-            facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=len(found)), entry)
+            facts = conversation.client(pb.CommandSend(producer_id=1, sequence_id=len(found)), entry)
             contents.see(facts)
             found.append(facts)
         return found
@@ -191,7 +191,7 @@ def test_values_are_hidden_like_payloads(produce):
         assert column(field, payload=True)(facts) == shown
 
 
-def test_unopened_entries_have_no_opened_payload(talk):
+def test_unopened_entries_have_no_opened_payload(conversation):
     """Payloads without their keys or chunks, of a truncated frame, and with malformed metadata."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     chunk = {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9}
@@ -200,11 +200,11 @@ def test_unopened_entries_have_no_opened_payload(talk):
         push_entry(metadata(**chunk), b"x"),
         push_entry(metadata(compression=pb.ZLIB, uncompressed_size=5), b"x"),
     ):
-        facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), entry)
+        facts = conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), entry)
         assert "pulsar.opened" not in flatten(facts)
-    whole = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata(), b"hello"))
+    whole = conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata(), b"hello"))
     assert flatten(whole, payload=True)["pulsar.opened"] == b"hello".hex()
-    assert "pulsar.opened" not in flatten(talk.client(whole.frame.data[:-1]))
+    assert "pulsar.opened" not in flatten(conversation.client(whole.frame.data[:-1]))
     broken = bytearray(whole.frame.data)
     broken[broken.index(b"\x0a\x01p")] = 0x0B
-    assert "pulsar.opened" not in flatten(talk.client(bytes(broken)))
+    assert "pulsar.opened" not in flatten(conversation.client(bytes(broken)))

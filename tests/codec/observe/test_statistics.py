@@ -26,22 +26,22 @@ def test_an_empty_histogram():
     assert Histogram().percentile(0.5) is None
 
 
-def test_latencies_count_responses_errors_and_unanswered_requests(talk):
+def test_latencies_count_responses_errors_and_unanswered_requests(conversation):
     latencies = Latencies()
     for request in (1, 2, 3):
-        latencies.add(talk.client(pb.CommandLookupTopic(topic="t", request_id=request)))
+        latencies.add(conversation.client(pb.CommandLookupTopic(topic="t", request_id=request)))
     answer = pb.CommandLookupTopicResponse(request_id=1, response=pb.CommandLookupTopicResponse.Connect)
-    latencies.add(talk.broker(answer))
-    latencies.add(talk.broker(pb.CommandError(request_id=2, error=pb.ServiceNotReady, message="no")))
-    (row,) = latencies.rows(talk.observer.unanswered())
+    latencies.add(conversation.broker(answer))
+    latencies.add(conversation.broker(pb.CommandError(request_id=2, error=pb.ServiceNotReady, message="no")))
+    (row,) = latencies.rows(conversation.observer.unanswered())
     assert (row["type"], row["answered"], row["errors"], row["unanswered"]) == ("LOOKUP", 2, 1, 1)
     # Frames are a millisecond apart: the first request waited for three, and so did the second.
     assert (row["min"], row["max"]) == (0.003, 0.003)
 
 
-def test_rates_put_frames_into_intervals(talk):
+def test_rates_put_frames_into_intervals(conversation):
     rates = Rates(0.002)
-    facts = [talk.client(pb.CommandPing()) for _ in range(5)]
+    facts = [conversation.client(pb.CommandPing()) for _ in range(5)]
     for one in facts:
         rates.add(one)
     rows = rates.rows()
@@ -50,12 +50,12 @@ def test_rates_put_frames_into_intervals(talk):
     assert rows[0]["client_bytes"] == 2 * facts[0].frame.length
 
 
-def test_types_by_side(talk):
+def test_types_by_side(conversation):
     types = Types()
     for _ in range(3):
-        types.add(talk.client(LOOKUP))
-    types.add(talk.client(pb.CommandPing()))
-    types.add(talk.broker(pb.CommandPong()))
+        types.add(conversation.client(LOOKUP))
+    types.add(conversation.client(pb.CommandPing()))
+    types.add(conversation.broker(pb.CommandPong()))
     assert [(row["from"], row["type"], row["frames"], row["share"]) for row in types.rows()] == [
         ("client", "LOOKUP", 3, 0.75),
         ("client", "PING", 1, 0.25),

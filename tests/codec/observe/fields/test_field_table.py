@@ -99,7 +99,7 @@ def test_describe_finds_by_name_and_by_help():
     assert describe_fields() == all_fields()
 
 
-def test_ids_by_meaning_follow_the_table_of_commands(talk):
+def test_ids_by_meaning_follow_the_table_of_commands(conversation):
     """Every command with every id in its row, written with protobuf and read by meaning."""
     for row in COMMANDS.values():
         body = getattr(pb.BaseCommand(), row.field)
@@ -131,7 +131,7 @@ def test_ids_by_meaning_follow_the_table_of_commands(talk):
         getattr(packed, row.field).CopyFrom(body)
         command = packed.SerializePartialToString()
         frame = (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
-        facts = talk.say(frame, b"", row.number, from_client=row.client_may_send)
+        facts = conversation.say(frame, b"", row.number, from_client=row.client_may_send)
         assert {name: find_field(name).get(facts) for name in wanted} == wanted, row.name
 
 
@@ -147,7 +147,7 @@ def test_ids_by_meaning_follow_the_table_of_commands(talk):
         (pb.MessageIdData(ledgerId=2**64 - 2, entryId=2**63 - 1), f"-2:{2**63 - 1}"),
     ],
 )
-def test_message_ids_as_text(talk, place, text):
+def test_message_ids_as_text(conversation, place, text):
     field = find_field("pulsar.message_id")
     assert text == str(MessageId.of(place))
     bodies = [
@@ -156,29 +156,29 @@ def test_message_ids_as_text(talk, place, text):
         pb.CommandSendReceipt(producer_id=1, sequence_id=1, message_id=place),
         pb.CommandSeek(consumer_id=1, request_id=1, message_id=place),
     ]
-    assert [field.get(talk.broker(body)) for body in bodies] == [text] * len(bodies)
+    assert [field.get(conversation.broker(body)) for body in bodies] == [text] * len(bodies)
     acks = pb.CommandAck(consumer_id=1, ack_type=0, message_id=[place, ID])
-    assert field.get(talk.client(acks)) == [text, "3:4"]
+    assert field.get(conversation.client(acks)) == [text, "3:4"]
 
 
-def test_the_key_of_a_message_and_the_keys_of_a_batch(talk):
+def test_the_key_of_a_message_and_the_keys_of_a_batch(conversation):
     key = find_field("pulsar.key")
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2, partition_key="k")
     send = pb.CommandSend(producer_id=1, sequence_id=1)
-    assert key.get(talk.client(send, push_entry(metadata, b"x"))) == "k"
+    assert key.get(conversation.client(send, push_entry(metadata, b"x"))) == "k"
     metadata.num_messages_in_batch = 3
     batch = b""
     for name in ("a", None, "b"):
         single = pb.SingleMessageMetadata(payload_size=1, partition_key=name).SerializeToString()
         batch += len(single).to_bytes(4, "big") + single + b"x"
-    facts = talk.client(send, push_entry(metadata, batch))
+    facts = conversation.client(send, push_entry(metadata, batch))
     assert key.get(facts) == ["a", "b"]
     assert find_field("pulsar.batch.index").get(facts) == [0, 1, 2]
     assert find_field("pulsar.batch.payload").get(facts) == [b"x"] * 3
 
 
-def test_a_command_without_the_id_has_no_value(talk):
-    ping = talk.client(pb.CommandPing())
+def test_a_command_without_the_id_has_no_value(conversation):
+    ping = conversation.client(pb.CommandPing())
     present = {field.name for field in all_fields() if field.get(ping) is not None}
     assert present == {
         "frame.number", "frame.time_epoch", "tcp.stream", "ip.src", "ip.dst", "ip.addr", "tcp.srcport", "tcp.dstport",
@@ -200,14 +200,14 @@ def test_general_fields_of_a_captured_frame(small):
     assert find_field("pulsar.payload_size").get(facts) == len(frame.payload)
 
 
-def test_unknown_fields_can_be_looked_up(talk):
+def test_unknown_fields_can_be_looked_up(conversation):
     schema = pb.Schema(name="n", schema_data=b"", type=1)
     body = pb.CommandSubscribe(
         topic="t", subscription="s", subType=0, consumer_id=1, request_id=1, schema=schema
     ).SerializeToString()
     command = pb.BaseCommand(type=4, subscribe=pb.CommandSubscribe.FromString(body + b"\xa0\x06\x07"))
     packed = command.SerializeToString()
-    facts = talk.client((len(packed) + 4).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed)
+    facts = conversation.client((len(packed) + 4).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed)
     assert find_field("pulsar.subscribe.unknown.100").get(facts) == [7]
     assert find_field("pulsar.subscribe.schema.unknown.100").get(facts) is None
     assert flatten(facts)["pulsar.problem"] == ["unknown-field"]
@@ -216,35 +216,35 @@ def test_unknown_fields_can_be_looked_up(talk):
             find_field(wrong)
 
 
-def test_unknown_fields_inside_repeated_messages(talk):
+def test_unknown_fields_inside_repeated_messages(conversation):
     place = pb.MessageIdData.FromString(ID.SerializeToString() + b"\xa2\x06\x02ab")
     nested = pb.MessageIdData(ledgerId=1, entryId=2, first_chunk_message_id=place)
-    facts = talk.client(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[ID, place, nested]))
+    facts = conversation.client(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[ID, place, nested]))
     assert find_field("pulsar.ack.message_id.unknown.100").get(facts) == [b"ab"]
     assert find_field("pulsar.ack.message_id.first_chunk_message_id.unknown.100").get(facts) == [b"ab"]
     assert find_field("pulsar.ack.message_id.first_chunk_message_id.entryId").get(facts) == [4]
     assert find_field("pulsar.ack.message_id.first_chunk_message_id").get(facts) is not None
 
 
-def test_columns_equal_the_json(talk):
-    facts = talk.client(pb.CommandConnect(client_version="x", auth_data=b"secret"))
+def test_columns_equal_the_json(conversation):
+    facts = conversation.client(pb.CommandConnect(client_version="x", auth_data=b"secret"))
     assert column(find_field("pulsar.connect.auth_data"))(facts) == "<hidden: 6 bytes>"
     assert column(find_field("pulsar.connect.auth_data"), secrets=True)(facts) == b"secret".hex()
     assert column(find_field("frame.time_epoch"))(facts) == "0.001000000"
     assert column(find_field("pulsar.connect"))(facts) is True
-    ack = talk.client(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[ID]))
+    ack = conversation.client(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[ID]))
     assert column(find_field("pulsar.ack.message_id"))(ack) == [{"ledgerId": 3, "entryId": 4}]
     assert column(find_field("pulsar.ack.ack_type"))(ack) == "Individual"
     assert column(find_field("pulsar.topic"))(ack) is None
 
 
-def test_names_are_added_to_frames_with_ids_only(talk):
+def test_names_are_added_to_frames_with_ids_only(conversation):
     subscribe = pb.CommandSubscribe(topic="t", subscription="s", subType=1, consumer_id=1, request_id=1)
-    talk.client(subscribe)
+    conversation.client(subscribe)
     frames = [
-        talk.broker(pb.CommandSuccess(request_id=1)),
-        talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)),
-        talk.broker(pb.CommandActiveConsumerChange(consumer_id=1)),
+        conversation.broker(pb.CommandSuccess(request_id=1)),
+        conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=1)),
+        conversation.broker(pb.CommandActiveConsumerChange(consumer_id=1)),
     ]
     for name, value in (("pulsar.topic", "t"), ("pulsar.subscription", "s"), ("pulsar.consumer_id", 1)):
         assert [find_field(name).get(facts) for facts in frames] == [value] * 3

@@ -112,14 +112,14 @@ ENTRY = push_entry(
 
 
 @pytest.fixture
-def three(talk):
+def three(conversation):
     """A SEND, an ACK of three ids, a SUBSCRIBE."""
     ids = [pb.MessageIdData(ledgerId=1, entryId=entry) for entry in (5, 6, 7)]
     schema = pb.Schema(name="n", schema_data=b"\x01", type=2)
     return [
-        talk.client(pb.CommandSend(producer_id=1, sequence_id=2**63), ENTRY),
-        talk.client(pb.CommandAck(consumer_id=4, ack_type=1, message_id=ids)),
-        talk.client(
+        conversation.client(pb.CommandSend(producer_id=1, sequence_id=2**63), ENTRY),
+        conversation.client(pb.CommandAck(consumer_id=4, ack_type=1, message_id=ids)),
+        conversation.client(
             pb.CommandSubscribe(
                 topic="persistent://a/b/Orders",
                 subscription='s"1',
@@ -287,19 +287,19 @@ def test_nesting_is_limited():
     compile_filter(" or ".join(["pulsar.send"] * 3000))
 
 
-def test_frames_of_other_types_are_not_decoded(talk):
+def test_frames_of_other_types_are_not_decoded(conversation):
     """The commands of these frames are not decoded."""
     compiled = compile_filter('pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0')
-    facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
+    facts = conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
     assert not compiled.match(facts)
     assert facts._parts is None
     assert facts.frame._command is None
     assert facts.frame._parts is None
 
 
-def test_cheap_terms_are_evaluated_first(talk):
+def test_cheap_terms_are_evaluated_first(conversation):
     compiled = compile_filter("pulsar.metadata.producer_name == x and pulsar.producer_id == 99")
-    facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
+    facts = conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
     assert not compiled.match(facts)
     assert facts._parts is None
 
@@ -309,11 +309,11 @@ def test_a_filter_lists_its_fields():
     assert compile_filter(text).fields == ("pulsar.send", "pulsar.topic", "tcp.srcport", "tcp.dstport", "pulsar.type")
 
 
-def test_unknown_types_take_bounded_memory(talk):
+def test_unknown_types_take_bounded_memory(conversation):
     compiled = compile_filter("pulsar.number > 0")
     for number in range(200, 400):
         command = b"\x08" + bytes([number & 127 | 128, number >> 7])
-        facts = talk.client((len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command)
+        facts = conversation.client((len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command)
         assert name_of(facts.frame.type) == f"UNKNOWN_{number}"
         assert compiled.match(facts)
     assert len(compiled._plans) < 120

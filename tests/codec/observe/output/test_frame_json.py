@@ -21,7 +21,7 @@ def frame_of(command):
     return (len(packed) + 4).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed
 
 
-def test_a_frame_as_an_object(talk):
+def test_a_frame_as_an_object(conversation):
     metadata = pb.MessageMetadata()
     metadata.CopyFrom(METADATA)
     metadata.properties.add(key="a", value="1")
@@ -29,7 +29,7 @@ def test_a_frame_as_an_object(talk):
     metadata.replicate_to.append("west")
     entry = push_entry(metadata, b"hello", broker_entry=pb.BrokerEntryMetadata(index=7, broker_timestamp=0))
     place = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**63)
-    facts = talk.broker(pb.CommandMessage(consumer_id=1, message_id=place, ack_set=[-1, 5]), entry)
+    facts = conversation.broker(pb.CommandMessage(consumer_id=1, message_id=place, ack_set=[-1, 5]), entry)
     assert flatten(facts) == {
         "frame.number": 101,
         "frame.time_epoch": "0.001000000",
@@ -67,9 +67,9 @@ def test_a_frame_as_an_object(talk):
     assert flatten(facts, payload=True)["pulsar.payload"] == b"hello".hex()
 
 
-def test_answers_and_latency(talk):
-    talk.client(pb.CommandPing())
-    flat = flatten(talk.broker(pb.CommandPong()))
+def test_answers_and_latency(conversation):
+    conversation.client(pb.CommandPing())
+    flat = flatten(conversation.broker(pb.CommandPong()))
     assert (flat["pulsar.answer_to"], flat["pulsar.latency"]) == (1, "0.001000000")
     assert flat["pulsar.pong"] == {}
 
@@ -97,8 +97,8 @@ def test_answers_and_latency(talk):
         ),
     ],
 )
-def test_credentials_are_hidden_unless_requested(talk, body, key):
-    facts = talk.client(body)
+def test_credentials_are_hidden_unless_requested(conversation, body, key):
+    facts = conversation.client(body)
     assert flatten(facts)[key] == "<hidden: 6 bytes>"
     assert flatten(facts, secrets=True)[key] in ("token!", b"token!".hex())
     shown = json.dumps(flatten(facts))
@@ -106,13 +106,13 @@ def test_credentials_are_hidden_unless_requested(talk, body, key):
     assert b"token!".hex() not in shown
 
 
-def test_credentials_in_unknown_fields_are_hidden(talk):
+def test_credentials_in_unknown_fields_are_hidden(conversation):
     """Credentials in a body of another type, and in unknown fields next to credentials."""
     command = pb.BaseCommand(type=18, connect=pb.CommandConnect(client_version="c", auth_data=b"token!"))
     command.ping.SetInParent()
-    stray = talk.client(frame_of(command))
+    stray = conversation.client(frame_of(command))
     connect = pb.CommandConnect.FromString(b"\x0a\x01c\xa2\x06\x06token!")
-    beside = talk.client(connect)
+    beside = conversation.client(connect)
     assert flatten(stray)["pulsar.unknown.2"] == ["<hidden: 11 bytes>"]
     assert flatten(beside)["pulsar.connect.unknown.100"] == ["<hidden: 6 bytes>"]
     assert flatten(beside, secrets=True)["pulsar.connect.unknown.100"] == [b"token!".hex()]
@@ -122,36 +122,36 @@ def test_credentials_in_unknown_fields_are_hidden(talk):
     assert show(field, field.get(stray)) == ["<hidden: 11 bytes>"]
 
 
-def test_unknown_commands_are_shown(talk):
+def test_unknown_commands_are_shown(conversation):
     command = b"\x08\x63\x9a\x06\x02\x08\x05"
-    flat = flatten(talk.client(frame_of(command)))
+    flat = flatten(conversation.client(frame_of(command)))
     assert flat["pulsar.type"] == "UNKNOWN_99"
     assert flat["pulsar.unknown.99"] == ["0805"]
     assert "unknown-command" in flat["pulsar.problem"]
 
 
-def test_problems_of_the_capture_the_frame_and_the_sender(talk):
+def test_problems_of_the_capture_the_frame_and_the_sender(conversation):
     problem = Problem("gap", "12 bytes before it")
-    flat = flatten(talk.client(pb.CommandSuccess(request_id=1), problems=(problem,)))
+    flat = flatten(conversation.client(pb.CommandSuccess(request_id=1), problems=(problem,)))
     assert flat["pulsar.problem"] == ["gap", "direction"]
     assert flat["pulsar.problem.detail"][0] == "gap: 12 bytes before it"
     bad = push_entry(METADATA, b"hello")[:-1] + b"!"
-    flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), bad))
+    flat = flatten(conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), bad))
     assert flat["pulsar.problem"] == ["checksum"]
     assert flat["pulsar.checksum"] == "bad"
     name = pb.MessageMetadata.FromString(b"\x0a\x02\xff\xfe\x10\x01\x18\x01")
-    flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=2), push_entry(name, b"")))
+    flat = flatten(conversation.client(pb.CommandSend(producer_id=1, sequence_id=2), push_entry(name, b"")))
     assert flat["pulsar.problem"] == ["utf8"]
     assert flat["pulsar.metadata.producer_name"] == "\\xff\\xfe"
 
 
-def test_missing_required_metadata_fields_are_problems(talk):
+def test_missing_required_metadata_fields_are_problems(conversation):
     """A property without a value, and metadata without a producer name."""
     for metadata, missing in (
         (METADATA.SerializeToString() + b"\x22\x03\x0a\x01a", "value"),
         (b"\x10\x01\x18\x01", "producer_name"),
     ):
-        flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"")))
+        flat = flatten(conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"")))
         assert flat["pulsar.problem"] == ["required"]
         assert missing in flat["pulsar.problem.detail"][0]
 
@@ -171,27 +171,29 @@ def test_missing_required_metadata_fields_are_problems(talk):
         ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 0}, "a message of 0 bytes"),
     ],
 )
-def test_contradictory_chunk_metadata_are_reported_without_opening(talk, fields, told):
+def test_contradictory_chunk_metadata_are_reported_without_opening(conversation, fields, told):
     metadata = pb.MessageMetadata(**fields)
     metadata.MergeFrom(METADATA)
-    flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"hello")))
+    flat = flatten(conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"hello")))
     assert flat.get("pulsar.problem") == (["chunk"] if told else None)
     assert told is None or told in flat["pulsar.problem.detail"][0]
 
 
-def test_an_encrypted_chunk_may_exceed_its_declared_size(talk):
+def test_an_encrypted_chunk_may_exceed_its_declared_size(conversation):
     """The difference is the 16 bytes of the authentication tag."""
     key = pb.EncryptionKeys(key="k", value=b"v")
     metadata = pb.MessageMetadata(
         uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=10, encryption_keys=[key]
     )
     metadata.MergeFrom(METADATA)
-    send = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, bytes(5 + 16)))
+    send = conversation.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, bytes(5 + 16)))
     assert problems_of(send) == []
 
 
-def test_numbers_without_a_json_form_are_strings(talk):
-    facts = talk.broker(pb.CommandConsumerStatsResponse(request_id=1, msgRateOut=float("inf"), msgThroughputOut=0.5))
+def test_numbers_without_a_json_form_are_strings(conversation):
+    facts = conversation.broker(
+        pb.CommandConsumerStatsResponse(request_id=1, msgRateOut=float("inf"), msgThroughputOut=0.5)
+    )
     flat = flatten(facts)
     assert flat["pulsar.consumerStatsResponse.msgRateOut"] == "Infinity"
     assert flat["pulsar.consumerStatsResponse.msgThroughputOut"] == 0.5
@@ -248,16 +250,16 @@ def test_the_fast_check_for_problems_agrees_with_the_full_check(small):
 
 
 @pytest.mark.parametrize("position", range(4, 60))
-def test_changed_bytes_do_not_pass_the_fast_check(talk, position):
+def test_changed_bytes_do_not_pass_the_fast_check(conversation, position):
     metadata = pb.MessageMetadata()
     metadata.CopyFrom(METADATA)
     metadata.properties.add(key="a", value="1")
     entry = push_entry(metadata, b"hello world, this is long enough", broker_entry=pb.BrokerEntryMetadata(index=7))
     place = pb.MessageIdData(ledgerId=5, entryId=6)
-    whole = talk.broker(pb.CommandMessage(consumer_id=1, message_id=place), entry).frame.data
+    whole = conversation.broker(pb.CommandMessage(consumer_id=1, message_id=place), entry).frame.data
     for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
         data = whole[:position] + bytes([value]) + whole[position + 1 :]
-        facts = talk.broker(data)
+        facts = conversation.broker(data)
         if _is_clean(facts):
             assert facts.frame.problems == []
         assert {one.kind for one in facts.frame.problems} <= {one.kind for one in problems_of(facts)}

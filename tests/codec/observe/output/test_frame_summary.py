@@ -48,71 +48,71 @@ def metadata(**fields):
     return pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, **fields)
 
 
-def test_the_commands_of_a_consumer(talk):
-    assert describe(talk.client(SUBSCRIBE)) == "orders/billing (worker-0)  Shared  from Earliest"
-    assert describe(talk.broker(pb.CommandSuccess(request_id=1))) == "to SUBSCRIBE  orders/billing"
+def test_the_commands_of_a_consumer(conversation):
+    assert describe(conversation.client(SUBSCRIBE)) == "orders/billing (worker-0)  Shared  from Earliest"
+    assert describe(conversation.broker(pb.CommandSuccess(request_id=1))) == "to SUBSCRIBE  orders/billing"
     assert (
-        describe(talk.client(pb.CommandFlow(consumer_id=3, messagePermits=10)))
+        describe(conversation.client(pb.CommandFlow(consumer_id=3, messagePermits=10)))
         == "orders/billing (worker-0)  10 permits"
     )
     message = pb.CommandMessage(consumer_id=3, message_id=PLACE, redelivery_count=2)
-    told = talk.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
+    told = conversation.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
     assert describe(told) == "orders/billing (worker-0)  7:0  redelivered 2  5 B  key k"
     ack = pb.CommandAck(consumer_id=3, ack_type=pb.CommandAck.Cumulative, message_id=[PLACE], request_id=9)
-    assert describe(talk.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt requested"
+    assert describe(conversation.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt requested"
     again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3)
-    assert describe(talk.client(again)) == "orders/billing (worker-0)  all unacknowledged messages"
+    assert describe(conversation.client(again)) == "orders/billing (worker-0)  all unacknowledged messages"
 
 
-def test_a_reader_from_the_earliest_message(talk):
+def test_a_reader_from_the_earliest_message(conversation):
     nowhere = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
     reader = pb.CommandSubscribe(
         topic=ORDERS, subscription="r", subType=pb.CommandSubscribe.Exclusive, consumer_id=3, request_id=1,
         durable=False, start_message_id=nowhere,
     )  # fmt: skip
-    assert describe(talk.client(reader)) == "orders/r (#3)  Exclusive  not durable  from -1:-1"
+    assert describe(conversation.client(reader)) == "orders/r (#3)  Exclusive  not durable  from -1:-1"
 
 
-def test_the_commands_of_a_producer(talk):
-    talk.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
-    told = talk.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
+def test_the_commands_of_a_producer(conversation):
+    conversation.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
+    told = conversation.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
     assert describe(told) == "standalone-0-1 → orders"
     batch = metadata(num_messages_in_batch=3, compression=pb.LZ4)
     send = pb.CommandSend(producer_id=1, sequence_id=5, highest_sequence_id=7, num_messages=3)
-    told = describe(talk.client(send, push_entry(batch, b"x" * 1500)))
+    told = describe(conversation.client(send, push_entry(batch, b"x" * 1500)))
     assert told.startswith("standalone-0-1 → orders  seq 5–7  1.5 kB")
     assert {"batch of 3", "LZ4"} <= set(told.split("  "))
     receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=PLACE)
-    assert describe(talk.broker(receipt)) == "standalone-0-1 → orders  seq 5  7:0"
+    assert describe(conversation.broker(receipt)) == "standalone-0-1 → orders  seq 5  7:0"
     minus_one = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
     duplicate = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=minus_one)
-    assert describe(talk.broker(duplicate)).endswith("-1:-1  a duplicate")
+    assert describe(conversation.broker(duplicate)).endswith("-1:-1  a duplicate")
 
 
-def test_ids_where_names_are_unknown(talk):
-    assert describe(talk.client(pb.CommandFlow(consumer_id=3, messagePermits=10))) == "consumer #3  10 permits"
+def test_ids_where_names_are_unknown(conversation):
+    assert describe(conversation.client(pb.CommandFlow(consumer_id=3, messagePermits=10))) == "consumer #3  10 permits"
     receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=PLACE)
-    assert describe(talk.broker(receipt)).startswith("producer #1  seq 5")
+    assert describe(conversation.broker(receipt)).startswith("producer #1  seq 5")
 
 
-def test_a_long_list_is_shortened_with_a_count(talk):
+def test_a_long_list_is_shortened_with_a_count(conversation):
     ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(8)]
-    told = describe(talk.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
+    told = describe(conversation.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
     assert told == "consumer #3  7:0 7:1 7:2 7:3 7:4 and 3 more"
 
 
-def test_credentials_never_appear(talk):
+def test_credentials_never_appear(conversation):
     connect = pb.CommandConnect(client_version="x", auth_method_name="token", auth_data=b"secret", protocol_version=21)
-    assert describe(talk.client(connect)) == "x  v21  auth token"
+    assert describe(conversation.client(connect)) == "x  v21  auth token"
     data = pb.AuthData(auth_method_name="token", auth_data=b"secret")
-    assert "secret" not in describe(talk.client(pb.CommandAuthResponse(response=data)))
+    assert "secret" not in describe(conversation.client(pb.CommandAuthResponse(response=data)))
     lookup = pb.CommandLookupTopic(topic=ORDERS, request_id=1, original_auth_data="secret")
-    assert "secret" not in describe(talk.client(lookup))
+    assert "secret" not in describe(conversation.client(lookup))
 
 
-def test_errors(talk):
-    talk.client(SUBSCRIBE)
+def test_errors(conversation):
+    conversation.client(SUBSCRIBE)
     error = pb.CommandError(request_id=1, error=pb.ConsumerBusy, message="Exclusive consumer is already connected")
-    assert describe(talk.broker(error)) == (
+    assert describe(conversation.broker(error)) == (
         "to SUBSCRIBE  orders/billing  ConsumerBusy: Exclusive consumer is already connected"
     )

@@ -107,12 +107,12 @@ def test_a_different_retransmission_stays_different(small):
     """The retransmission may also contain new bytes, which are unchanged."""
     file, number = io.BytesIO(), 0
     recorder = TcpRecorder(PcapngWriter(file))
-    talk = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", 6650), 1)
+    conversation = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", 6650), 1)
     said = CONNECT + push_frame(pb.CommandFlow(consumer_id=1, messagePermits=5))
-    start = talk.next[0]
+    start = conversation.next[0]
     for piece in (said[:-6], said[5:9] + bytes(5) + said[14:]):
-        recorder.data(talk, piece, 2 + number, from_client=True)
-        talk.next[0], number = start + 5, number + 1
+        recorder.data(conversation, piece, 2 + number, from_client=True)
+        conversation.next[0], number = start + 5, number + 1
     data = file.getvalue()
     assert [event.kind for event in events(data) if isinstance(event, Note)][:1] == ["overlap"]
     assert outlines(rewritten(data)) == outlines(data)
@@ -186,10 +186,10 @@ def recorded(*pieces, port=6650):
     """Return a capture of a connection with these bytes, alternately from the client and the server."""
     file = io.BytesIO()
     recorder = TcpRecorder(PcapngWriter(file))
-    talk = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", port), 1)
+    conversation = recorder.open(("192.168.7.1", 40_000), ("192.168.7.2", port), 1)
     for number, piece in enumerate(pieces):
-        recorder.data(talk, piece, number + 2, from_client=number % 2 == 0)
-    recorder.close(talk, 99, from_client=True)
+        recorder.data(conversation, piece, number + 2, from_client=number % 2 == 0)
+    recorder.close(conversation, 99, from_client=True)
     return file.getvalue()
 
 

@@ -95,19 +95,19 @@ def over(since: float, until: float, first: int, last: int) -> StateDuration:
 
 
 @pytest.fixture
-def tallied() -> Callable[..., Occurrences]:
+def counted() -> Callable[..., Occurrences]:
     """Create a counter: count, frames, first and last time in seconds, sample."""
     return tally
 
 
 @pytest.fixture
-def still() -> Callable[..., StateDuration]:
+def ongoing() -> Callable[..., StateDuration]:
     """Create a state that lasts: start time and first frame."""
     return lasting
 
 
 @pytest.fixture
-def past() -> Callable[..., StateDuration]:
+def finished() -> Callable[..., StateDuration]:
     """Create a state that has ended: start, end, first and last frame."""
     return over
 

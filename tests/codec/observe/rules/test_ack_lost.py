@@ -1,36 +1,36 @@
 """Rule ack-lost: ACKs without a response, with an error, or without effect."""
 
 
-def test_no_response_before_the_connection_broke(evaluate, consumer, tallied):
-    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
+def test_no_response_before_the_connection_broke(evaluate, consumer, counted):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
     assert (found.culprit, found.sure, found.cause) == ("network", "certain", "unanswered")
     assert found.frames == [30, 31]
 
 
-def test_the_response_may_be_in_flight(evaluate, consumer, tallied):
-    assert evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=9.5))) == []
+def test_the_response_may_be_in_flight(evaluate, consumer, counted):
+    assert evaluate("ack-lost", consumer(acks_unanswered=counted(1, 30, first=9.5))) == []
 
 
-def test_no_response_for_seconds(evaluate, consumer, tallied):
-    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"end"}))
+def test_no_response_for_seconds(evaluate, consumer, counted):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(1, 30, first=3), doubts={"end"}))
     assert (found.culprit, found.sure) == ("broker", "likely")
 
 
-def test_the_capture_has_only_one_direction(evaluate, consumer, tallied):
-    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"one_way"}))
+def test_the_capture_has_only_one_direction(evaluate, consumer, counted):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(1, 30, first=3), doubts={"one_way"}))
     assert (found.culprit, found.sure) == ("capture", "possible")
 
 
-def test_an_acknowledged_message_is_redelivered(evaluate, consumer, tallied):
-    seen = tallied(1, 12, 40, sample="7:3")
+def test_an_acknowledged_message_is_redelivered(evaluate, consumer, counted):
+    seen = counted(1, 12, 40, sample="7:3")
     [found] = evaluate("ack-lost", consumer(acked_but_back=seen))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "back-again")
-    [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={"reset_broker": tallied()}))
+    [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={"reset_broker": counted()}))
     assert found.culprit == "network"
 
 
-def test_the_broker_refuses_an_ack(evaluate, consumer, tallied):
-    refused = {"TransactionConflict": tallied(1, 12, 13, sample="pending by another\x1b[0m")}
+def test_the_broker_refuses_an_ack(evaluate, consumer, counted):
+    refused = {"TransactionConflict": counted(1, 12, 13, sample="pending by another\x1b[0m")}
     [found] = evaluate("ack-lost", consumer(acks_failed=refused))
     assert found.cause == "TransactionConflict"
     assert "pending by another\\x1b[0m" in found.what

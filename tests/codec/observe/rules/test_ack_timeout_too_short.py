@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.fixture
-def hasty(consumer, subscription, tallied, ns):
+def hasty(consumer, subscription, counted, ns):
     def make(again="ack_timeout", **fields):
-        of = subscription(type="Shared", again={again: tallied(3, 40)})
-        usual = {"hold_ages": [ns(1), ns(1.1), ns(1.05)], "asked_again": tallied(3, 35), "ack_ages": tallied(4)}
+        of = subscription(type="Shared", again={again: counted(3, 40)})
+        usual = {"hold_ages": [ns(1), ns(1.1), ns(1.05)], "asked_again": counted(3, 35), "ack_ages": counted(4)}
         return consumer(of=of, **{**usual, "ack_age_max_ns": ns(2), **fields})
 
     return make

@@ -7,9 +7,9 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 
 
 @pytest.fixture
-def lookup(tallied, ns):
+def lookup(counted, ns):
     def make(waited, type_="LOOKUP", **fields):
-        return ExchangeRecord(1, type_, asked=5, unanswered=tallied(1, 12), waited_ns=ns(waited), **fields)
+        return ExchangeRecord(1, type_, asked=5, unanswered=counted(1, 12), waited_ns=ns(waited), **fields)
 
     return make
 

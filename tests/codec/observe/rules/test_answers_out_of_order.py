@@ -1,13 +1,13 @@
 """Rule answers-out-of-order: a response before the response to the opening request."""
 
 
-def test_the_close_is_answered_before_the_open(evaluate, connection, tallied):
-    [found] = evaluate("answers-out-of-order", connection(out_of_order=tallied(1, 3, 4, 5)))
+def test_the_close_is_answered_before_the_open(evaluate, connection, counted):
+    [found] = evaluate("answers-out-of-order", connection(out_of_order=counted(1, 3, 4, 5)))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "likely", [3, 4, 5])
 
 
-def test_no_finding_with_gaps(evaluate, connection, tallied):
-    assert evaluate("answers-out-of-order", connection(out_of_order=tallied(1, 3), doubts={"gap"})) == []
+def test_no_finding_with_gaps(evaluate, connection, counted):
+    assert evaluate("answers-out-of-order", connection(out_of_order=counted(1, 3), doubts={"gap"})) == []
 
 
 def test_in_order(evaluate, connection):

@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture
-def asked(connection, tallied, ns):
+def asked(connection, counted, ns):
     def make(**fields):
-        return connection(challenges=tallied(1, 30), last_frame=44, **fields)
+        return connection(challenges=counted(1, 30), last_frame=44, **fields)
 
     return make
 

@@ -3,10 +3,10 @@
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 
-def test_each_error_and_command(evaluate, tallied):
+def test_each_error_and_command(evaluate, counted):
     denied = {
-        "AuthenticationError CONNECT": tallied(16, 1, 2, sample="Failed to authenticate"),
-        "AuthorizationError LOOKUP": tallied(1, 9),
+        "AuthenticationError CONNECT": counted(16, 1, 2, sample="Failed to authenticate"),
+        "AuthorizationError LOOKUP": counted(1, 9),
     }
     found = evaluate("auth-refused", HostRecord("10.0.0.1", ("10.0.0.2", 6650), denied=denied))
     assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [

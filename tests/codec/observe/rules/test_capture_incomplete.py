@@ -22,8 +22,8 @@ def test_each_kind_of_missing_data(evaluate, fields, said):
     assert said in found.what
 
 
-def test_gaps(evaluate, tallied):
-    [found] = evaluate("capture-incomplete", CaptureRecord(gaps=tallied(10, 3, 4), gap_bytes=4300, midstream=1))
+def test_gaps(evaluate, counted):
+    [found] = evaluate("capture-incomplete", CaptureRecord(gaps=counted(10, 3, 4), gap_bytes=4300, midstream=1))
     assert found.what == (
         "The capture is incomplete: 10 gaps of 4.3 kB in total; "
         "1 connection began earlier: their names and permits are unknown."

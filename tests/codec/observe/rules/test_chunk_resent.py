@@ -3,8 +3,8 @@
 import pytest
 
 
-def test_a_resent_chunk(evaluate, producer, tallied):
-    one = producer(chunks_resent=tallied(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": tallied(1, 9)})
+def test_a_resent_chunk(evaluate, producer, counted):
+    one = producer(chunks_resent=counted(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": counted(1, 9)})
     [found] = evaluate("chunk-resent", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "network", "certain", [20, 21])
 
@@ -14,9 +14,9 @@ def test_no_finding(evaluate, producer):
 
 
 @pytest.mark.parametrize(("cut", "count"), [(2, 1), (3, 0)])
-def test_a_connection_that_breaks_between_chunks(stage, diagnose, cut, count):
+def test_a_connection_that_breaks_between_chunks(make_scene, diagnose, cut, count):
     """After two of three chunks the client starts again; after all three it has nothing to resend."""
-    scene = stage()
+    scene = make_scene()
     about = {"uuid": "u", "num_chunks_from_msg": 3, "total_chunk_msg_size": 9}
     client = scene.actor()
     client.producer()

@@ -3,14 +3,14 @@
 import pytest
 
 
-def test_ahead(evaluate, producer, tallied):
-    [found] = evaluate("clock-skew", producer(clock_skew_ms=(-90_000, -89_000, -89_500), skewed=tallied(9, 20)))
+def test_ahead(evaluate, producer, counted):
+    [found] = evaluate("clock-skew", producer(clock_skew_ms=(-90_000, -89_000, -89_500), skewed=counted(9, 20)))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("ahead", "warning", "application", "likely")
     assert "90.0 s ahead" in found.what
 
 
-def test_behind(evaluate, producer, tallied):
-    [found] = evaluate("clock-skew", producer(clock_skew_ms=(15_000, 15_200, 15_000), skewed=tallied(9, 20)))
+def test_behind(evaluate, producer, counted):
+    [found] = evaluate("clock-skew", producer(clock_skew_ms=(15_000, 15_200, 15_000), skewed=counted(9, 20)))
     assert (found.cause, found.severity) == ("behind", "note")
 
 
@@ -22,12 +22,12 @@ def test_behind(evaluate, producer, tallied):
         pytest.param((16_000, 103_000, 16_000), id="all have"),
     ],
 )
-def test_no_skew(evaluate, producer, tallied, skew):
-    assert evaluate("clock-skew", producer(clock_skew_ms=skew, skewed=tallied(9, 20))) == []
+def test_no_skew(evaluate, producer, counted, skew):
+    assert evaluate("clock-skew", producer(clock_skew_ms=skew, skewed=counted(9, 20))) == []
 
 
-def test_all_other_producers_differ_in_the_same_way(evaluate, producer, tallied):
-    one = producer(clock_skew_ms=(-5_000, -5_000, -5_000), skewed=tallied(9, 20))
+def test_all_other_producers_differ_in_the_same_way(evaluate, producer, counted):
+    one = producer(clock_skew_ms=(-5_000, -5_000, -5_000), skewed=counted(9, 20))
     other = producer("other", clock_skew_ms=(-4_900, -4_000, -4_000))
     other.session.stream = 1
     one.topic_record.producers["other"] = other
@@ -40,8 +40,8 @@ def test_all_other_producers_differ_in_the_same_way(evaluate, producer, tallied)
 
 
 @pytest.mark.parametrize(("ahead", "causes"), [(0, set()), (3_000, {"ahead"}), (-20_000, {"behind"}), (-9_000, set())])
-def test_a_client_with_a_custom_clock(stage, diagnose, ahead, causes):
-    scene = stage()
+def test_a_client_with_a_custom_clock(make_scene, diagnose, ahead, causes):
+    scene = make_scene()
     client = scene.actor()
     client.producer()
     for number in range(8):

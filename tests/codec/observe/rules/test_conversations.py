@@ -42,9 +42,9 @@ def sequence():
     return count(0, 100)
 
 
-def play(stage, *, queue=10, kind="Shared", **settings):
+def play(make_scene, *, queue=10, kind="Shared", **settings):
     """A client with a producer and a consumer with a queue."""
-    scene = stage(**settings)
+    scene = make_scene(**settings)
     client = scene.actor()
     client.producer()
     client.subscribe(kind=kind)
@@ -77,8 +77,8 @@ def end(scene, client, seconds=3):
     return scene
 
 
-def test_a_client_that_counts_a_batch_as_one(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_a_client_that_counts_a_batch_as_one(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 4 * by, give_back=1, batch=5)
     assert told(end(scene, client)) == {
         ("permits-wrong-count", "batch-as-one", "client"),
@@ -86,14 +86,14 @@ def test_a_client_that_counts_a_batch_as_one(stage, told, take, by):
     }
 
 
-def test_a_client_that_counts_batches_correctly(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_a_client_that_counts_batches_correctly(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 6 * by, give_back=5, batch=5)
     assert told(end(scene, client)) == set()
 
 
-def test_a_client_that_loses_permits(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_a_client_that_loses_permits(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 4 * by, give_back=0)
     take(scene, client, 4 * by, give_back=1)  # four permits are missing, then some more
     take(scene, client, 3 * by, give_back=0)
@@ -101,23 +101,23 @@ def test_a_client_that_loses_permits(stage, told, take, by):
     assert told(end(scene, client)) == {("permits-leaked", "short", "client")}
 
 
-def test_a_client_that_collects_half_a_queue(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_a_client_that_collects_half_a_queue(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     for _ in range(4):
         take(scene, client, 5 * by, give_back=0)
         client.flow(5 * by)
     assert told(end(scene, client)) == set()
 
 
-def test_the_whole_queue_is_requested_twice(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_the_whole_queue_is_requested_twice(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     client.flow(10 * by)
     take(scene, client, 3 * by, give_back=1)
     assert told(end(scene, client)) == {("permits-doubled", "", "client")}
 
 
-def test_a_wrong_checksum_costs_permits(stage, told, take, by, sequence):
-    scene, client = play(stage, queue=10 * by)
+def test_a_wrong_checksum_costs_permits(make_scene, told, take, by, sequence):
+    scene, client = play(make_scene, queue=10 * by)
     scene.fault("corrupt times=1 on pulsar.type == 'MESSAGE'")
     client.publish(next(sequence), batch=3 * by)
     client.redeliver(client.messages[-1].message_id)
@@ -127,15 +127,15 @@ def test_a_wrong_checksum_costs_permits(stage, told, take, by, sequence):
     assert told(end(scene, client)) == {("permits-leaked", "checksum", "client"), ("wrong-crc", "message", "broker")}
 
 
-def test_subscribed_twice(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_subscribed_twice(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     client.subscribe(kind="Shared")
     take(scene, client, 3 * by, give_back=1)
     assert told(end(scene, client)) == {("double-subscribe", "", "client")}
 
 
-def test_closed_and_subscribed_again(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_closed_and_subscribed_again(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     client(pb.CommandCloseConsumer(consumer_id=1))
     client.subscribe(kind="Shared")
     client.flow(10 * by)
@@ -143,8 +143,8 @@ def test_closed_and_subscribed_again(stage, told, take, by):
     assert told(end(scene, client)) == set()
 
 
-def test_dense_negative_acks(stage, told, by, sequence):
-    scene, client = play(stage, queue=1000)
+def test_dense_negative_acks(make_scene, told, by, sequence):
+    scene, client = play(make_scene, queue=1000)
     for _ in range(20 * by):
         client.publish(next(sequence))
     for _ in range(8):
@@ -160,8 +160,8 @@ def test_dense_negative_acks(stage, told, by, sequence):
     }
 
 
-def test_a_single_negative_ack(stage, told, by, sequence):
-    scene, client = play(stage, queue=1000)
+def test_a_single_negative_ack(make_scene, told, by, sequence):
+    scene, client = play(make_scene, queue=1000)
     for _ in range(by):
         client.publish(next(sequence))
     scene.wait(50)
@@ -170,8 +170,8 @@ def test_a_single_negative_ack(stage, told, by, sequence):
     assert told(end(scene, client)) == set()
 
 
-def test_an_ack_timeout_below_the_processing_time(stage, told, by, sequence):
-    scene, client = play(stage, queue=1000)
+def test_an_ack_timeout_below_the_processing_time(make_scene, told, by, sequence):
+    scene, client = play(make_scene, queue=1000)
     for _ in range(4 * by):
         client.publish(next(sequence))
     for _ in range(2):
@@ -184,16 +184,16 @@ def test_an_ack_timeout_below_the_processing_time(stage, told, by, sequence):
     assert told(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
 
 
-def test_an_ack_without_a_response(stage, told, by, sequence):
-    scene, client = play(stage)
+def test_an_ack_without_a_response(make_scene, told, by, sequence):
+    scene, client = play(make_scene)
     scene.fault("drop times=1 on pulsar.type == 'ACK_RESPONSE'")
     client.publish(next(sequence))
     client.ack(client.messages[0].message_id, request_id=77 * by)
     assert told(end(scene, client)) == {("ack-lost", "unanswered", "broker")}
 
 
-def test_an_ack_that_was_lost_with_its_connection(stage, told, by, sequence):
-    scene, client = play(stage)
+def test_an_ack_that_was_lost_with_its_connection(make_scene, told, by, sequence):
+    scene, client = play(make_scene)
     fault = scene.fault("drop times=1 on pulsar.type == 'ACK'")
     client.publish(next(sequence))
     scene.wait(100 * by)
@@ -209,8 +209,8 @@ def test_an_ack_that_was_lost_with_its_connection(stage, told, by, sequence):
 
 
 @pytest.mark.parametrize(("size", "large"), [(50, {("large-batches", "note")}), (2, set())])
-def test_a_large_batch_while_another_consumer_is_idle(stage, noted, by, sequence, size, large):
-    scene, client = play(stage, queue=2 * by)
+def test_a_large_batch_while_another_consumer_is_idle(make_scene, noted, by, sequence, size, large):
+    scene, client = play(make_scene, queue=2 * by)
     other = scene.actor()
     other.subscribe(kind="Shared", consumer_name="other")
     other.flow(2 * by)
@@ -222,8 +222,8 @@ def test_a_large_batch_while_another_consumer_is_idle(stage, noted, by, sequence
 
 
 @pytest.mark.parametrize(("pause", "found"), [(2000, {("queue-of-one", "note")}), (20, set())])
-def test_a_queue_of_one_with_long_processing(stage, noted, by, sequence, pause, found):
-    scene, client = play(stage, queue=1)
+def test_a_queue_of_one_with_long_processing(make_scene, noted, by, sequence, pause, found):
+    scene, client = play(make_scene, queue=1)
     other = scene.actor()
     other.subscribe(kind="Shared", consumer_name="other")
     other.flow(1)
@@ -239,8 +239,8 @@ def test_a_queue_of_one_with_long_processing(stage, noted, by, sequence, pause, 
     assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other consumer with its message
 
 
-def test_a_message_delivered_twice_without_cause(stage, told, take, by):
-    scene, client = play(stage, queue=10 * by)
+def test_a_message_delivered_twice_without_cause(make_scene, told, take, by):
+    scene, client = play(make_scene, queue=10 * by)
     take(scene, client, by, give_back=1)
     scene.fault("duplicate times=1 on pulsar.type == 'MESSAGE'")
     take(scene, client, by, give_back=1)

@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.mark.parametrize("what", ["CONNECT.auth_method", "CONSUMER_STATS", "SEND without checksum"])
-def test_each_deprecated_feature(evaluate, connection, tallied, what):
-    [found] = evaluate("deprecated-command", connection(deprecated={what: tallied(2, 7)}))
+def test_each_deprecated_feature(evaluate, connection, counted, what):
+    [found] = evaluate("deprecated-command", connection(deprecated={what: counted(2, 7)}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("note", "client", "certain", what)
     assert f"uses the deprecated {what} (twice)" in found.what
 

@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.fixture
-def silent(consumer, still):
-    return lambda **fields: consumer(**{"permits": {"balance": 10}, "silent": still(4, 70), **fields})
+def silent(consumer, ongoing):
+    return lambda **fields: consumer(**{"permits": {"balance": 10}, "silent": ongoing(4, 70), **fields})
 
 
 def test_no_delivery(evaluate, silent):
@@ -16,14 +16,14 @@ def test_no_delivery(evaluate, silent):
     assert "at least 100 entries were wait" in found.what
 
 
-def test_deliveries_resume(evaluate, silent, past):
-    [found] = evaluate("dispatcher-silent", silent(silent=past(2, 8, 70, 80)))
+def test_deliveries_resume(evaluate, silent, finished):
+    [found] = evaluate("dispatcher-silent", silent(silent=finished(2, 8, 70, 80)))
     assert found.severity == "warning"
     assert found.frames[:2] == [70, 80]
 
 
-def test_a_rate_limit(evaluate, silent, past):
-    assert evaluate("dispatcher-silent", silent(silent=past(2, 3.5, 70, 80))) == []
+def test_a_rate_limit(evaluate, silent, finished):
+    assert evaluate("dispatcher-silent", silent(silent=finished(2, 3.5, 70, 80))) == []
 
 
 def test_a_standby_correctly_receives_nothing(evaluate, silent):

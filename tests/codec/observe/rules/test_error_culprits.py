@@ -12,7 +12,7 @@ def test_culprits(error, culprit):
     assert culprit_of_error(error) == culprit
 
 
-def test_later_success(consumer, tallied):
-    assert succeeded_later(consumer(), tallied(1, 3, first=0.5)) == "It succeeded later, in frame 6."
-    assert succeeded_later(consumer(), tallied(1, 9, first=2)) == ""
-    assert succeeded_later(consumer(session=None), tallied(1, 9)) == ""
+def test_later_success(consumer, counted):
+    assert succeeded_later(consumer(), counted(1, 3, first=0.5)) == "It succeeded later, in frame 6."
+    assert succeeded_later(consumer(), counted(1, 9, first=2)) == ""
+    assert succeeded_later(consumer(session=None), counted(1, 9)) == ""

@@ -61,10 +61,10 @@ def test_facts_are_fields(rule):
             owner = record_of(owner, name)
 
 
-class Spied:
+class FieldReadRecorder:
     """A proxy of a record that stores which of its fields are read. Nested records are proxied but not stored."""
 
-    def __init__(self, record: Any, read: set[str] | None, known: dict[int, Spied]) -> None:
+    def __init__(self, record: Any, read: set[str] | None, known: dict[int, FieldReadRecorder]) -> None:
         self._record, self._read, self._known = record, read, known
         known[id(record)] = self
 
@@ -78,7 +78,7 @@ class Spied:
             return {key: self._shown(one) for key, one in value.items()}
         if not is_dataclass(value) or isinstance(value, (Occurrences, StateDuration)):
             return value
-        return self._known.get(id(value)) or Spied(value, None, self._known)
+        return self._known.get(id(value)) or FieldReadRecorder(value, None, self._known)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_rule_reads_only_its_facts(rule, recordings):
     for moment, records in recordings:
         for group, record in records:
             if group == rule.group:
-                list(rule.evaluate(Spied(record, read, {}), moment))
+                list(rule.evaluate(FieldReadRecorder(record, read, {}), moment))
     frames = {name for name in read if name.endswith("_frame") or name in ("first_ns", "client_version")}
     assert read - UNSAID - frames <= {fact.partition(".")[0] for fact in rule.facts}
 
@@ -113,6 +113,6 @@ def test_the_proxied_records_give_findings(recordings):
         for group, record in records
         for rule in RULES.values()
         if rule.group == group
-        for one in rule.evaluate(Spied(record, set(), {}), moment)
+        for one in rule.evaluate(FieldReadRecorder(record, set(), {}), moment)
     }
     assert len(found) > len(RULES) // 3

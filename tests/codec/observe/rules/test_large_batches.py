@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.mark.parametrize(("count", "severity"), [(1, "note"), (2, "warning")])
-def test_another_consumer_receives_nothing(evaluate, subscription, tallied, count, severity):
-    [found] = evaluate("large-batches", subscription(large_batches=tallied(count, 40, sample="7:3, 1000 messages")))
+def test_another_consumer_receives_nothing(evaluate, subscription, counted, count, severity):
+    [found] = evaluate("large-batches", subscription(large_batches=counted(count, 40, sample="7:3, 1000 messages")))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "application", "likely", [40])
     assert "7:3, 1000 messages" in found.what
 

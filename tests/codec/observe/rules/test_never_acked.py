@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.fixture
-def keeps(consumer, tallied, ns):
+def keeps(consumer, counted, ns):
     def make(**fields):
-        kept = {"never_acked": tallied(3, 20, 21, 25, sample="7:3"), "never_acked_oldest_ns": ns(4)}
-        return consumer(**{**kept, "ack_ages": tallied(5), "ack_age_max_ns": ns(0.2), **fields})
+        kept = {"never_acked": counted(3, 20, 21, 25, sample="7:3"), "never_acked_oldest_ns": ns(4)}
+        return consumer(**{**kept, "ack_ages": counted(5), "ack_age_max_ns": ns(0.2), **fields})
 
     return make
 
@@ -54,8 +54,8 @@ def test_a_reader_needs_no_acks(evaluate, keeps):
     assert evaluate("never-acked", keeps(durable=False)) == []
 
 
-def test_one_without_subscribe_may_be_a_reader(evaluate, keeps, tallied):
-    assert evaluate("never-acked", keeps(topic="", ack_ages=tallied(0))) == []
+def test_one_without_subscribe_may_be_a_reader(evaluate, keeps, counted):
+    assert evaluate("never-acked", keeps(topic="", ack_ages=counted(0))) == []
     assert evaluate("never-acked", keeps(topic="", doubts={"start"})) != []
 
 

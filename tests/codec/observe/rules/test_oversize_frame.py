@@ -7,15 +7,15 @@ import pytest
     ("sample", "culprit"),
     [("SEND of 6,000,000 bytes", "client"), ("GET_TOPICS_OF_NAMESPACE_RESPONSE of 5,488,916 bytes", "broker")],
 )
-def test_above_the_limit(evaluate, connection, tallied, sample, culprit):
-    [found] = evaluate("oversize-frame", connection(oversize=tallied(1, 9, sample=sample), max_message_size=5_242_880))
+def test_above_the_limit(evaluate, connection, counted, sample, culprit):
+    [found] = evaluate("oversize-frame", connection(oversize=counted(1, 9, sample=sample), max_message_size=5_242_880))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "certain", [9])
     assert sample in found.what
     assert "5,242,880" in found.what
 
 
-def test_after_a_gap(evaluate, connection, tallied):
-    [found] = evaluate("oversize-frame", connection(oversize=tallied(1, 9, sample="x"), doubts={"gap"}))
+def test_after_a_gap(evaluate, connection, counted):
+    [found] = evaluate("oversize-frame", connection(oversize=counted(1, 9, sample="x"), doubts={"gap"}))
     assert found.sure == "possible"
 
 

@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture
-def paused(consumer, still):
+def paused(consumer, ongoing):
     def make(**fields):
-        permits = {"delivered": 10, "exhausted": still(4, 40), "last_flow_frame": 7}
+        permits = {"delivered": 10, "exhausted": ongoing(4, 40), "last_flow_frame": 7}
         return consumer(**{"permits": permits, "unacked": 10, "received": 10, **fields})
 
     return make
@@ -25,26 +25,26 @@ def test_without_a_backlog_it_is_a_note(evaluate, paused, subscription):
     assert found.severity == "note"
 
 
-def test_deliveries_resume(evaluate, paused, past):
-    permits = {"delivered": 10, "flows": 2, "flowed": 20, "exhausted": past(4, 9, 40, 50)}
+def test_deliveries_resume(evaluate, paused, finished):
+    permits = {"delivered": 10, "flows": 2, "flowed": 20, "exhausted": finished(4, 9, 40, 50)}
     [found] = evaluate("paused-client", paused(permits=permits))
     assert found.severity == "note"
     assert found.frames[:2] == [40, 50]
 
 
-def test_a_short_pause_is_not_reported(evaluate, paused, past, still):
-    assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": past(4, 5.9, 40, 50)})) == []
-    assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": still(9.5, 40)})) == []
+def test_a_short_pause_is_not_reported(evaluate, paused, finished, ongoing):
+    assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": finished(4, 5.9, 40, 50)})) == []
+    assert evaluate("paused-client", paused(permits={"delivered": 10, "exhausted": ongoing(9.5, 40)})) == []
 
 
-def test_closing_the_consumer_does_not_end_the_pause(evaluate, paused, past):
-    permits = {"delivered": 10, "exhausted": past(4, 9, 40, 99)}
+def test_closing_the_consumer_does_not_end_the_pause(evaluate, paused, finished):
+    permits = {"delivered": 10, "exhausted": finished(4, 9, 40, 99)}
     [found] = evaluate("paused-client", paused(permits=permits, ended=9))
     assert (found.severity, found.sure) == ("warning", "certain")
 
 
-def test_the_client_is_the_culprit_if_flows_are_too_small(evaluate, paused, still, tallied):
-    assert evaluate("paused-client", paused(permits={"exhausted": still(4, 40), "short": tallied(1, 30)})) == []
+def test_the_client_is_the_culprit_if_flows_are_too_small(evaluate, paused, ongoing, counted):
+    assert evaluate("paused-client", paused(permits={"exhausted": ongoing(4, 40), "short": counted(1, 30)})) == []
 
 
 def test_a_paused_listener_that_acknowledged_all(evaluate, paused, subscription):
@@ -53,8 +53,8 @@ def test_a_paused_listener_that_acknowledged_all(evaluate, paused, subscription)
     assert "holds 0 unacknowledged messages" in found.what
 
 
-def test_a_broker_that_opens_the_consumer_slowly(evaluate, paused, past, ns):
-    slow = paused(permits={"exhausted": past(1, 8, 5, 7)})
+def test_a_broker_that_opens_the_consumer_slowly(evaluate, paused, finished, ns):
+    slow = paused(permits={"exhausted": finished(1, 8, 5, 7)})
     slow.session.ready_ns = ns(7.5)
     assert evaluate("paused-client", slow) == []
     slow.session.ready_ns = ns(2)
@@ -62,14 +62,14 @@ def test_a_broker_that_opens_the_consumer_slowly(evaluate, paused, past, ns):
     assert "for 6.0 s" in found.what
 
 
-def test_a_queue_of_one_is_mentioned(evaluate, paused, still):
-    permits = {"queue": 1, "flowed": 3, "flows": 3, "delivered": 3, "exhausted": still(4, 40)}
+def test_a_queue_of_one_is_mentioned(evaluate, paused, ongoing):
+    permits = {"queue": 1, "flowed": 3, "flows": 3, "delivered": 3, "exhausted": ongoing(4, 40)}
     [found] = evaluate("paused-client", paused(permits=permits, unacked=1))
     assert "requests messages one at a time" in found.what
 
 
-def test_a_client_that_clears_its_queue_without_returning_permits(evaluate, paused, tallied):
-    [found] = evaluate("paused-client", paused(unacked=0, asked_all=tallied(1, 79, first=5)))
+def test_a_client_that_clears_its_queue_without_returning_permits(evaluate, paused, counted):
+    [found] = evaluate("paused-client", paused(unacked=0, asked_all=counted(1, 79, first=5)))
     assert (found.culprit, found.sure) == ("client", "likely")
     assert "requested redelivery of all messages in frame 79" in found.opposite
 

@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture
-def doubled(consumer, tallied):
+def doubled(consumer, counted):
     return lambda surplus, **fields: consumer(
-        permits={"doubled": tallied(1, 9), "surplus": surplus, "flowed": 10 + surplus, "flows": 2}, **fields
+        permits={"doubled": counted(1, 9), "surplus": surplus, "flowed": 10 + surplus, "flows": 2}, **fields
     )
 
 

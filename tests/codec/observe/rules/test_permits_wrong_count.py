@@ -19,8 +19,8 @@ def test_single_messages(evaluate, consumer):
     assert evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=60, acked=60)) == []
 
 
-def test_more_permits_returned_than_used(evaluate, consumer, tallied):
-    permits = {"doubled": tallied(1, 44), "surplus": 4, "delivered": 13, "flowed": 27, "flows": 3}
+def test_more_permits_returned_than_used(evaluate, consumer, counted):
+    permits = {"doubled": counted(1, 44), "surplus": 4, "delivered": 13, "flowed": 27, "flows": 3}
     [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=20, received_entries=2))
     assert (found.severity, found.cause, found.frames) == ("warning", "too-many", [44])
     assert "4 messages more" in found.what

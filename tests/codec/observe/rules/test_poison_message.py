@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.fixture
-def poisoned(subscription, tallied):
+def poisoned(subscription, counted):
     def make(**fields):
         often = [(5, "7:3", 10, 90), (6, "7:9", 11, 95), (2, "7:1", 12, 20)]
-        return subscription(**{"most_redelivered": often, "again": {"nack": tallied(10, 30)}, **fields})
+        return subscription(**{"most_redelivered": often, "again": {"nack": counted(10, 30)}, **fields})
 
     return make
 
@@ -19,25 +19,25 @@ def test_a_message_redelivered_repeatedly(evaluate, poisoned):
     assert found.frames == [10, 90, 11, 95]
 
 
-def test_redeliveries_by_reconnects_are_not_counted(evaluate, poisoned, tallied):
-    assert evaluate("poison-message", poisoned(again={"lost": tallied(10, 30)})) == []
+def test_redeliveries_by_reconnects_are_not_counted(evaluate, poisoned, counted):
+    assert evaluate("poison-message", poisoned(again={"lost": counted(10, 30)})) == []
 
 
-def test_reconnects_reduce_the_certainty(evaluate, poisoned, tallied):
+def test_reconnects_reduce_the_certainty(evaluate, poisoned, counted):
     [found] = evaluate("poison-message", poisoned())
     assert found.sure == "likely"
-    [found] = evaluate("poison-message", poisoned(again={"nack": tallied(10, 30), "left": tallied(1, 40)}))
+    [found] = evaluate("poison-message", poisoned(again={"nack": counted(10, 30), "left": counted(1, 40)}))
     assert found.sure == "possible"
     assert "other causes" in found.opposite
 
 
-def test_a_dead_letter(evaluate, subscription, tallied):
-    [found] = evaluate("poison-message", subscription(dead_lettered=tallied(2, 50, sample="7:3")))
+def test_a_dead_letter(evaluate, subscription, counted):
+    [found] = evaluate("poison-message", subscription(dead_lettered=counted(2, 50, sample="7:3")))
     assert (found.severity, found.sure, found.cause) == ("note", "certain", "dead-lettered")
 
 
-def test_a_discarded_message(evaluate, consumer, tallied):
-    blind = consumer(validation={"DecryptionError": tallied(4, 60)})
+def test_a_discarded_message(evaluate, consumer, counted):
+    blind = consumer(validation={"DecryptionError": counted(4, 60)})
     [found] = evaluate("poison-message", blind.subscription)
     assert (found.cause, found.frames, found.subject["consumer"]) == ("DecryptionError", [60], "lazy")
 

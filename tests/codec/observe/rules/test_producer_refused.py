@@ -4,31 +4,31 @@ import pytest
 
 
 @pytest.mark.parametrize(("error", "culprit"), [("ProducerBusy", "application"), ("ServiceNotReady", "broker")])
-def test_a_producer(evaluate, producer, tallied, error, culprit):
-    [found] = evaluate("producer-refused", producer(refused={error: tallied(2, 20, 21, sample="taken")}))
+def test_a_producer(evaluate, producer, counted, error, culprit):
+    [found] = evaluate("producer-refused", producer(refused={error: counted(2, 20, 21, sample="taken")}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
     assert found.frames == [20, 21]
 
 
-def test_it_succeeded_later(evaluate, producer, tallied):
-    [found] = evaluate("producer-refused", producer(refused={"ServiceNotReady": tallied(1, 2, first=0.5)}))
+def test_it_succeeded_later(evaluate, producer, counted):
+    [found] = evaluate("producer-refused", producer(refused={"ServiceNotReady": counted(1, 2, first=0.5)}))
     assert (found.severity, "frame 6" in found.opposite) == ("note", True)
 
 
-def test_messages(evaluate, producer, tallied):
-    one = producer(send_errors={"PersistenceError": tallied(2, 20, 21)})
+def test_messages(evaluate, producer, counted):
+    one = producer(send_errors={"PersistenceError": counted(2, 20, 21)})
     [found] = evaluate("producer-refused", one)
     assert (found.severity, found.culprit, found.cause) == ("error", "broker", "send-PersistenceError")
-    one.resent = tallied(2, 20, 30)
+    one.resent = counted(2, 20, 30)
     [found] = evaluate("producer-refused", one)
     assert found.severity == "note"
-    one.lost = tallied(1, 20)
+    one.lost = counted(1, 20)
     [found] = evaluate("producer-refused", one)
     assert found.severity == "error"
 
 
-def test_schema_errors_have_a_separate_rule(evaluate, producer, tallied):
-    assert evaluate("producer-refused", producer(refused={"IncompatibleSchema": tallied(1, 2)})) == []
+def test_schema_errors_have_a_separate_rule(evaluate, producer, counted):
+    assert evaluate("producer-refused", producer(refused={"IncompatibleSchema": counted(1, 2)})) == []
 
 
 @pytest.mark.parametrize(("name", "causes"), [

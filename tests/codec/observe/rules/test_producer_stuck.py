@@ -3,56 +3,58 @@
 import pytest
 
 
-def test_no_receipt_although_the_broker_sends_frames(evaluate, producer, still, ns):
-    one = producer(no_receipt=still(2, 20), open_sends=7, oldest_open_frame=20, heard_ns=ns(12), heard_frame=80)
+def test_no_receipt_although_the_broker_sends_frames(evaluate, producer, ongoing, ns):
+    one = producer(no_receipt=ongoing(2, 20), open_sends=7, oldest_open_frame=20, heard_ns=ns(12), heard_frame=80)
     [found] = evaluate("producer-stuck", one, now=14)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("no-receipt", "error", "broker", "certain")
     assert found.frames == [20, 80]
     assert "7 SENDs" in found.what
 
 
-def test_no_frames_at_all(evaluate, producer, still):
-    [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), open_sends=1, oldest_open_frame=20), now=14)
+def test_no_frames_at_all(evaluate, producer, ongoing):
+    [found] = evaluate(
+        "producer-stuck", producer(no_receipt=ongoing(2, 20), open_sends=1, oldest_open_frame=20), now=14
+    )
     assert (found.culprit, found.sure) == ("network", "likely")
 
 
-def test_found_while_it_lasts(evaluate, producer, still):
-    one = producer(no_receipt=still(2, 20), open_sends=1)
+def test_found_while_it_lasts(evaluate, producer, ongoing):
+    one = producer(no_receipt=ongoing(2, 20), open_sends=1)
     assert evaluate("producer-stuck", one, now=11, over=False) == []
     assert len(evaluate("producer-stuck", one, now=13, over=False)) == 1
 
 
-def test_receipts_may_be_in_a_gap(evaluate, producer, still):
-    [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), doubts={"gap"}), now=14)
+def test_receipts_may_be_in_a_gap(evaluate, producer, ongoing):
+    [found] = evaluate("producer-stuck", producer(no_receipt=ongoing(2, 20), doubts={"gap"}), now=14)
     assert (found.culprit, found.sure) == ("capture", "possible")
     assert "missing in the capture" in found.opposite
 
 
-def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, still, tallied):
-    one = producer(no_receipt=still(2, 20), lost=tallied(3, 20), heard_ns=-1)
+def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, ongoing, counted):
+    one = producer(no_receipt=ongoing(2, 20), lost=counted(3, 20), heard_ns=-1)
     assert evaluate("producer-stuck", one, now=60) == []
 
 
-def test_receipts_arrive_in_the_end(evaluate, producer, past):
-    [found] = evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90)), now=30)
+def test_receipts_arrive_in_the_end(evaluate, producer, finished):
+    [found] = evaluate("producer-stuck", producer(no_receipt=finished(2, 15, 20, 90)), now=30)
     assert (found.cause, found.severity, found.frames) == ("slow", "warning", [20, 90])
-    assert evaluate("producer-stuck", producer(no_receipt=past(2, 11, 20, 90)), now=30) == []
-    assert evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90), doubts={"gap"}), now=30) == []
+    assert evaluate("producer-stuck", producer(no_receipt=finished(2, 11, 20, 90)), now=30) == []
+    assert evaluate("producer-stuck", producer(no_receipt=finished(2, 15, 20, 90), doubts={"gap"}), now=30) == []
 
 
-def test_no_response_to_producer(evaluate, producer, past):
+def test_no_response_to_producer(evaluate, producer, finished):
     one = producer()
     one.session.ready_ns = -1
     [found] = evaluate("producer-stuck", one, now=12)
     assert (found.cause, found.culprit, found.frames) == ("not-opened", "network", [5, 6])
     assert evaluate("producer-stuck", one, now=5) == []
-    one.waiting = past(1, 3, 6, 9)
+    one.waiting = finished(1, 3, 6, 9)
     assert evaluate("producer-stuck", one, now=12) == []
 
 
 @pytest.mark.parametrize(("now", "sure"), [(8, "possible"), (30, "likely")])
-def test_the_connection_ended_before_the_receipts(evaluate, producer, tallied, now, sure):
-    one = producer(ended=5, lost=tallied(2, 20, 21))
+def test_the_connection_ended_before_the_receipts(evaluate, producer, counted, now, sure):
+    one = producer(ended=5, lost=counted(2, 20, 21))
     [found] = evaluate("producer-stuck", one, now=now)
     assert (found.cause, found.sure, found.frames) == ("unanswered", sure, [20, 21, 99])
     one.doubts = {"cut"}
@@ -68,8 +70,8 @@ def test_the_connection_ended_before_the_receipts(evaluate, producer, tallied, n
     ("delay ms=2000 on pulsar.type == 'SEND_RECEIPT'", set()),
     ("drop on pulsar.type == 'PRODUCER_SUCCESS'", {"not-opened"}),
 ])  # fmt: skip
-def test_a_broker_that_does_not_respond(stage, diagnose, fault, expected):
-    scene = stage(keepAliveIntervalSeconds=5)
+def test_a_broker_that_does_not_respond(make_scene, diagnose, fault, expected):
+    scene = make_scene(keepAliveIntervalSeconds=5)
     scene.fault(fault)
     client = scene.actor()
     client.producer()

@@ -12,6 +12,6 @@ def test_names(producer):
     }  # fmt: skip
 
 
-def test_producers_that_set_sequence_ids(producer, tallied):
-    assert not sets_own_sequence_ids(producer(gaps=tallied(5)))
-    assert sets_own_sequence_ids(producer(gaps=tallied(6)))
+def test_producers_that_set_sequence_ids(producer, counted):
+    assert not sets_own_sequence_ids(producer(gaps=counted(5)))
+    assert sets_own_sequence_ids(producer(gaps=counted(6)))

@@ -4,12 +4,12 @@ import pytest
 
 
 @pytest.fixture
-def single(consumer, subscription, tallied, ns):
+def single(consumer, subscription, counted, ns):
     def make(others=1, **fields):
         of = subscription(type="Shared")
         for number in range(others):
             consumer(f"other-{number}", of)
-        usual = {"permits": {"queue": 1}, "ack_ages": tallied(4, first=2, last=8), "ack_age_total_ns": ns(16)}
+        usual = {"permits": {"queue": 1}, "ack_ages": counted(4, first=2, last=8), "ack_age_total_ns": ns(16)}
         return consumer(of=of, **{**usual, **fields})
 
     return make
@@ -30,8 +30,8 @@ def test_no_other_consumer(evaluate, single):
     assert evaluate("queue-of-one", single(others=0)) == []
 
 
-def test_fast_processing(evaluate, single, tallied, ns):
-    quick = single(ack_ages=tallied(4, first=2, last=2.8), ack_age_total_ns=ns(1.6))
+def test_fast_processing(evaluate, single, counted, ns):
+    quick = single(ack_ages=counted(4, first=2, last=2.8), ack_age_total_ns=ns(1.6))
     assert evaluate("queue-of-one", quick) == []
 
 

@@ -6,15 +6,15 @@ import pytest
 @pytest.mark.parametrize(("doubts", "resent", "sure"), [
     (set(), 0, "certain"), ({"gap"}, 0, "certain"), (set(), 2, "likely"), ({"weak_sync"}, 0, "possible"),
 ])  # fmt: skip
-def test_receipts_in_another_order(evaluate, producer, tallied, doubts, resent, sure):
-    one = producer(out_of_order=tallied(1, 3, 9, 8, sample="7"), resent=tallied(resent), doubts=doubts)
+def test_receipts_in_another_order(evaluate, producer, counted, doubts, resent, sure):
+    one = producer(out_of_order=counted(1, 3, 9, 8, sample="7"), resent=counted(resent), doubts=doubts)
     [found] = evaluate("receipts-out-of-order", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", sure, [3, 9, 8])
     assert found.opposite
 
 
-def test_a_missing_receipt(evaluate, producer, tallied):
-    one = producer(skipped=tallied(1, 3, 8, sample="7"))
+def test_a_missing_receipt(evaluate, producer, counted):
+    one = producer(skipped=counted(1, 3, 8, sample="7"))
     [found] = evaluate("receipts-out-of-order", one)
     assert (found.cause, found.sure, found.frames) == ("missing", "likely", [3, 8])
     assert "sequence id 7 (frame 3)" in found.what
@@ -27,7 +27,7 @@ def test_no_finding(evaluate, producer):
 
 
 @pytest.fixture
-def talked(talk, evaluate):
+def talked(conversation, evaluate):
     """Pass frames (type, sequence id, …) to a tracker, and return the findings of the rule."""
     from pcli.codec.observe.tracking.tracker import Tracker
     from pcli.codec.proto import pb
@@ -35,13 +35,13 @@ def talked(talk, evaluate):
 
     def of(*said, rule="receipts-out-of-order"):
         tracker = Tracker()
-        tracker.see(talk.client(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="p")))
-        tracker.see(talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="p")))
+        tracker.see(conversation.client(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="p")))
+        tracker.see(conversation.broker(pb.CommandProducerSuccess(request_id=1, producer_name="p")))
         for entry, (kind, number) in enumerate(said):
             if kind == ">>":
-                tracker.see(talk.client(push_send(1, number, 1, 0, b"\x0a\x01p\x10\x00\x18\x01", b"x")))
+                tracker.see(conversation.client(push_send(1, number, 1, 0, b"\x0a\x01p\x10\x00\x18\x01", b"x")))
             else:
-                tracker.see(talk.broker(push_send_receipt(1, number, 7, entry, 0)))
+                tracker.see(conversation.broker(push_send_receipt(1, number, 7, entry, 0)))
         [record] = [one for group, one in tracker.records() if group == "producer"]
         return evaluate(rule, record)
 

@@ -3,22 +3,22 @@
 import pytest
 
 
-def test_a_receipt_without_a_send(evaluate, producer, tallied):
-    [found] = evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9, sample="4")))
+def test_a_receipt_without_a_send(evaluate, producer, counted):
+    [found] = evaluate("receipts-unexpected", producer(unexpected=counted(2, 8, 9, sample="4")))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "certain", [8, 9])
 
 
 @pytest.mark.parametrize("doubt", ["start", "gap", "cut", "weak_sync"])
-def test_sends_may_not_be_captured(evaluate, producer, tallied, doubt):
-    assert evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9), doubts={doubt})) == []
+def test_sends_may_not_be_captured(evaluate, producer, counted, doubt):
+    assert evaluate("receipts-unexpected", producer(unexpected=counted(2, 8, 9), doubts={doubt})) == []
 
 
 @pytest.mark.parametrize(("fault", "count"), [
     ("duplicate after=3 times=1 on pulsar.type == 'SEND_RECEIPT'", 1),
     ("duplicate times=1 on pulsar.type == 'PRODUCER_SUCCESS'", 0),
 ])  # fmt: skip
-def test_a_duplicated_receipt(stage, diagnose, fault, count):
-    scene = stage()
+def test_a_duplicated_receipt(make_scene, diagnose, fault, count):
+    scene = make_scene()
     scene.fault(fault)
     client = scene.actor()
     client.producer()

@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture
-def storm(subscription, tallied, ns):
+def storm(subscription, counted, ns):
     def make(**fields):
-        again = {"nack": tallied(300, 30), "ack_timeout": tallied(300, 20, first=1)}
+        again = {"nack": counted(300, 30), "ack_timeout": counted(300, 20, first=1)}
         usual = {"again": again, "redelivered_per_second": 200, "redelivered_peak_ns": ns(5), "entries_out": 700}
         return subscription(**{**usual, **fields})
 
@@ -29,5 +29,5 @@ def test_dense_but_not_many(evaluate, storm):
     assert evaluate("redelivery-storm", storm(entries_out=1201)) == []
 
 
-def test_a_seek_is_no_storm(evaluate, storm, tallied):
-    assert evaluate("redelivery-storm", storm(again={"seek": tallied(600, 30)})) == []
+def test_a_seek_is_no_storm(evaluate, storm, counted):
+    assert evaluate("redelivery-storm", storm(again={"seek": counted(600, 30)})) == []

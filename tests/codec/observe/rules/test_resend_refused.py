@@ -3,15 +3,15 @@
 import pytest
 
 
-def test_resends(evaluate, producer, tallied):
-    one = producer(duplicates_refused=tallied(2, 20, 21), resends_refused=tallied(2, 20, 21))
+def test_resends(evaluate, producer, counted):
+    one = producer(duplicates_refused=counted(2, 20, 21), resends_refused=counted(2, 20, 21))
     [found] = evaluate("resend-refused", one)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("resend", "note", "client", "certain")
 
 
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
-def test_other_messages_with_used_ids(evaluate, producer, tallied, doubts, sure):
-    [found] = evaluate("resend-refused", producer(duplicates_refused=tallied(3, 20, sample="6"), doubts=doubts))
+def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure):
+    [found] = evaluate("resend-refused", producer(duplicates_refused=counted(3, 20, sample="6"), doubts=doubts))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
     assert "3 entries" in found.what
 
@@ -26,11 +26,11 @@ def test_captures(diagnosed, name, producers):
 
 
 @pytest.fixture
-def reconnect(stage, diagnose):
+def reconnect(make_scene, diagnose):
     """A client loses a receipt with its connection and resends. Return the findings on the broker's side."""
 
     def play(*, deduplicate, same=True):
-        scene = stage("broker", brokerDeduplicationEnabled=deduplicate)
+        scene = make_scene("broker", brokerDeduplicationEnabled=deduplicate)
         first = scene.actor()
         first.producer()
         first.publish(0)

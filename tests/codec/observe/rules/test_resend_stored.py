@@ -6,28 +6,28 @@ import pytest
 @pytest.mark.parametrize(("end", "culprit"), [
     ("fin_broker", "broker"), ("reset_client", "network"), ("keep_alive", "network"), ("fin_client", "network"),
 ])  # fmt: skip
-def test_twice(evaluate, producer, tallied, end, culprit):
-    one = producer(duplicates_stored=tallied(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: tallied(1, 9)})
+def test_twice(evaluate, producer, counted, end, culprit):
+    one = producer(duplicates_stored=counted(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: counted(1, 9)})
     [found] = evaluate("resend-stored", one)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("twice", "warning", culprit, "certain")
     assert "7:0 and 7:9" in found.what
 
 
-def test_blind(evaluate, producer, tallied):
-    one = producer(resent_blind=tallied(2, 8, 20))
+def test_blind(evaluate, producer, counted):
+    one = producer(resent_blind=counted(2, 8, 20))
     [found] = evaluate("resend-stored", one)
     assert (found.cause, found.severity, found.sure) == ("blind", "note", "possible")
     one.topic_record.deduplicates = True
     assert evaluate("resend-stored", one) == []
 
 
-def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, tallied):
-    assert evaluate("resend-stored", producer(resent_blind=tallied(2, 8), heard_ns=-1)) == []
+def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, counted):
+    assert evaluate("resend-stored", producer(resent_blind=counted(2, 8), heard_ns=-1)) == []
 
 
-def play(stage, fault):
+def play(make_scene, fault):
     """A client whose connection breaks before it has read the second receipt, or that receives an error."""
-    scene = stage()
+    scene = make_scene()
     scene.fault(fault)
     client = scene.actor()
     client.producer()
@@ -42,14 +42,14 @@ def play(stage, fault):
     return scene
 
 
-def test_a_receipt_that_never_reached_the_client(stage, diagnose):
-    scene = play(stage, "drop after=1 times=1 on pulsar.type == 'SEND_RECEIPT'")
+def test_a_receipt_that_never_reached_the_client(make_scene, diagnose):
+    scene = play(make_scene, "drop after=1 times=1 on pulsar.type == 'SEND_RECEIPT'")
     [found] = diagnose(scene, ("resend-stored",)).findings()
     assert (found.cause, found.culprit) == ("blind", "network")
 
 
-def test_an_error_shows_that_it_was_not_stored(stage, diagnose):
-    scene = play(stage, "error after=1 times=1 error=PersistenceError on pulsar.type == 'SEND'")
+def test_an_error_shows_that_it_was_not_stored(make_scene, diagnose):
+    scene = play(make_scene, "error after=1 times=1 error=PersistenceError on pulsar.type == 'SEND'")
     assert diagnose(scene, ("resend-stored",)).findings() == []
 
 

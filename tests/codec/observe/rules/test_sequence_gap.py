@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.mark.parametrize(("entries", "sure"), [(50, "likely"), (12, "possible")])
-def test_skipped_ids(evaluate, producer, tallied, entries, sure):
-    [found] = evaluate("sequence-gap", producer(gaps=tallied(1, 20, sample="7 to 8"), sent_entries=entries))
+def test_skipped_ids(evaluate, producer, counted, entries, sure):
+    [found] = evaluate("sequence-gap", producer(gaps=counted(1, 20, sample="7 to 8"), sent_entries=entries))
     assert (found.cause, found.culprit, found.sure, found.frames) == ("missing", "client", sure, [20])
     assert "application" in found.opposite
 
@@ -19,13 +19,13 @@ def test_skipped_ids(evaluate, producer, tallied, entries, sure):
         pytest.param({"gaps": (1, "7 to 8"), "doubts": {"start"}, "ids_vague": True}, id="a batcher seen midway"),
     ],
 )
-def test_no_finding(evaluate, producer, tallied, fields):
+def test_no_finding(evaluate, producer, counted, fields):
     count, sample = fields["gaps"]
-    assert evaluate("sequence-gap", producer(**fields | {"gaps": tallied(count, 20, sample=sample)})) == []
+    assert evaluate("sequence-gap", producer(**fields | {"gaps": counted(count, 20, sample=sample)})) == []
 
 
-def test_ids_that_go_back(evaluate, producer, tallied):
-    one = producer(backwards=tallied(3, 20, sample="1 after 7"))
+def test_ids_that_go_back(evaluate, producer, counted):
+    one = producer(backwards=counted(3, 20, sample="1 after 7"))
     [found] = evaluate("sequence-gap", one)
     assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
     one.topic_record.deduplicates = True  # resend-refused then reports their fate
@@ -37,8 +37,8 @@ def test_a_client_that_starts_again(diagnosed):
     assert (found.cause, found.frames[0]) == ("backwards", 98)
 
 
-def play(stage, diagnose, ids):
-    scene = stage()
+def play(make_scene, diagnose, ids):
+    scene = make_scene()
     client = scene.actor()
     client.producer()
     for number in ids:
@@ -48,14 +48,14 @@ def play(stage, diagnose, ids):
     return diagnose(scene, ("sequence-gap",)).findings()
 
 
-def test_a_message_that_was_numbered_and_not_sent(stage, diagnose):
-    [found] = play(stage, diagnose, [*range(30), *range(33, 60)])
+def test_a_message_that_was_numbered_and_not_sent(make_scene, diagnose):
+    [found] = play(make_scene, diagnose, [*range(30), *range(33, 60)])
     assert (found.cause, found.sure) == ("missing", "likely")
     assert "30 to 32" in found.what
 
 
-def test_an_application_with_offsets(stage, diagnose):
-    assert play(stage, diagnose, range(1_000, 40_000, 1_300)) == []
+def test_an_application_with_offsets(make_scene, diagnose):
+    assert play(make_scene, diagnose, range(1_000, 40_000, 1_300)) == []
 
 
 @pytest.mark.parametrize("name", ["go/key-based-batcher", "java/key-shared-auto-split", "java/message-shapes"])

@@ -6,9 +6,9 @@ from pcli.codec.observe.tracking.records.connection_records import ExchangeRecor
 
 
 @pytest.fixture
-def exchange(tallied, ns):
+def exchange(counted, ns):
     def make(seconds, type_="SEND", **fields):
-        slow = tallied(3, 10, 20, first=4)
+        slow = counted(3, 10, 20, first=4)
         return ExchangeRecord(
             1, type_, ("10.0.0.1", 40000), ("10.0.0.2", 6650), 9, 9,
             slow=slow, slowest_ns=ns(seconds), slowest=(10, 20), **fields,

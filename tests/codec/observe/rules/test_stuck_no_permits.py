@@ -41,16 +41,16 @@ def test_a_consumer_without_subscribe(evaluate, consumer):
 
 
 @pytest.fixture
-def keeper(consumer, still, tallied):
+def keeper(consumer, ongoing, counted):
     def make(**permits):
-        stuck = {"delivered": 30, "flowed": 24, "exhausted": still(4, 40), "last_flow_frame": 7, **permits}
+        stuck = {"delivered": 30, "flowed": 24, "exhausted": ongoing(4, 40), "last_flow_frame": 7, **permits}
         return consumer(permits=stuck, unacked=2)
 
     return make
 
 
-def test_a_client_that_returns_too_few_permits(evaluate, keeper, tallied):
-    [found] = evaluate("stuck-no-permits", keeper(short=tallied(2, 30, 35)))
+def test_a_client_that_returns_too_few_permits(evaluate, keeper, counted):
+    [found] = evaluate("stuck-no-permits", keeper(short=counted(2, 30, 35)))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "client", "likely", "not-returned")
     assert found.frames[:4] == [40, 7, 30, 35]
     assert "30 messages and holds 2 of them" in found.what
@@ -61,5 +61,5 @@ def test_flows_that_stop_suddenly_are_a_pause(evaluate, keeper):
     assert evaluate("paused-client", keeper()) != []
 
 
-def test_a_client_with_permits_left(evaluate, keeper, tallied, past):
-    assert evaluate("stuck-no-permits", keeper(short=tallied(2, 30), exhausted=past(4, 8, 40, 50))) == []
+def test_a_client_with_permits_left(evaluate, keeper, counted, finished):
+    assert evaluate("stuck-no-permits", keeper(short=counted(2, 30), exhausted=finished(4, 8, 40, 50))) == []

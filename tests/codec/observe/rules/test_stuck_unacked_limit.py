@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.fixture
-def blocked(consumer, still):
+def blocked(consumer, ongoing):
     def make(**fields):
         permits = {"balance": 950, "queue": 1000, "flowed": 1000}
-        return consumer(**{"permits": permits, "unacked": 50, "blocked_at": 50, "blocked": still(6, 312), **fields})
+        return consumer(**{"permits": permits, "unacked": 50, "blocked_at": 50, "blocked": ongoing(6, 312), **fields})
 
     return make
 
@@ -34,8 +34,8 @@ def test_parked_permits_count(evaluate, blocked):
     assert "950 permits" in found.what
 
 
-def test_the_block_ended(evaluate, blocked, past):
-    [found] = evaluate("stuck-unacked-limit", blocked(blocked=past(3, 6, 312, 400)))
+def test_the_block_ended(evaluate, blocked, finished):
+    [found] = evaluate("stuck-unacked-limit", blocked(blocked=finished(3, 6, 312, 400)))
     assert found.severity == "warning"
     assert found.frames[:2] == [312, 400]
 
@@ -45,18 +45,18 @@ def test_a_gap_reduces_the_certainty(evaluate, blocked):
     assert found.sure == "possible"
 
 
-def test_a_short_block_is_not_reported(evaluate, blocked, still):
-    assert evaluate("stuck-unacked-limit", blocked(blocked=still(9.2, 312))) == []
-    assert evaluate("stuck-unacked-limit", blocked(blocked=type(still(1, 1))())) == []
+def test_a_short_block_is_not_reported(evaluate, blocked, ongoing):
+    assert evaluate("stuck-unacked-limit", blocked(blocked=ongoing(9.2, 312))) == []
+    assert evaluate("stuck-unacked-limit", blocked(blocked=type(ongoing(1, 1))())) == []
 
 
 @pytest.mark.parametrize(("other", "limit"), [
     (0, " is set by maxUnackedMessagesPerConsumer."), (12, " is set by maxUnackedMessagesPerSubscription."),
     (50, " is set by maxUnackedMessagesPerConsumer or maxUnackedMessagesPerSubscription."),
 ])  # fmt: skip
-def test_different_numbers_show_a_subscription_limit(evaluate, blocked, consumer, still, other, limit):
+def test_different_numbers_show_a_subscription_limit(evaluate, blocked, consumer, ongoing, other, limit):
     stuck = blocked()
     if other:
-        consumer("second", stuck.subscription, blocked=still(6, 313), blocked_at=other)
+        consumer("second", stuck.subscription, blocked=ongoing(6, 313), blocked_at=other)
     [found] = evaluate("stuck-unacked-limit", stuck)
     assert limit in found.advice

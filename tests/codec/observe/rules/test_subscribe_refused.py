@@ -4,15 +4,15 @@ import pytest
 
 
 @pytest.mark.parametrize(("error", "culprit"), [("ConsumerBusy", "application"), ("ServiceNotReady", "broker")])
-def test_a_refused_subscribe(evaluate, consumer, tallied, error, culprit):
-    [found] = evaluate("subscribe-refused", consumer(refused={error: tallied(2, 20, 21, sample="taken\n")}))
+def test_a_refused_subscribe(evaluate, consumer, counted, error, culprit):
+    [found] = evaluate("subscribe-refused", consumer(refused={error: counted(2, 20, 21, sample="taken\n")}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
     assert found.frames == [20, 21]
     assert "): taken" in found.what
 
 
-def test_it_succeeded_later(evaluate, consumer, tallied):
-    [found] = evaluate("subscribe-refused", consumer(refused={"ConsumerBusy": tallied(1, 4, first=0.5)}))
+def test_it_succeeded_later(evaluate, consumer, counted):
+    [found] = evaluate("subscribe-refused", consumer(refused={"ConsumerBusy": counted(1, 4, first=0.5)}))
     assert found.severity == "note"
     assert "frame 6" in found.opposite
 
@@ -22,5 +22,5 @@ def test_no_finding(evaluate, consumer):
 
 
 @pytest.mark.parametrize("error", ["IncompatibleSchema", "AuthorizationError"])
-def test_schemas_and_permissions_have_other_rules(evaluate, consumer, tallied, error):
-    assert evaluate("subscribe-refused", consumer(refused={error: tallied(1, 20)})) == []
+def test_schemas_and_permissions_have_other_rules(evaluate, consumer, counted, error):
+    assert evaluate("subscribe-refused", consumer(refused={error: counted(1, 20)})) == []

@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture
-def watching(connection, tallied, ns):
+def watching(connection, counted, ns):
     def make(told=2, **fields):
-        return connection(watch_missed={"a2": (9, ns(told))}, watch_gaps=tallied(1, 8, 9), **fields)
+        return connection(watch_missed={"a2": (9, ns(told))}, watch_gaps=counted(1, 8, 9), **fields)
 
     return make
 
@@ -35,5 +35,5 @@ def test_the_subscribe_may_be_in_a_gap(evaluate, watching):
     assert found.sure == "possible"
 
 
-def test_a_gap_without_missing_topics(evaluate, connection, tallied):
-    assert evaluate("watcher-gap", connection(watch_gaps=tallied(1, 8, 9)), 30) == []
+def test_a_gap_without_missing_topics(evaluate, connection, counted):
+    assert evaluate("watcher-gap", connection(watch_gaps=counted(1, 8, 9)), 30) == []

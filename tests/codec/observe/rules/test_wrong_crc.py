@@ -14,21 +14,21 @@ def legs(connection):
 @pytest.mark.parametrize(
     ("from_client", "culprit", "command"), [(True, "client", "SEND"), (False, "broker", "MESSAGE")]
 )
-def test_the_sender_is_the_culprit(evaluate, connection, tallied, from_client, culprit, command):
-    [found] = evaluate("wrong-crc", connection(wrong_crc={from_client: tallied(2, 9, 11)}))
+def test_the_sender_is_the_culprit(evaluate, connection, counted, from_client, culprit, command):
+    [found] = evaluate("wrong-crc", connection(wrong_crc={from_client: counted(2, 9, 11)}))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [9, 11])
     assert f"2 {command}" in found.what
 
 
-def test_frames_found_by_search(evaluate, connection, tallied):
-    [found] = evaluate("wrong-crc", connection(wrong_crc={True: tallied(1, 9)}, doubts={"weak_sync"}))
+def test_frames_found_by_search(evaluate, connection, counted):
+    [found] = evaluate("wrong-crc", connection(wrong_crc={True: counted(1, 9)}, doubts={"weak_sync"}))
     assert found.sure == "possible"
 
 
 @pytest.mark.parametrize("from_client", [True, False])
-def test_the_proxy_is_the_culprit(evaluate, legs, tallied, from_client):
+def test_the_proxy_is_the_culprit(evaluate, legs, counted, from_client):
     before, behind = legs if from_client else reversed(legs)
-    behind.wrong_crc = {from_client: tallied(1, 9)}
+    behind.wrong_crc = {from_client: counted(1, 9)}
     [found] = evaluate("wrong-crc", behind)
     assert found.culprit == "network"
     assert "the proxy changed them" in found.what
@@ -36,9 +36,9 @@ def test_the_proxy_is_the_culprit(evaluate, legs, tallied, from_client):
 
 
 @pytest.mark.parametrize(("from_client", "culprit"), [(True, "client"), (False, "broker")])
-def test_damaged_before_the_proxy(evaluate, legs, tallied, from_client, culprit):
+def test_damaged_before_the_proxy(evaluate, legs, counted, from_client, culprit):
     before, behind = legs if from_client else reversed(legs)
     for leg in legs:
-        leg.wrong_crc = {from_client: tallied(1, 9)}
+        leg.wrong_crc = {from_client: counted(1, 9)}
     assert [one.culprit for one in evaluate("wrong-crc", before)] == [culprit]
     assert evaluate("wrong-crc", behind) == []

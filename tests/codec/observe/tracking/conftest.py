@@ -44,9 +44,9 @@ TOPIC = "persistent://public/default/t"
 class Producing:
     """A conversation about producers; each frame is a millisecond after the previous one."""
 
-    def __init__(self, talk: Any) -> None:
-        self.talk = talk
-        self.talk.now = START * MILLISECOND
+    def __init__(self, conversation: Any) -> None:
+        self.conversation = conversation
+        self.conversation.now = START * MILLISECOND
         self.lives: list[Lifecycle] = []
         self.done: list[tuple[str, Any]] = []
         self.tracker = Tracker(on_lifecycle=self.lives.append, on_done=lambda *one: self.done.append(one))
@@ -55,23 +55,23 @@ class Producing:
 
     def client(self, body: Message, entry: bytes = b"", stream: int = 0) -> int:
         """Send a command from the client. Return the number of the frame."""
-        return self._see(self.talk.client(body, entry, stream))
+        return self._see(self.conversation.client(body, entry, stream))
 
     def broker(self, body: Message, stream: int = 0) -> int:
         """Send a command from the broker."""
-        return self._see(self.talk.broker(body, b"", stream))
+        return self._see(self.conversation.broker(body, b"", stream))
 
     def _see(self, facts: Any) -> int:
         self.tracker.see(facts)
         return int(facts.frame.number)
 
     def wait(self, seconds: float) -> None:
-        self.talk.now += round(seconds * 1e9)
+        self.conversation.now += round(seconds * 1e9)
 
     @property
     def now(self) -> int:
         """Time of the next frame, milliseconds since 1970."""
-        return int(self.talk.now // MILLISECOND) + 1
+        return int(self.conversation.now // MILLISECOND) + 1
 
     def asks(self, name: str = "p", stream: int = 0, producer_id: int = 1, topic: str = TOPIC, **fields: Any) -> int:
         body = pb.CommandProducer(topic=topic, producer_id=producer_id, request_id=producer_id, **fields)
@@ -136,10 +136,10 @@ class Producing:
 
     def ends(self, stream: int = 0, *, from_client: bool = False, reset: bool = False) -> None:
         """End the TCP connection."""
-        place = (len(self.talk.frames), self.talk.now)
+        place = (len(self.conversation.frames), self.conversation.now)
         seen = {"from_client": from_client, "reset": reset, "refused": False, "silent": False}
-        self.tracker.ended(StreamEnd(self.talk.streams[stream], *place, **seen))
-        self.talk.observer.close(stream)
+        self.tracker.ended(StreamEnd(self.conversation.streams[stream], *place, **seen))
+        self.conversation.observer.close(stream)
 
     def records(self, group: str = "producer") -> list[Any]:
         return [record for name, record in self.tracker.records() if name == group]
@@ -158,15 +158,15 @@ class Producing:
 
 
 @pytest.fixture
-def producing(talk: Any) -> Producing:
-    return Producing(talk)
+def producing(conversation: Any) -> Producing:
+    return Producing(conversation)
 
 
 class Wire:
     """Connections by number with their records; time passes by `wait`, and a millisecond per frame."""
 
-    def __init__(self, talk: Any) -> None:
-        self.talk = talk
+    def __init__(self, conversation: Any) -> None:
+        self.conversation = conversation
         self.ends: list[tuple[int, str, int, int]] = []
         self.done: list[tuple[str, Any]] = []
         self.capture = CaptureRecord()
@@ -184,17 +184,17 @@ class Wire:
         stream = Stream(number, client, server, midstream=more.get("midstream", False))
         stream.opening = more.get("opening", (1, 2))
         stream.kind = more.get("kind", "pulsar")
-        self.talk.streams[number] = stream
+        self.conversation.streams[number] = stream
         return stream
 
     def client(self, body: Any, entry: bytes = b"", on: int = 0, **capture: Any) -> Any:
-        return self._said(self.talk.client, body, entry, on, capture)
+        return self._said(self.conversation.client, body, entry, on, capture)
 
     def broker(self, body: Any, entry: bytes = b"", on: int = 0, **capture: Any) -> Any:
-        return self._said(self.talk.broker, body, entry, on, capture)
+        return self._said(self.conversation.broker, body, entry, on, capture)
 
     def _said(self, say: Any, body: Any, entry: bytes, on: int, capture: dict[str, Any]) -> Any:
-        if on not in self.talk.streams:
+        if on not in self.conversation.streams:
             self.open(on)
         facts = say(body, entry, on, **capture)
         self.counted.append(self.connections.see(facts))
@@ -208,18 +208,20 @@ class Wire:
             self.broker(pb.CommandConnected(**said), on=on)
 
     def wait(self, seconds: float) -> None:
-        self.talk.now += round(seconds * SECOND)
+        self.conversation.now += round(seconds * SECOND)
 
     def end(self, on: int = 0, *, client: bool = True, reset: bool = False, **how: Any) -> None:
         """End the TCP connection."""
-        stream = self.talk.streams[on] if on in self.talk.streams else self.open(on)
+        stream = self.conversation.streams[on] if on in self.conversation.streams else self.open(on)
         seen = {"refused": False, "silent": False} | how
-        self.talk.now += MILLISECOND
-        self.connections.ended(StreamEnd(stream, 99, self.talk.now, from_client=client, reset=reset, **seen))
+        self.conversation.now += MILLISECOND
+        self.connections.ended(StreamEnd(stream, 99, self.conversation.now, from_client=client, reset=reset, **seen))
 
     def note(self, kind: str, on: int | None = 0, **more: Any) -> int:
         """Add a note about a stream, or about none."""
-        stream = None if on is None else self.talk.streams.get(on) or self.open(on, kind=more.pop("of", "pulsar"))
+        stream = (
+            None if on is None else self.conversation.streams.get(on) or self.open(on, kind=more.pop("of", "pulsar"))
+        )
         return self.connections.note(Note(kind, f"a note on {kind}", 50, stream, **more))
 
     def finish(self) -> None:
@@ -239,8 +241,8 @@ class Wire:
 
 
 @pytest.fixture
-def wire(talk: Any) -> Wire:
-    return Wire(talk)
+def wire(conversation: Any) -> Wire:
+    return Wire(conversation)
 
 
 @pytest.fixture

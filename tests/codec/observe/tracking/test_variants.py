@@ -75,8 +75,8 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_lost_packets_give_no_new_findings(stage: Any, variants: Any, tmp_path: Path, fault: str) -> None:
-    play = stage()
+def test_lost_packets_give_no_new_findings(make_scene: Any, variants: Any, tmp_path: Path, fault: str) -> None:
+    play = make_scene()
     play.fault(fault)
     source, sinks = play.actor(), [play.actor(), play.actor()]
     source.producer()
@@ -90,7 +90,7 @@ def test_lost_packets_give_no_new_findings(stage: Any, variants: Any, tmp_path: 
             sink.ack(sink.messages[-1].message_id, consumer_id=number % 2)
             sink.flow(1, consumer_id=number % 2)
         play.wait(700)
-    data = play.write(tmp_path / "talk.pcapng").read_bytes()
+    data = play.write(tmp_path / "scene.pcapng").read_bytes()
     whole = diagnose(data)
     for seed in range(5):
         for what, less in variants(data, seed).items():

@@ -45,8 +45,8 @@ def test_every_message_of_the_application_has_a_lifecycle(corpus):
         assert (event["topic"], f"{ledger}:{entry}") in found
 
 
-def test_an_unloaded_topic_and_a_reconnected_producer(stage):
-    scene = stage()
+def test_an_unloaded_topic_and_a_reconnected_producer(make_scene):
+    scene = make_scene()
     client = scene.actor()
     client.producer()
     client.publish(0)
@@ -59,8 +59,8 @@ def test_an_unloaded_topic_and_a_reconnected_producer(stage):
     assert sorted(life.sequence_id for life in scene.lives) == [0, 1]
 
 
-def test_lost_receipts(stage):
-    scene = stage()
+def test_lost_receipts(make_scene):
+    scene = make_scene()
     scene.fault("drop times=2 on pulsar.type == 'SEND_RECEIPT'")
     client = scene.actor()
     client.producer()

@@ -84,27 +84,29 @@ def test_allowed_out_of_order_delivery_is_counted(corpus: Any) -> None:
     [{"ordering_key": b"\xff\x00"}, {"partition_key": "/wA=", "partition_key_b64_encoded": True}],
     ids=["ordering key", "partition key"],
 )
-def test_the_slot_of_a_binary_key_is_computed_from_its_bytes(talk: Any, key: dict[str, Any]) -> None:
+def test_the_slot_of_a_binary_key_is_computed_from_its_bytes(conversation: Any, key: dict[str, Any]) -> None:
     tracker = Tracker()
-    tracker.see(talk.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=3, consumer_id=1, request_id=1)))
-    tracker.see(talk.broker(pb.CommandSuccess(request_id=1)))
-    tracker.see(talk.client(pb.CommandFlow(consumer_id=1, messagePermits=10)))
+    tracker.see(
+        conversation.client(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=3, consumer_id=1, request_id=1))
+    )
+    tracker.see(conversation.broker(pb.CommandSuccess(request_id=1)))
+    tracker.see(conversation.client(pb.CommandFlow(consumer_id=1, messagePermits=10)))
     message = pb.CommandMessage(consumer_id=1)
     message.message_id.ledgerId = message.message_id.entryId = 0
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **key)
-    tracker.see(talk.broker(message, push_entry(metadata, b"hello")))
-    (row,) = key_figures(tracker.subscriptions, talk.now)
+    tracker.see(conversation.broker(message, push_entry(metadata, b"hello")))
+    (row,) = key_figures(tracker.subscriptions, conversation.now)
     assert [(one["key"], one["slot"]) for one in row["keys"]] == [("/wA=", sticky_hash(b"\xff\x00"))]
 
 
-def test_keys_are_none_after_an_unsubscribe(talk: Any) -> None:
+def test_keys_are_none_after_an_unsubscribe(conversation: Any) -> None:
     tracker = Tracker()
 
     def client(body: Any) -> None:
-        tracker.see(talk.client(body))
+        tracker.see(conversation.client(body))
 
     def broker(body: Any, entry: bytes = b"") -> None:
-        tracker.see(talk.broker(body, entry))
+        tracker.see(conversation.broker(body, entry))
 
     subscribe = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType="Key_Shared", consumer_id=1, request_id=1)
     subscribe.consumer_name = "c"
@@ -115,11 +117,11 @@ def test_keys_are_none_after_an_unsubscribe(talk: Any) -> None:
     message.message_id.ledgerId = message.message_id.entryId = 0
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key="k")
     broker(message, push_entry(metadata, b"hello"))
-    (row,) = key_figures(tracker.subscriptions, talk.now)
+    (row,) = key_figures(tracker.subscriptions, conversation.now)
     assert [(key["key"], key["owner"], key["held"]) for key in row["keys"]] == [("k", "c", 1)]
     client(pb.CommandUnsubscribe(consumer_id=1, request_id=2))
     broker(pb.CommandSuccess(request_id=2))
-    (row,) = key_figures(tracker.subscriptions, talk.now)
+    (row,) = key_figures(tracker.subscriptions, conversation.now)
     assert row["keys"] is None
     assert "removed" in row["unknown"]["keys"]
 

@@ -148,9 +148,9 @@ def test_values_at_other_times_equal_the_brokers_or_have_a_reason(corpus: Any) -
     assert whole.count["equal"] >= 280
 
 
-def test_an_unload_counts_once_for_all_closes(stage: Any) -> None:
+def test_an_unload_counts_once_for_all_closes(make_scene: Any) -> None:
     """Each subscription has several consumers, which the broker closes at the same moment in any order."""
-    play = stage()
+    play = make_scene()
     client = play.actor()
     client.producer()
     for number, kind in enumerate(("Failover", "Failover", "Key_Shared", "Key_Shared")):
@@ -184,7 +184,7 @@ def test_an_unidentified_consumer_makes_a_subscription_unknown(producing: Any) -
     message = pb.CommandMessage(consumer_id=5)
     message.message_id.ledgerId, message.message_id.entryId = 7, 0
     producing.broker(message, stream=1)
-    found = figures(producing.tracker.subscriptions, producing.talk.now)[TOPIC]["subscriptions"]
+    found = figures(producing.tracker.subscriptions, producing.conversation.now)[TOPIC]["subscriptions"]
     for figure in ("msgOutCounter", "unackedMessages", "msgBacklog"):
         assert found["shared"][figure] is None
         assert "SUBSCRIBE" in found["shared"]["unknown"][figure]

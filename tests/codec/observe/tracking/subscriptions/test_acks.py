@@ -29,7 +29,7 @@ class Working:
         body = pb.CommandMessage(consumer_id=3, ack_set=() if left < 0 else words_of(left))
         body.message_id.ledgerId, body.message_id.entryId = 7, entry
         about = pb.MessageMetadata(producer_name="p", sequence_id=entry, publish_time=1, num_messages_in_batch=messages)
-        self.wire._see(self.wire.talk.broker(body, push_entry(about, b"x"), 0))
+        self.wire._see(self.wire.conversation.broker(body, push_entry(about, b"x"), 0))
 
     def acks(self, *parts: tuple[int, int], txn: int = -1) -> None:
         """Return the entries with the number of unacknowledged messages of each."""
@@ -46,7 +46,7 @@ class Working:
 
     def figure(self) -> dict[str, Any]:
         lives = self.wire.tracker.subscriptions
-        found: dict[str, Any] = figures(lives, self.wire.talk.now)[TOPIC]["subscriptions"]["s"]["consumers"][0]
+        found: dict[str, Any] = figures(lives, self.wire.conversation.now)[TOPIC]["subscriptions"]["s"]["consumers"][0]
         return found
 
     @property
@@ -103,5 +103,5 @@ def test_a_cumulative_ack_before_the_first_entry(producing: Any) -> None:
         working.is_sent(entry, 1)
     place = pb.MessageIdData(ledgerId=7, entryId=2**64 - 1)
     producing.client(pb.CommandAck(consumer_id=3, ack_type=1, message_id=[place]))
-    found = figures(producing.tracker.subscriptions, producing.talk.now)[TOPIC]["subscriptions"]["s"]
+    found = figures(producing.tracker.subscriptions, producing.conversation.now)[TOPIC]["subscriptions"]["s"]
     assert found["msgBacklog"] == 2

@@ -11,8 +11,8 @@ from pcli.codec.proto import pb
 TOPIC = "persistent://public/default/t"
 
 
-def test_the_oldest_held_message_is_recorded(stage: Any) -> None:
-    play = stage()
+def test_the_oldest_held_message_is_recorded(make_scene: Any) -> None:
+    play = make_scene()
     client = play.actor()
     client.producer()
     client.subscribe(kind="Shared")
@@ -39,8 +39,8 @@ def test_permits_are_unknown_if_messages_precede_the_first_flow(producing: Any) 
     assert not consumer.permits.known
 
 
-def test_a_seek_without_a_response_is_dropped_with_its_connection(stage: Any) -> None:
-    play = stage()
+def test_a_seek_without_a_response_is_dropped_with_its_connection(make_scene: Any) -> None:
+    play = make_scene()
     client, other = play.actor(), play.actor()
     client.subscribe(kind="Shared")
     other.subscribe(kind="Shared", consumer_name="other")
@@ -53,9 +53,9 @@ def test_a_seek_without_a_response_is_dropped_with_its_connection(stage: Any) ->
 
 
 @pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
-def test_requested_redeliveries_may_still_be_in_the_clients_queue(stage: Any, asks_all: bool, short: int) -> None:
+def test_requested_redeliveries_may_still_be_in_the_clients_queue(make_scene: Any, asks_all: bool, short: int) -> None:
     """C++: redeliver_unacknowledged_messages of a Shared consumer keeps its queue, whose permits are returned later."""
-    play = stage()
+    play = make_scene()
     client = play.actor()
     client.producer()
     client.subscribe(kind="Shared")
@@ -71,9 +71,9 @@ def test_requested_redeliveries_may_still_be_in_the_clients_queue(stage: Any, as
     assert record.permits.short.count == short
 
 
-def test_a_standby_consumer_cannot_request_redelivery(stage: Any) -> None:
+def test_a_standby_consumer_cannot_request_redelivery(make_scene: Any) -> None:
     """PersistentDispatcherSingleActiveConsumer: only the active consumer resets the cursor."""
-    play = stage()
+    play = make_scene()
     actors = [play.actor(), play.actor()]
     actors[0].producer()
     for actor in actors:

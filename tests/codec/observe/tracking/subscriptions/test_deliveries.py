@@ -29,8 +29,8 @@ def subscription() -> Any:
     return lambda play: play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
 
 
-def test_each_message_with_a_lost_ack_counts(stage: Any, subscription: Any) -> None:
-    play = stage()
+def test_each_message_with_a_lost_ack_counts(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
     play.fault("drop on pulsar.type == 'ACK'")
     client = take_and_ack(play, 3)
     play.wait(100)
@@ -43,8 +43,8 @@ def test_each_message_with_a_lost_ack_counts(stage: Any, subscription: Any) -> N
     assert len(set(back.frames)) == 4
 
 
-def test_redeliveries_after_a_seek_have_the_seek_as_cause(stage: Any, subscription: Any) -> None:
-    play = stage()
+def test_redeliveries_after_a_seek_have_the_seek_as_cause(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
     client = take_and_ack(play, 5)
     assert len(play.lives) == 5
     client.publish(5)
@@ -57,8 +57,8 @@ def test_redeliveries_after_a_seek_have_the_seek_as_cause(stage: Any, subscripti
     assert not record.consumers["c1"].acked_but_back.count
 
 
-def test_a_first_delivery_after_a_seek_is_no_redelivery(stage: Any, subscription: Any) -> None:
-    play = stage()
+def test_a_first_delivery_after_a_seek_is_no_redelivery(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
     client = take_and_ack(play, 2)
     client.subscribe(consumer_id=2, subscription="t", kind="Shared")
     client(pb.CommandSeek(consumer_id=2, message_id=client.messages[0].message_id))

@@ -79,27 +79,27 @@ MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sco
 class Application:
     """Two clients with two consumers each, and a publisher. ``who`` selects a consumer, ``what`` a variant."""
 
-    def __init__(self, stage: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
-        self.stage = stage
+    def __init__(self, make_scene: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
+        self.make_scene = make_scene
         self.topic = topic
         self.kind = kind
         self.fields = fields
         self.sequence = 0
         self.source = self.publisher()
-        self.clients = [stage.actor(), stage.actor()]
+        self.clients = [make_scene.actor(), make_scene.actor()]
         self.subscribe(0, 0)
         self.subscribe(2, 0)
         self.flow(0, 2)
 
     def publisher(self) -> Any:
-        actor = self.stage.actor("10.0.0.9")
+        actor = self.make_scene.actor("10.0.0.9")
         actor.producer(self.topic)
         return actor
 
     def client(self, who: int) -> Any:
         """Return the client with that consumer, reconnected if its connection has ended."""
         if self.clients[who // 2].closed:
-            self.clients[who // 2] = self.stage.actor()
+            self.clients[who // 2] = self.make_scene.actor()
         return self.clients[who // 2]
 
     def got(self, who: int) -> list[Any]:
@@ -132,7 +132,7 @@ class Application:
 
     def publish_late(self, who: int, what: int) -> None:
         """Publish a delayed message."""
-        self.publish(who, what, deliver_at_time=self.stage.now + 100 * what)
+        self.publish(who, what, deliver_at_time=self.make_scene.now + 100 * what)
 
     def publish_again(self, who: int, what: int) -> None:
         """Publish a message that may be a resend, and the next message after it."""
@@ -172,7 +172,7 @@ class Application:
 
     def messages_of(self, place: Any) -> int:
         """Return the number of messages in the entry from the broker's state."""
-        topic = self.stage.broker.topics.get(self.topic)
+        topic = self.make_scene.broker.topics.get(self.topic)
         ledger = None if topic is None else topic.ledger
         offset = None if ledger is None else ledger.offset_of(place.ledgerId, place.entryId)
         entry = None if ledger is None or offset is None else ledger.entry(offset)
@@ -215,13 +215,13 @@ class Application:
 
     def unload(self, who: int, what: int) -> None:
         """Unload a topic with producers and consumers; closes of only one kind may have another cause."""
-        topic = self.stage.broker.topics.get(self.topic)
+        topic = self.make_scene.broker.topics.get(self.topic)
         if topic is None or not (topic.producers and topic.consumers):
             return
-        self.stage.unload(self.topic)
+        self.make_scene.unload(self.topic)
 
     def wait(self, who: int, what: int) -> None:
-        self.stage.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
+        self.make_scene.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------
@@ -305,9 +305,9 @@ def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told
 @MANY
 @given(steps=STEPS, rolling=st.booleans())
 def test_the_trackers_state_equals_the_brokers(
-    stage: Any, kind: str, steps: list[tuple[str, int, int]], rolling: bool
+    make_scene: Any, kind: str, steps: list[tuple[str, int, int]], rolling: bool
 ) -> None:
-    compare_books(stage(**KINDS[kind][1], **(ROLLING if rolling else {})), kind, steps)
+    compare_books(make_scene(**KINDS[kind][1], **(ROLLING if rolling else {})), kind, steps)
 
 
 def compare_books(play: Any, kind: str, steps: list[tuple[str, int, int]]) -> None:
@@ -358,8 +358,8 @@ REFUSED = "corrupt times=2 on pulsar.type == 'SEND'"
         ),
     ],
 )
-def test_regressions(stage: Any, kind: str, fault: str, steps: list[tuple[str, int, int]]) -> None:
-    play = stage(tap="broker", **KINDS[kind][1])
+def test_regressions(make_scene: Any, kind: str, fault: str, steps: list[tuple[str, int, int]]) -> None:
+    play = make_scene(tap="broker", **KINDS[kind][1])
     if fault:
         play.fault(fault)
     compare_books(play, kind, steps)
@@ -377,11 +377,11 @@ def test_regressions(stage: Any, kind: str, fault: str, steps: list[tuple[str, i
     ],
 )
 def test_a_consumer_that_cannot_receive_the_entry_is_not_blocked(
-    stage: Any, kind: str, steps: list[tuple[str, int, int]]
+    make_scene: Any, kind: str, steps: list[tuple[str, int, int]]
 ) -> None:
     """Slots of other consumers, and chunks whose first chunk another consumer has, are no unacked limit."""
     type_, conditions, fields = KINDS[kind]
-    play = stage(**conditions)
+    play = make_scene(**conditions)
     application = Application(play, TOPIC, type_, fields)
     for verb, who, what in steps:
         getattr(application, verb)(who, what)
@@ -391,9 +391,9 @@ def test_a_consumer_that_cannot_receive_the_entry_is_not_blocked(
             assert not member.record.blocked.count
 
 
-def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(stage: Any) -> None:
+def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(make_scene: Any) -> None:
     """Another consumer receives all entries, therefore no MESSAGE shows it."""
-    play = stage(maxUnackedMessagesPerConsumer=6)
+    play = make_scene(maxUnackedMessagesPerConsumer=6)
     source, sink = play.actor(), play.actor()
     source.producer()
     for number in (1, 2):
@@ -413,9 +413,9 @@ def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(stage: Any) -> Non
         assert (record.blocked.since_ns >= 0) is blocked
 
 
-def test_a_consumer_is_blocked_at_its_limit(stage: Any) -> None:
+def test_a_consumer_is_blocked_at_its_limit(make_scene: Any) -> None:
     """No frame reports it: deliveries stop despite permits and messages, and resume when half is acknowledged."""
-    play = stage(maxUnackedMessagesPerConsumer=6)
+    play = make_scene(maxUnackedMessagesPerConsumer=6)
     source, sink = play.actor(), play.actor()
     source.producer()
     sink.subscribe(kind="Shared", initialPosition=pb.CommandSubscribe.Earliest)

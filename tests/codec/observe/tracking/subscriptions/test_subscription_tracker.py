@@ -22,7 +22,7 @@ INCOMPLETE = (
 Place = tuple[int, int]
 
 
-class Told:
+class CaptureContents:
     """Return the lifecycles of a capture, and the contents of its ACK frames parsed with protobuf alone."""
 
     def __init__(self, data: bytes) -> None:
@@ -81,7 +81,7 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
     for name in corpus.names():
         if name in INCOMPLETE or "scalable" in name:
             continue
-        told = Told(corpus.data(name))
+        told = CaptureContents(corpus.data(name))
         for event in corpus.truth(name)["events"]:
             kind = event["type"]
             at = place(event) if kind in ("produced", "received", "acked", "ack_cumulative", "nacked") else None
@@ -105,7 +105,7 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
 
 def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(corpus: Any) -> None:
     for name in ("java/non-persistent", "python/19-non-persistent"):
-        told = Told(corpus.data(name))
+        told = CaptureContents(corpus.data(name))
         events = corpus.truth(name)["events"]
         mine = [life for life in told.lives if life.topic is not None and not life.topic.persistent]
         assert len(mine) == sum(event["type"] == "produced" for event in events)
@@ -115,7 +115,7 @@ def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(c
 
 
 def test_a_chunked_message_has_one_lifecycle(corpus: Any) -> None:
-    told = Told(corpus.data("python/07-chunked"))
+    told = CaptureContents(corpus.data("python/07-chunked"))
     chunked = [life for life in told.lives if life.num_chunks]
     assert len({life.uuid for life in chunked}) == len(chunked) > 0
     for life in chunked:
