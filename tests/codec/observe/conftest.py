@@ -132,7 +132,7 @@ class Actor:
 
     def publish(self, sequence_id: int, batch: int = 0, producer_id: int = 1, **metadata: Any) -> list[Any]:
         """Send a message, or a batch of that many."""
-        about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.make_scene.now} | metadata
+        about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.scene.now} | metadata
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
         payload = b"m-%d" % sequence_id
         if batch:
@@ -157,7 +157,7 @@ class Actor:
 
     def cut(self, *, reset: bool = False) -> None:
         """Close the connection from the client's side."""
-        self.make_scene.end(self, from_client=True, reset=reset)
+        self.scene.end(self, from_client=True, reset=reset)
 
 
 class Scene:

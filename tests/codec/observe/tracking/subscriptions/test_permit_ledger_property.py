@@ -79,27 +79,27 @@ MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sco
 class Application:
     """Two clients with two consumers each, and a publisher. ``who`` selects a consumer, ``what`` a variant."""
 
-    def __init__(self, make_scene: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
-        self.make_scene = make_scene
+    def __init__(self, scene: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
+        self.scene = scene
         self.topic = topic
         self.kind = kind
         self.fields = fields
         self.sequence = 0
         self.source = self.publisher()
-        self.clients = [make_scene.actor(), make_scene.actor()]
+        self.clients = [scene.actor(), scene.actor()]
         self.subscribe(0, 0)
         self.subscribe(2, 0)
         self.flow(0, 2)
 
     def publisher(self) -> Any:
-        actor = self.make_scene.actor("10.0.0.9")
+        actor = self.scene.actor("10.0.0.9")
         actor.producer(self.topic)
         return actor
 
     def client(self, who: int) -> Any:
         """Return the client with that consumer, reconnected if its connection has ended."""
         if self.clients[who // 2].closed:
-            self.clients[who // 2] = self.make_scene.actor()
+            self.clients[who // 2] = self.scene.actor()
         return self.clients[who // 2]
 
     def got(self, who: int) -> list[Any]:
@@ -132,7 +132,7 @@ class Application:
 
     def publish_late(self, who: int, what: int) -> None:
         """Publish a delayed message."""
-        self.publish(who, what, deliver_at_time=self.make_scene.now + 100 * what)
+        self.publish(who, what, deliver_at_time=self.scene.now + 100 * what)
 
     def publish_again(self, who: int, what: int) -> None:
         """Publish a message that may be a resend, and the next message after it."""
@@ -172,7 +172,7 @@ class Application:
 
     def messages_of(self, place: Any) -> int:
         """Return the number of messages in the entry from the broker's state."""
-        topic = self.make_scene.broker.topics.get(self.topic)
+        topic = self.scene.broker.topics.get(self.topic)
         ledger = None if topic is None else topic.ledger
         offset = None if ledger is None else ledger.offset_of(place.ledgerId, place.entryId)
         entry = None if ledger is None or offset is None else ledger.entry(offset)
@@ -215,13 +215,13 @@ class Application:
 
     def unload(self, who: int, what: int) -> None:
         """Unload a topic with producers and consumers; closes of only one kind may have another cause."""
-        topic = self.make_scene.broker.topics.get(self.topic)
+        topic = self.scene.broker.topics.get(self.topic)
         if topic is None or not (topic.producers and topic.consumers):
             return
-        self.make_scene.unload(self.topic)
+        self.scene.unload(self.topic)
 
     def wait(self, who: int, what: int) -> None:
-        self.make_scene.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
+        self.scene.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------
