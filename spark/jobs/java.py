@@ -114,19 +114,19 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
 def _look(source: str, program: Path) -> JavaCandidate:
     if not program.is_file():
         return JavaCandidate(source, None, f"no such file: {program}")
-    whole, told = True, _ask(program, _VECTOR)
-    if told is None:
-        whole, told = False, _ask(program)
-    if told is None:
+    whole, output = True, _properties_output(program, _VECTOR)
+    if output is None:
+        whole, output = False, _properties_output(program)
+    if output is None:
         return JavaCandidate(source, None, f"does not run: {program}")
-    version, home = _property(told, "java.version"), _property(told, "java.home")
+    version, home = _property(output, "java.version"), _property(output, "java.home")
     major = int(re.match(r"(?:1\.)?(\d+)", version)[1]) if re.match(r"\d", version) else 0  # type: ignore[index]
     if major < OLDEST:
         return JavaCandidate(source, None, f"Java {version or '?'} is older than {OLDEST}: {program}")
     return JavaCandidate(source, Java(Path(home) if home else program.parent.parent, version, source, whole), "")
 
 
-def _ask(program: Path, *flags: str) -> str | None:
+def _properties_output(program: Path, *flags: str) -> str | None:
     """Return the properties that a Java prints on stderr, or None if it does not start."""
     command = [str(program), *flags, "-XshowSettings:properties", "-version"]
     try:
@@ -136,8 +136,8 @@ def _ask(program: Path, *flags: str) -> str | None:
     return done.stderr.decode(errors="replace") if done.returncode == 0 else None
 
 
-def _property(told: str, name: str) -> str:
-    found = re.search(rf"^\s*{re.escape(name)} = (.*?)\s*$", told, re.MULTILINE)
+def _property(output: str, name: str) -> str:
+    found = re.search(rf"^\s*{re.escape(name)} = (.*?)\s*$", output, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -65,10 +65,10 @@ def plain_errors() -> Iterator[None]:
 
 def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
     """Return the Ctrl-C that led to this error, if any: py4j converts errors of a socket to its own."""
-    behind = fault.__context__
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__context__
-    return behind
+    context = fault.__context__
+    while context is not None and not isinstance(context, KeyboardInterrupt):
+        context = context.__context__
+    return context
 
 
 def error_text(fault: BaseException) -> str:
@@ -87,7 +87,7 @@ def one_line(words: str) -> str:
         found = re.search(pattern, words)
         if found:
             return text.format(*found.groups())
-    told = [line.strip() for line in words.splitlines() if line.strip()]
-    causes = [line for line in told if re.match(_CAUSE, line)]
-    line = (causes or told or ["unknown error; --debug shows the output"])[-1]
+    stripped_lines = [line.strip() for line in words.splitlines() if line.strip()]
+    causes = [line for line in stripped_lines if re.match(_CAUSE, line)]
+    line = (causes or stripped_lines or ["unknown error; --debug shows the output"])[-1]
     return re.sub(_CAUSE, r"\1: ", line)

@@ -38,10 +38,10 @@ def findings(table: pa.Table) -> Section:
         section.texts.append("No problems were found.")
     else:
         counts = Counter(row["severity"] for row in rows)
-        told = (
+        reported = (
             f"{number(counts[word])} {word}{'s' if counts[word] > 1 else ''}" for word in SEVERITIES if counts[word]
         )
-        section.texts.append(f"{', '.join(told)}.")
+        section.texts.append(f"{', '.join(reported)}.")
     section.findings = [_finding(row) for row in rows[:MOST_FINDINGS]]
     if len(rows) > MOST_FINDINGS:
         section.texts.append(
@@ -129,10 +129,10 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
         return section
     lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0
     holes = table["kind"].to_pylist().count("gap")
-    told = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} of missing data"] if holes else []
+    reported = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} of missing data"] if holes else []
     others = table.num_rows - holes
-    told += [f"{number(others)} other note{'s' if others != 1 else ''}"][:others]
-    section.texts.append(f"{' and '.join(told)}. Findings that a gap could explain are less certain.")
+    reported += [f"{number(others)} other note{'s' if others != 1 else ''}"][:others]
+    section.texts.append(f"{' and '.join(reported)}. Findings that a gap could explain are less certain.")
     worst = table.sort_by([("bytes", "descending")]).slice(0, MOST_GAPS).to_pylist()
     rows = [
         (

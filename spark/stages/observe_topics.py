@@ -67,7 +67,7 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | Sp
 def _join(facts: Shared[_Facts], part: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
     """Return the tables of one part."""
     known = facts.value
-    ours = [stream for stream, told in known.division.told.items() if part in told]
+    ours = [stream for stream, parts in known.division.receivers.items() if part in parts]
     events = known.events.filter(pc.is_in(known.events["stream"], pa.array(ours, pa.int64()))).to_pylist()
     batches = (batch for _, batch in rows)
     return observe_topics(batches, known.recording, known.division, part, events, cluster=known.cluster)

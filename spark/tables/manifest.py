@@ -63,25 +63,25 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Encode as JSON; equal manifests have the same bytes."""
-        said = {"format": _FORMAT, "version": _VERSION} | asdict(self)
-        return (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()
+        content = {"format": _FORMAT, "version": _VERSION} | asdict(self)
+        return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Manifest:
         """Decode JSON; raise LocalError, which names ``where``, if it is not a manifest of pcli."""
         try:
-            said = json.loads(data)
-            if said.pop("format") != _FORMAT:
+            content = json.loads(data)
+            if content.pop("format") != _FORMAT:
                 raise ValueError
-            version = said.pop("version")
+            version = content.pop("version")
             if version == _VERSION:
                 return cls(
-                    generation=int(said["generation"]),
-                    files=tuple(Stored(**file) for file in said["files"]),
-                    tables=tuple(said["tables"]),
-                    partitioned=tuple(said["partitioned"]),
-                    run=dict(said["run"]),
-                    state=tuple(said["state"]),
+                    generation=int(content["generation"]),
+                    files=tuple(Stored(**file) for file in content["files"]),
+                    tables=tuple(content["tables"]),
+                    partitioned=tuple(content["partitioned"]),
+                    run=dict(content["run"]),
+                    state=tuple(content["state"]),
                 )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LocalError(f"{where}: not a manifest of pcli, or damaged") from None

@@ -142,30 +142,30 @@ class _Reader:
         at = start
         while at < end:
             tag, place = read_varint(self.data, at, end)
-            value, behind = read_varint(self.data, place, end)
+            value, next_at = read_varint(self.data, place, end)
             self.builder.exact(at, place)
             if tag in kind.below:
-                self.builder.exact(place, behind)
-                self._below(*kind.below[tag], behind, behind + value, numbers, end)
-                behind += value
+                self.builder.exact(place, next_at)
+                self._below(*kind.below[tag], next_at, next_at + value, numbers, end)
+                next_at += value
             elif tag == kind.words:
-                self.builder.varint(place, behind)
-                words.append((place, behind - place))
-            elif tag in kind.enums and value < 2 and behind == place + 1:
-                self.builder.exact(place, behind)
+                self.builder.varint(place, next_at)
+                words.append((place, next_at - place))
+            elif tag in kind.enums and value < 2 and next_at == place + 1:
+                self.builder.exact(place, next_at)
                 _once(numbers, kind.enums[tag], (place, 1))
             else:
-                self._number(kind, tag, place, behind, numbers)
-            at = behind
+                self._number(kind, tag, place, next_at, numbers)
+            at = next_at
 
-    def _number(self, kind: _Kind, tag: int, place: int, behind: int, numbers: dict[str, Spot]) -> None:
+    def _number(self, kind: _Kind, tag: int, place: int, next_at: int, numbers: dict[str, Spot]) -> None:
         column, limit = kind.numbers.get(tag, ("", 0))
-        if behind - place <= limit:
-            self.builder.varint(place, behind)
-            _once(numbers, column, (place, behind - place))
-        elif limit == _NARROW and column in ("partition", "batch_index") and self.data[place:behind] == _MINUS_ONE:
+        if next_at - place <= limit:
+            self.builder.varint(place, next_at)
+            _once(numbers, column, (place, next_at - place))
+        elif limit == _NARROW and column in ("partition", "batch_index") and self.data[place:next_at] == _MINUS_ONE:
             # Clients write -1 for an absent value: ten bytes that are the same in every row.
-            self.builder.exact(place, behind)
+            self.builder.exact(place, next_at)
             _once(numbers, column, (place, 0))
         else:
             raise UnsupportedLayoutError

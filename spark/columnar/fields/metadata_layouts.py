@@ -52,20 +52,20 @@ def metadata_layout(data: bytes) -> MetadataLayout:
     longest = at = 0
     while at < len(data):
         tag, place = read_varint(data, at, len(data))
-        value, behind = read_varint(data, place, len(data))
+        value, next_at = read_varint(data, place, len(data))
         builder.exact(at, place)
         field, wire = tag >> 3, tag & 7
-        if wire == 2 and behind + value <= len(data):
-            builder.exact(place, behind)
-            _note(found, field, (behind, behind + value), texts=True)
+        if wire == 2 and next_at + value <= len(data):
+            builder.exact(place, next_at)
+            _note(found, field, (next_at, next_at + value), texts=True)
             longest = max(longest, value)
-            behind += value
+            next_at += value
         elif wire == 0:
-            (builder.exact if field == _BASE64 else builder.varint)(place, behind)
-            _note(found, field, (place, behind - place), texts=False)
+            (builder.exact if field == _BASE64 else builder.varint)(place, next_at)
+            _note(found, field, (place, next_at - place), texts=False)
         else:
             raise UnsupportedLayoutError
-        at = behind
+        at = next_at
     return _shape(builder, found, data, longest)
 
 

@@ -60,9 +60,9 @@ def _notes_and_ends(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator
         pc.is_in(events.column("kind"), pa.array(["last", "weak"])),
         pc.starts_with(events.column("kind"), "frame:"),
     )
-    told = events.filter(pc.invert(marks))
-    told = told.take(pa.array(np.argsort(told.column("number").to_numpy(), kind="stable")))
-    for values in zip(*(told.column(name).to_pylist() for name in _EVENT_FIELDS), strict=True):
+    reported = events.filter(pc.invert(marks))
+    reported = reported.take(pa.array(np.argsort(reported.column("number").to_numpy(), kind="stable")))
+    for values in zip(*(reported.column(name).to_pylist() for name in _EVENT_FIELDS), strict=True):
         number, kind, text, packet, at, side, offset, length, time_ns, flags = values
         stream = streams.get(at)
         from_client = None if side < 0 else bool(side)

@@ -123,16 +123,16 @@ class SplitSends:
 
 def _kinds(frames: Frames, rows: Longs) -> Longs:
     types = frames.type.take(rows)
-    told = frames.complete.take(rows) & (picked(frames.owner, rows) >= 0)
+    complete = frames.complete.take(rows) & (picked(frames.owner, rows) >= 0)
     asks = (
-        told
+        complete
         & (types == _SEND)
         & frames.metadata_complete.take(rows)
         & (picked(frames.chunk, rows) < 0)
         & (picked(frames.txn_most, rows) == -1)
         & (picked(frames.txn_least, rows) == -1)
     )
-    answers = told & (types == _RECEIPT) & (picked(frames.ledger, rows) >= 0)
+    answers = complete & (types == _RECEIPT) & (picked(frames.ledger, rows) >= 0)
     kinds = np.full(len(rows), _UNUSUAL)
     kinds[asks] = _REQUEST
     kinds[answers] = _RESPONSE

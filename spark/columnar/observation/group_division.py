@@ -58,7 +58,7 @@ class Division:
     """Parts of producers and consumers."""
     rest: dict[int, int] = field(default_factory=dict)
     """The part of unknown producers and consumers, by connection."""
-    told: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    receivers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The parts that receive the commands, by connection."""
     things: dict[tuple[str, str], int] = field(default_factory=dict)
     """Parts of topics and transactions, by name: ``("topic", …)``, ``("transaction", …)``."""
@@ -196,4 +196,4 @@ def _assign_receivers(division: Division, rows: TieRows) -> None:
     for tie in ("topic", "transaction"):
         for row in rows.get(tie, ()):
             parts[division.links[row["stream"]]].add(division.things[tie, row["text"]])
-    division.told = {stream: tuple(sorted(parts[link])) for stream, link in division.links.items()}
+    division.receivers = {stream: tuple(sorted(parts[link])) for stream, link in division.links.items()}

@@ -70,19 +70,21 @@ class HostLog(Hosts):
         self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
     ) -> None:
         """Record an error response."""
-        told = {"word": error, "command": command, "text": message}
-        self._write("denied", connection.client, connection.server, time_ns, asked=frames[0], frame=frames[1], **told)
+        reported = {"word": error, "command": command, "text": message}
+        self._write(
+            "denied", connection.client, connection.server, time_ns, asked=frames[0], frame=frames[1], **reported
+        )
 
     def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
         """Record a LOOKUP that was answered with Redirect."""
-        told = {"asked": frames[0], "frame": frames[1], "word": topic}
-        self._write("redirected", connection.client, connection.server, now, **told)
+        reported = {"asked": frames[0], "frame": frames[1], "word": topic}
+        self._write("redirected", connection.client, connection.server, now, **reported)
 
-    def _write(self, event: str, client: _Address, server: _Address, time_ns: int, **told: Any) -> None:
+    def _write(self, event: str, client: _Address, server: _Address, time_ns: int, **reported: Any) -> None:
         blank = {"asked": 0, "frame": 0, "word": "", "command": "", "text": "", "doubts": []}
         ends = {"client": client[0], "client_port": client[1], "server": server[0], "server_port": server[1]}
         place = {"place": self.place, "order": self.order, "event": event, "time_ns": time_ns}
-        self._rows.append({**blank, **place, **ends, **told})
+        self._rows.append({**blank, **place, **ends, **reported})
 
     def rows(self) -> pa.RecordBatch:
         """Return all events."""

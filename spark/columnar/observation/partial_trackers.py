@@ -85,10 +85,10 @@ class LinkTracker(Tracker):
         self._over = True
         super().finish()
 
-    def _write(self, event: str, stream: int, **told: Any) -> None:
+    def _write(self, event: str, stream: int, **reported: Any) -> None:
         place, order = (LAST, 0) if self._over else (self._log.place, self._log.order)
         blank = {"time_ns": 0, "frame": 0, "words": []}
-        self._rows.append({"place": place, "order": order, "event": event, "stream": stream, **blank, **told})
+        self._rows.append({"place": place, "order": order, "event": event, "stream": stream, **blank, **reported})
 
     def rows(self) -> pa.RecordBatch:
         """Return all events."""

@@ -42,10 +42,10 @@ def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
     frames = kind == FRAME
     traffic = np.flatnonzero(frames & (sides > 0))
     parts = _parts(division, stream[traffic], sides[traffic], heads["owner"].to_numpy()[traffic])
-    told, told_parts = _spread(division, np.flatnonzero((kind == STREAM) | (frames & (sides == 0))), stream)
+    receivers, receiver_parts = _spread(division, np.flatnonzero((kind == STREAM) | (frames & (sides == 0))), stream)
     heard, heard_parts = _heard(heads, division, traffic, parts)
-    rows = pa.concat_tables([heads.take(pa.array(np.concatenate([traffic, told]))), _blank(heads, heard)])
-    parts = np.concatenate([parts, told_parts, heard_parts])
+    rows = pa.concat_tables([heads.take(pa.array(np.concatenate([traffic, receivers]))), _blank(heads, heard)])
+    parts = np.concatenate([parts, receiver_parts, heard_parts])
     order = np.lexsort((rows["place"].to_numpy(), parts))
     return rows.take(pa.array(order)), parts[order]
 
@@ -71,9 +71,9 @@ def _parts(division: Division, stream: Longs, side: Longs, owner: Longs) -> Long
 def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Longs]:
     """Return each row once for each part of its connection, and these parts."""
     streams, which = np.unique(stream[rows], return_inverse=True)
-    told = [np.array(division.told[one], np.int64) for one in streams.tolist()]
-    counts = np.array([len(one) for one in told], np.int64)[which]
-    parts = [told[one] for one in which.tolist()]
+    receivers = [np.array(division.receivers[one], np.int64) for one in streams.tolist()]
+    counts = np.array([len(one) for one in receivers], np.int64)[which]
+    parts = [receivers[one] for one in which.tolist()]
     return np.repeat(rows, counts), np.concatenate([np.zeros(0, np.int64), *parts])
 
 
@@ -84,9 +84,9 @@ def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) ->
     own[traffic] = parts
     rows = traffic[broker[traffic]][::-1]
     _, last = np.unique(stream[rows], return_index=True)
-    found, told = _spread(division, rows[last], stream)
-    others = told != own[found]
-    return found[others], told[others]
+    found, receivers = _spread(division, rows[last], stream)
+    others = receivers != own[found]
+    return found[others], receivers[others]
 
 
 def _blank(heads: pa.Table, rows: Longs) -> pa.Table:

@@ -41,13 +41,13 @@ def merge_splits(
     for born, stream in streams.items():
         stream.number = numbers[born]
     extra = _sorted(context, chained, streams, _ConnectionStarts(context, splits, chained, sorted(streams)))
-    told: set[int] = set()
+    reported: set[int] = set()
     out, number = [], 1
     for index, edges in enumerate(splits):
         base = context.packets[index]
         extra[index] += [Extra(context.packets[index + 1], LAST, _placed(note, context, index)) for note in edges.notes]
         extra[index].sort(key=_order)
-        extra[index] = _without_repetitions(extra[index], told, parts[index])
+        extra[index] = _without_repetitions(extra[index], reported, parts[index])
         renaming = SplitRenumbering.of_none(base, edges.streams)
         out.append(MergedSplit(index, renaming, 0, 0, extra[index]))
     for one in chained:
@@ -122,14 +122,14 @@ class _ConnectionStarts:
         return not ready.only
 
 
-def _without_repetitions(extra: list[Extra], told: set[int], part: int) -> list[Extra]:
+def _without_repetitions(extra: list[Extra], reported: set[int], part: int) -> list[Extra]:
     """Remove repeated notes about truncated packets: one for each file remains."""
     out = []
     for one in extra:
         if isinstance(one.item, Note) and one.item.kind == "snaplen":
-            if part in told:
+            if part in reported:
                 continue
-            told.add(part)
+            reported.add(part)
         out.append(one)
     return out
 

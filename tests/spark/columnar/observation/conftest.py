@@ -111,7 +111,7 @@ class Rows:
         rows, parts = topic_rows(heads, division)
         for part in range(division.size):
             chosen = _rows(rows, parts == part)
-            known = [one for one in events.to_pylist() if part in division.told[one["stream"]]]
+            known = [one for one in events.to_pylist() if part in division.receivers[one["stream"]]]
             self._add(found, observe_topics(chosen, self.recording, division, part, known, cluster="c"))
         return division, found, self._concluded(found)
 
@@ -128,7 +128,7 @@ def _rows(table: pa.Table, chosen: Any) -> list[pa.RecordBatch]:
     return table.filter(pa.array(chosen)).combine_chunks().to_batches()
 
 
-def told(finding: Finding) -> tuple[Any, ...]:
+def receivers(finding: Finding) -> tuple[Any, ...]:
     """Return all values of a finding, those of its subject as texts."""
     subject = tuple(sorted((name, str(value)) for name, value in finding.subject.items()))
     found = [getattr(finding, name) for name in finding.__slots__ if name not in ("subject", "frames")]
@@ -142,7 +142,7 @@ class Objects:
         self.diagnosis = Diagnosis()
         self._connections = Connections()
         process_events(items, self)
-        self.findings = sorted(map(told, self.diagnosis.findings()))
+        self.findings = sorted(map(receivers, self.diagnosis.findings()))
         self.connections = self._connections.rows()
         records = self.diagnosis.subscriptions.records()
         self.consumers = [record for group, record in records if group == "consumer" and record.session is not None]
@@ -247,7 +247,7 @@ def objects_of() -> Callable[[Items], Objects]:
 @pytest.fixture(scope="session")
 def findings_in() -> Callable[[pa.RecordBatch], list[tuple[Any, ...]]]:
     """The findings in a table, as those of Objects."""
-    return lambda table: sorted(told(one.finding) for one in findings_of(table))
+    return lambda table: sorted(receivers(one.finding) for one in findings_of(table))
 
 
 @pytest.fixture(scope="session")
