@@ -102,7 +102,7 @@ clean:
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip -q --disable-pip-version-check install --require-hashes -r requirements/dev.txt
+	$(BIN)/pip -q --disable-pip-version-check install --no-compile --require-hashes -r requirements/dev.txt
 	$(BIN)/pip -q --disable-pip-version-check install --no-deps --no-build-isolation -e .
 	touch $@
 
