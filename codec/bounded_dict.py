@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["BoundedDict"]
 
@@ -25,3 +25,6 @@ class BoundedDict(OrderedDict[_K, _V]):
         if len(self) >= self.maximum and key not in self:
             self.popitem(last=False)
         super().__setitem__(key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # copies and pickles keep the maximum
+        return BoundedDict, (self.maximum,), None, None, iter(self.items())

@@ -65,6 +65,14 @@ class Source:
                 return False
         return self.fill(used + count, 0)
 
+    def check_end(self, unit: str) -> None:
+        """Raise CaptureError if the chunks ended with an error, or inside a ``unit`` (packet, block)."""
+        if self.error is not None:
+            raise self.error
+        if self.data:
+            place = f"the file ends inside a {unit}, {len(self.data)} bytes after the last one"
+            raise CaptureError(f"{place}: it is truncated or still being written", self.position)
+
     def _next(self) -> bytes:
         """Return the next chunk; empty at the end."""
         try:

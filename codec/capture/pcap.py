@@ -65,16 +65,4 @@ def pcap_windows(source: Source) -> Iterator[Window]:
             add((position + header, end, wire if wire > size else size, time_ns, interface))
             position = end
         yield data, records
-    yield from _end(source)
-
-
-def _end(source: Source) -> Iterator[Window]:
-    """Return the error for the end of the file, or for the end of its readable part."""
-    if source.error is not None:
-        raise source.error
-    if source.data:
-        left = len(source.data)
-        place = f"the file ends inside a packet, {left} bytes after the last one"
-        text = f"{place}: it is truncated or still being written"
-        raise CaptureError(text, source.position)
-    yield from ()
+    source.check_end("packet")

@@ -76,13 +76,7 @@ class PcapngReader:
                 if not source.skip(position, skip):
                     raise source.error or CaptureError("the file ends inside a block", source.position)
                 position = 0
-        if source.error is not None:
-            raise source.error
-        if source.data:
-            left = len(source.data)
-            place = f"the file ends inside a block, {left} bytes after the last one"
-            text = f"{place}: it is truncated or still being written"
-            raise CaptureError(text, source.position)
+        source.check_end("block")
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
         """Read the complete blocks of the window. Return position and size of the next block, and bytes to skip."""

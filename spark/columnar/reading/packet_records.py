@@ -119,10 +119,4 @@ def pcap_windows(source: Source, size: int) -> Iterator[Records]:
             if kept > MAX_PACKET:
                 raise CaptureError(f"a packet of {kept} bytes: the file is damaged", source.position + position)
             needed += kept
-    if source.error is not None:
-        raise source.error
-    if source.data:
-        left = len(source.data)
-        place = f"the file ends inside a packet, {left} bytes after the last one"
-        text = f"{place}: it is truncated or still being written"
-        raise CaptureError(text, source.position)
+    source.check_end("packet")

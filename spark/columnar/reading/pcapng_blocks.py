@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.capture.files import Source
 from pcli.codec.capture.packets import LEFT_OUT, Interface, Record
 from pcli.codec.capture.pcapng import PcapngReader
 from pcli.codec.errors import CaptureError
@@ -55,7 +54,7 @@ class PcapngColumns(PcapngReader):
                 if not source.skip(position, skip):
                     raise source.error or CaptureError("the file ends inside a block", source.position)
                 position = 0
-        yield from _end(source)
+        source.check_end("block")
 
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
         """Append the packets of a window's complete blocks to ``found``, even if CaptureError is raised.
@@ -159,14 +158,3 @@ def _times(interface: Interface, high: Longs, low: Longs) -> Longs:
         return (high << 32 | low) * interface.nanos + interface.offset_ns
     stamps = [non_negative << 32 | below for non_negative, below in zip(high.tolist(), low.tolist())]
     return np.array([max(-MAX_TIME, min(interface.time(stamp), MAX_TIME)) for stamp in stamps], np.int64)
-
-
-def _end(source: Source) -> Iterator[Records]:
-    if source.error is not None:
-        raise source.error
-    if source.data:
-        left = len(source.data)
-        place = f"the file ends inside a block, {left} bytes after the last one"
-        text = f"{place}: it is truncated or still being written"
-        raise CaptureError(text, source.position)
-    yield from ()
