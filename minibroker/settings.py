@@ -30,9 +30,9 @@ class Settings:
     # Addresses.
     clusterName: Annotated[str, "name of the cluster"] = "standalone"
     bindAddress: Annotated[str, "address of both listening sockets"] = "127.0.0.1"
-    advertisedAddress: Annotated[str, "host in the URLs of lookup responses; empty: the bind address"] = ""
-    brokerServicePort: Annotated[int, "port of the binary protocol; 0: any"] = 6650
-    webServicePort: Annotated[int, "port of REST and metrics; 0: any"] = 8080
+    advertisedAddress: Annotated[str, "host in the URLs of lookup responses; if empty, the bind address is used"] = ""
+    brokerServicePort: Annotated[int, "port of the binary protocol; 0 selects any free port"] = 6650
+    webServicePort: Annotated[int, "port of REST and metrics; 0 selects any free port"] = 8080
 
     # Connections.
     maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 more"] = 5242880
@@ -94,14 +94,22 @@ class Settings:
     activeConsumerFailoverDelayTimeMillis: Annotated[
         int, "delay before a newly elected Failover consumer is served"
     ] = 1000
-    activeConsumerFailoverConsistentHashing: Annotated[bool, "elect by a hash ring of names on partitions too"] = False
-    subscriptionKeySharedUseConsistentHashing: Annotated[bool, "assign hashes by a ring, not by halved ranges"] = True
+    activeConsumerFailoverConsistentHashing: Annotated[
+        bool, "elect the active consumer of partitions, too, with a hash ring of consumer names"
+    ] = False
+    subscriptionKeySharedUseConsistentHashing: Annotated[
+        bool, "assign hashes with a hash ring, not by splitting ranges in half"
+    ] = True
     subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[int, "points per consumer on that ring"] = 100
     subscriptionKeySharedUseClassicPersistentImplementation: Annotated[bool, "Key_Shared as before 4.0"] = False
     subscriptionSharedUseClassicPersistentImplementation: Annotated[bool, "Shared as before 4.0"] = False
     streamingDispatch: Annotated[bool, "the streaming dispatchers of 2.8 to 3.0"] = False
-    keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[int, "waiting entries per consumer"] = 2000
-    keySharedLookAheadMsgInReplayThresholdPerSubscription: Annotated[int, "waiting entries per subscription"] = 20000
+    keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[
+        int, "Key_Shared stops reading ahead when this many entries per consumer wait; 0: no limit"
+    ] = 2000
+    keySharedLookAheadMsgInReplayThresholdPerSubscription: Annotated[
+        int, "Key_Shared stops reading ahead when this many entries per subscription wait; 0: no limit"
+    ] = 20000
     keySharedUnblockingIntervalMs: Annotated[int, "delay before Key_Shared delivers again after a hash was drained"] = (
         10
     )
@@ -126,9 +134,9 @@ class Settings:
     delayedDeliveryTickTimeMillis: Annotated[int, "precision of the delivery time"] = 1000
     isDelayedDeliveryDeliverAtTimeStrict: Annotated[bool, "messages are never delivered early"] = False
     delayedDeliveryMaxDelayInMillis: Annotated[int, "maximum delay of a message"] = 0
-    delayedDeliveryFixedDelayDetectionLookahead: Annotated[int, "number of delayed messages that pauses reading"] = (
-        50000
-    )
+    delayedDeliveryFixedDelayDetectionLookahead: Annotated[
+        int, "reading pauses when this many messages with the same delay wait"
+    ] = 50000
 
     # Ledgers and entries.
     managedLedgerMaxEntriesPerLedger: Annotated[int, "maximum entries of a ledger"] = 50000

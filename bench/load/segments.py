@@ -7,7 +7,7 @@ Rules of this file
 2. Every second segment is acknowledged (RFC 9293, delayed), the others with data in the opposite direction.
 3. A reordered segment is exchanged with the next one of its write. A retransmission follows the acknowledgement; half
    of the retransmissions have other boundaries.
-4. Lost packets are missing in the capture only; the receiver has them.
+4. Lost packets are missing from the capture only; the receiver has them.
 """
 
 from __future__ import annotations

@@ -36,5 +36,5 @@ class PlainCommand(TyperCommand):
 
 def _readable(names: str, text: str) -> tuple[str, str]:
     """Return the names without a Python type, and the help without a range."""
-    text = _RANGE.sub("", text).replace("  []", "").replace("[required]", "").rstrip()
+    text = _RANGE.sub("", text).replace("[; ", "[").replace("  []", "").replace("[required]", "").rstrip()
     return _TYPE.sub("", names), text

@@ -39,7 +39,7 @@ def diagnose(
             "-Y",
             "--filter",
             metavar="FILTER",
-            help="Show only findings that name a matching frame.",
+            help="Show only findings that list a matching frame.",
             autocompletion=complete_filter,
         ),
     ] = "",

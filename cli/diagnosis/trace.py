@@ -59,7 +59,7 @@ def trace(
             "--slower-than",
             metavar="MS",
             min=0,
-            help="Select messages with more time between the first and the last step.",
+            help="Select messages that took more than MS milliseconds from the first to the last step.",
         ),
     ] = None,
     filter_: Annotated[

@@ -68,7 +68,9 @@ def replay(
     ] = _Side.client,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0: any. [6650]"),
+        typer.Option(
+            "--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0 selects any free port. [6650]"
+        ),
     ] = None,
     decode_as: DecodeAs = None,
     token: Token = "",

@@ -18,10 +18,23 @@ def broker(
     ] = True,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the binary protocol; 0: any. [6650]"),
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the binary protocol; 0 selects any free port. [6650]",
+        ),
     ] = None,
     http_port: Annotated[
-        int | None, typer.Option("--http-port", metavar="PORT", min=0, max=65535, help="Port of REST; 0: any. [8080]")
+        int | None,
+        typer.Option(
+            "--http-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the REST API; 0 selects any free port. [8080]",
+        ),
     ] = None,
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [127.0.0.1]")] = "",
     advertised_address: Annotated[

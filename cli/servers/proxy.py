@@ -21,7 +21,8 @@ def proxy(
         str, typer.Option("--to", metavar="HOST:PORT", help="Broker address; pulsar+ssl://HOST:PORT for TLS.")
     ],
     listen: Annotated[
-        int, typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port for clients; 0: any.")
+        int,
+        typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port for clients; 0 selects any free port."),
     ],
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     advertised_address: Annotated[
@@ -55,7 +56,9 @@ def proxy(
     bytes_: Annotated[
         list[str] | None,
         typer.Option(
-            "--bytes", metavar="'WORD=VALUE …'", help="Disturb the byte stream: latency=50ms jitter=20ms. Repeatable."
+            "--bytes",
+            metavar="'WORD=VALUE …'",
+            help="Inject faults into the byte stream: latency=50ms jitter=20ms. Repeatable.",
         ),
     ] = None,
     seed: Annotated[
@@ -69,7 +72,7 @@ def proxy(
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Run a proxy between clients and a broker that shows, captures and disturbs the traffic, until Ctrl-C.
+    """Run a proxy that shows and captures the traffic between clients and a broker and injects faults, until Ctrl-C.
 
     pcli proxy --listen 6660 --to localhost:6650
 
@@ -81,8 +84,8 @@ def proxy(
 
     pcli proxy --listen 6660 --to pulsar+ssl://broker:6651 --tls-trust ca.pem
 
-    A fault can drop, delay, duplicate, corrupt, error (error=TopicNotFound) or close. The words of --bytes are latency,
-    jitter, bandwidth, slice, gap, reset, probability and from. See docs/proxy.md.
+    The actions of a fault are drop, delay, duplicate, corrupt, error (error=TopicNotFound) and close. The words of
+    --bytes are latency, jitter, bandwidth, slice, gap, reset, probability and from. See docs/proxy.md.
     """
     from pcli.cli.common.connection_options import security
 

@@ -32,7 +32,7 @@ def keys(
     read: Files = None,
     more: MoreFiles = None,
     subscription: Annotated[
-        str, typer.Option("--subscription", metavar="NAME", help="Show only subscriptions of this name.")
+        str, typer.Option("--subscription", metavar="NAME", help="Show only subscriptions with this name.")
     ] = "",
     at: At = "",
     output: Output = TextOrJson.text,

@@ -38,7 +38,9 @@ _WIDTH: Final = 80
 def permits(
     read: Files = None,
     more: MoreFiles = None,
-    consumer: Annotated[str, typer.Option("--consumer", metavar="NAME", help="Show only consumers of this name.")] = "",
+    consumer: Annotated[
+        str, typer.Option("--consumer", metavar="NAME", help="Show only consumers with this name.")
+    ] = "",
     at: At = "",
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,

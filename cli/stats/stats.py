@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 Interval = Annotated[
-    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Duration of a row of stats io.")
+    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Time interval of each row.")
 ]
 
 
@@ -57,7 +57,7 @@ _MESSAGES = {"published": "published", "delivered": "delivered"}
 _STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
         "io",
-        "Show rates over time: frames, bytes and messages of each direction.",
+        "Show rates over time: frames, bytes and messages in each direction.",
         {"from": "from s", "to": "to s", **_SIDES, **_MESSAGES},
     ),
     (

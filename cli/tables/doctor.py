@@ -24,7 +24,7 @@ def doctor(
     ] = None,
     output: Output = TextOrJson.text,
 ) -> None:
-    """Check Java, Spark, tcpdump, capture rights and extras, and print how to install what is missing.
+    """Check Java, Spark, tcpdump, capture permissions and extras, and print how to install what is missing.
 
     Exit code: 1 if a requirement of a given PART is missing; 0 if no PART is given.
 

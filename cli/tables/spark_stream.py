@@ -41,7 +41,7 @@ def spark_stream(
 ) -> None:
     """Read the files of a rotated capture as they are finished, and keep the tables up to date, until Ctrl-C.
 
-    Each file is read once, also after an interruption or a crash: the next run continues with the remaining files.
+    Each file is read once, even after an interruption or a crash: the next run continues with the remaining files.
     Move files into the folder when they are finished, for example with tcpdump -G 60 -z.
 
     pcli spark-stream captures/ -o out/ --checkpoint state/

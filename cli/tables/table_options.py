@@ -32,8 +32,8 @@ Only = Annotated[
     typer.Option(
         "--only",
         metavar="TABLE,…",
-        help="Write only these tables, for example messages,findings. Also exchanges, topics, subscriptions, "
-        "consumers, producers, connections, permits, keys, frames. captures and gaps are always written.",
+        help="Write only these tables, separated by commas: messages, exchanges, topics, subscriptions, consumers, "
+        "producers, connections, permits, keys, findings, frames. The tables captures and gaps are always written.",
     ),
 ]
 Frames = Annotated[bool, typer.Option("--frames", help="Also write the table of all frames, which is large.")]

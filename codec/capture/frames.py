@@ -25,12 +25,12 @@ RESYNC = "resync"
 
 NOTE_KINDS: dict[str, str] = {
     "file": "the file is damaged, truncated, or not a capture; everything before the offset was returned",
-    "gap": "bytes of a direction are missing in the capture",
+    "gap": "bytes of a direction are missing from the capture",
     "http": "a stream of HTTP",
     "leftover": "bytes outside complete frames, at the end of a direction or after an invalid frame length",
     "length": "the length of a frame is invalid",
     "not-pulsar": "a stream that is neither Pulsar nor TLS nor HTTP",
-    "overlap": "a retransmission had different bytes than the first transmission",
+    "overlap": "the bytes of a retransmission differ from those of the first transmission",
     "proxy-protocol": "a PROXY protocol header at the start of the stream",
     "resync": "the position at which a search found the next frame",
     "snaplen": "packets are truncated: reported once per file",

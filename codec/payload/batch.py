@@ -58,7 +58,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
     if split == count:
         return None if position == end else f"{end - position} bytes after the last of {count} messages"
     if missing:
-        return f"{split} of {count} messages are complete, {missing} bytes are missing in the capture"
+        return f"{split} of {count} messages are complete, {missing} bytes are missing from the capture"
     if position == end:
         return f"{split} of {count} messages, then its bytes end"
     if split == most:

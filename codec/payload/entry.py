@@ -285,4 +285,4 @@ def _closed(metadata: pb.MessageMetadata, payload: bytes, problem: Problem) -> E
 
 
 def _cut(payload: bytes, missing: int) -> Problem:
-    return Problem("cut", f"{missing} of {len(payload) + missing} bytes of the payload are missing in the capture")
+    return Problem("cut", f"{missing} of {len(payload) + missing} bytes of the payload are missing from the capture")

@@ -257,7 +257,7 @@ def split(data: bytes, type_: int, size: int) -> Parts:
     position += 8
     whole = end <= size
     if not whole:
-        parts.problems.append(Problem("cut", f"{end - size} of {end} bytes are missing in the capture"))
+        parts.problems.append(Problem("cut", f"{end - size} of {end} bytes are missing from the capture"))
         end = size
     if position > end:
         if whole:

@@ -22,7 +22,7 @@ KINDS: Final[dict[str, str]] = {
     "gap": "bytes are missing from the capture before this frame",
     "length": "lengths inside the frame contradict each other",
     "metadata": "the message metadata cannot be parsed, or its length is wrong",
-    "overlap": "a retransmission had different bytes than the first transmission",
+    "overlap": "the bytes of a retransmission differ from those of the first transmission",
     "protobuf": "the command cannot be parsed as protobuf",
     "required": "a required field is missing; brokers close the connection in this case",
     "schema": "the payload cannot be decoded with the schema of its version",

@@ -122,4 +122,4 @@ def _metrics(call: Call) -> Reply:
     return Reply(200, metrics(call.broker), media="text/plain; version=0.0.4; charset=utf-8")
 
 
-ENDPOINTS: Final = (Endpoint("GET", "/metrics", _metrics, "metrics in Prometheus' text form"),)
+ENDPOINTS: Final = (Endpoint("GET", "/metrics", _metrics, "metrics in the Prometheus text format"),)

@@ -174,7 +174,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, with all partitions"),
     Endpoint("PUT", _TOPIC, _create, "create a topic"),
     Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),
-    Endpoint("PUT", f"{_TOPIC}/unload", _unload, "close the clients of a topic and roll its ledger"),
+    Endpoint("PUT", f"{_TOPIC}/unload", _unload, "disconnect the clients of a topic and roll over its ledger"),
     Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "terminate a topic"),
     Endpoint("DELETE", f"{_TOPIC}/truncate", _truncate, "acknowledge everything and delete closed ledgers"),
     Endpoint("POST", f"{_TOPIC}/trim", _trim, "delete closed ledgers that are not needed"),

@@ -27,8 +27,8 @@ _HEAD: Final = """# Tables
 - Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number, counted by
   `pcli dissect` and tshark over all captures of the cluster in order.
 - A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the
-  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels of digits to
-  numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
+  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels that consist
+  of digits to numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
 - `OUT/_manifest.json` lists the files of the tables. A run replaces it at its end and then removes the old files. A
   reader that lists the folder at that moment may return old and new rows. Readers of the manifest (`pcli report`,
   `pcli.spark.tables.stored_tables`) return only rows of one run.
@@ -44,7 +44,7 @@ FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER B
 
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "`state` of messages": STATES,
-    "`evidence` of messages; if several apply, the first one in this order; otherwise `complete`": EVIDENCE,
+    "`evidence` of messages (`complete`, or the first of the other values that applies)": EVIDENCE,
     "`again` of a delivery and `redelivered` of subscriptions (`redelivered` uses the state of the whole consumer: its "
     "`ack_timeout` or `reopened` can be `nack` or `left` in `again`)": AGAIN,
     "`end` and `ends` of connections, consumers and producers": ENDS,

@@ -238,7 +238,7 @@ _GENERAL: Final[tuple[_Row, ...]] = (
     ),
     ("pulsar.length", "number", "frame", "bytes of the frame, including the length prefix", lambda f: f.frame.length),
     ("pulsar.sync", "enum", "capture", "how its start was determined; resync may be wrong", lambda f: f.frame.sync),
-    ("pulsar.missing", "number", "frame", "bytes missing in the capture", _missing),
+    ("pulsar.missing", "number", "frame", "bytes missing from the capture", _missing),
     ("pulsar.problem", "list of enum", "frame", "kinds of problems", _problem),
     ("pulsar.problem.detail", "list of text", "frame", "descriptions of the problems", _detail),
     ("pulsar.checksum", "enum", "payload", "CRC-32C of metadata and payload", lambda f: f.frame.checksum),

@@ -167,8 +167,8 @@ def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str
         names = [value.name for value in enum.values]
         return f"one of {', '.join(names)}" if len(names) < 9 else f"a value of {enum.name}"
     if field.message_type is not None:
-        return f"presence of the {field.message_type.name}"
-    return {"time": "time of the sender's clock", "bool": "true or false"}.get(kind, f"{kind} as transmitted")
+        return f"present if the frame contains this {field.message_type.name}"
+    return {"time": "time by the sender's clock", "bool": "true or false"}.get(kind, f"{kind} as transmitted")
 
 
 def _batch_fields() -> dict[str, Field]:

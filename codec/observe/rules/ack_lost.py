@@ -14,7 +14,7 @@ each ACK. There are three cases:
 ## On the wire
 
 ACK with `request_id` and no ACK_RESPONSE with that id; or MESSAGE, ACK, MESSAGE with the same id and no SEEK in
-between. It is normal for a batch that was acknowledged in part without batch index acknowledgements: see
+between. The latter is normal for a batch that was acknowledged in part without batch index acknowledgements: see
 whole-batches-again.
 
 ## What would disprove it

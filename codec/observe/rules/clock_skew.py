@@ -3,8 +3,9 @@
 ## What it means
 
 A client stores the current time in each message (`publish_time`) before it sends it. This time determines when the
-message expires (time to live), where a seek by time goes, and how long a delayed message waits. The broker uses it
-unchanged unless it stamps entries itself. With a wrong clock, ledgers are kept too long or messages are lost.
+message expires (time to live), the position that a seek by time selects, and how long a delayed message waits. The
+broker uses it unchanged unless it stamps entries itself. With a wrong clock, ledgers are kept too long or messages are
+lost.
 
 - *ahead*: messages were sent more than a second before their own publish time.
 - *behind*: all messages were at least ten seconds old when they were sent, with similar ages. Messages with very

@@ -13,7 +13,7 @@ permit balance is positive, and the number of unacknowledged messages is far bel
 
 ## What would disprove it
 
-A dispatch rate limit (messages arrive in intervals of a second), delayed messages that are not due yet, a subscription
+A dispatch rate limit (messages arrive at intervals of a second), delayed messages that are not due yet, a subscription
 that starts after the published messages, an entry filter, or messages of an open transaction. Of these only the delay
 is visible on the wire, so the finding is never certain.
 

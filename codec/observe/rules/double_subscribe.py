@@ -19,7 +19,7 @@ A CLOSE_CONSUMER in between, from the client or the broker, possibly in a gap of
 ## What to do
 
 Report it to the developers of the client library with its version and this capture. If messages were lost or
-duplicated, it happened directly after the second SUBSCRIBE.
+duplicated, look for the loss or duplication directly after the second SUBSCRIBE.
 """
 
 from __future__ import annotations

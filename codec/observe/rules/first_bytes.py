@@ -8,8 +8,8 @@ the start of a TLS ClientHello (16 03 01 00), 1,195,725,856 is "GET ", 1,213,486
 
 ## On the wire
 
-TLS or HTTP to port 6650, or to an address to which other connections in the capture speak plain Pulsar; a TLS alert or
-an HTTP line as the response to CONNECT; a PROXY header (of HAProxy) after which the broker sends nothing. TLS on port
+TLS or HTTP to port 6650, or to an address on which other connections in the capture use plain Pulsar; a TLS alert or an
+HTTP line as the response to CONNECT; a PROXY header (of HAProxy) after which the broker sends nothing. TLS on port
 6651, HTTP on port 8080, and a PROXY header that the broker accepts are normal.
 
 ## What would disprove it

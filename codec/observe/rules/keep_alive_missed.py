@@ -8,18 +8,19 @@ after its last byte.
 
 ## On the wire
 
-A PING, and no frame of the other side until the FIN or RST of the side that sent the PING.
+A PING, and no frame from the other side before the side that sent the PING sends FIN or RST.
 
 ## What would disprove it
 
-Any frame of the silent side after the PING; it need not be a PONG. Check its TCP packets: if they still acknowledge
-data, the host is up but the process hangs; if there are none, the network lost them. With gaps in the capture,
-frames of the silent side may be missing. If the capture has only one direction, nothing is reported.
+Any frame from the silent side after the PING; it need not be a PONG. Check its TCP packets: if they still acknowledge
+data, the host is up but the process hangs; if there are none, the network lost them. With gaps in the capture, frames
+from the silent side may be missing. If the capture has only one direction, nothing is reported.
 
 ## What to do
 
 Client: check for long garbage collection pauses, a frozen container, or a listener that blocks the client's threads.
-Broker: check for pauses; a broker that throttles a connection does not read it, including PINGs, but does not close it.
+Broker: check for pauses; a broker that throttles a connection reads nothing from it, not even PINGs, but does not close
+it.
 Network: firewalls and load balancers drop idle connections; shorten the interval.
 """
 

@@ -88,7 +88,7 @@ RULE = Rule(
     name="key-order-broken",
     group="key",
     facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
-    title="a key of a Key_Shared subscription at two consumers at once, or out of order",
+    title="a key of a Key_Shared subscription that two consumers hold at once, or that is delivered out of order",
     issue="apache/pulsar#23309",
     evaluate=evaluate,
 )

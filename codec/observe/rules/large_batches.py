@@ -14,14 +14,14 @@ subscription that have permits receive nothing. In the broker's statistics `avai
 
 ## What would disprove it
 
-A permit balance that sometimes becomes negative by one batch is normal. It is a problem only if other consumers receive
+It is normal that one batch sometimes makes the permit balance negative. It is a problem only if other consumers receive
 nothing.
 
 ## What to do
 
 Use smaller batches in the producer (`batchingMaxMessages`), or larger receiver queues, so that the permits cover
-several batches. If processing takes long per message, do not use batches. `preciseDispatcherFlowControl` improves the
-broker's estimate.
+several batches. If each message takes a long time to process, do not use batches. `preciseDispatcherFlowControl`
+improves the broker's estimate.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
 ## What it means
 
-CONNECT and CONNECTED negotiate a protocol version, the lower of both. The broker does not use later features with this
-client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or announces a lower
+CONNECT and CONNECTED negotiate a protocol version, the lower of the two. The broker does not use later features with
+this client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or announces a lower
 version. Below version 11 the missing features endanger correct operation, and the finding is a warning.
 
 ## On the wire
 
-protocol_version in CONNECT, and the lower of both versions in CONNECTED.
+protocol_version in CONNECT, and the lower of the two versions in CONNECTED.
 
 ## What would disprove it
 
-A library may announce a lower version than it supports; the broker uses only the features of the announced version. A
-version that is missing in the capture or truncated is not assumed.
+A library may announce a lower version than it supports; the broker uses only the features of the announced version. If
+a version is missing from the capture or truncated, nothing is reported about it.
 
 ## What to do
 

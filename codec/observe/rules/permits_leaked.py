@@ -19,7 +19,7 @@ The sum of FLOW permits minus the number of delivered messages, including all me
 ## What would disprove it
 
 A late FLOW: clients collect up to half of their queue before they send one, and a paused client sends none
-(paused-client). Packets missing in the capture may contain the FLOW.
+(paused-client). Packets missing from the capture may contain the FLOW.
 
 ## What to do
 

@@ -2,8 +2,8 @@
 
 ## What it means
 
-Permits are counted in messages, including each message of a batch. A batch with an `ack_set` (a part of it is already
-acknowledged) uses only permits for the remaining messages. Clients have had errors in both directions; the third case
+Permits are counted in messages, including each message of a batch. A batch with an `ack_set` (part of it is already
+acknowledged) uses permits only for the remaining messages. Clients have had errors in both directions; the third case
 is not caused by the client:
 
 - *batch as one*: the client returns one permit per entry. With batches of ten, a queue of 1000 is used up after about
@@ -25,7 +25,7 @@ A client whose FLOW is only late (it may collect half a queue), or whose queue g
 ## What to do
 
 Report it to the developers of the client library with its version and this capture. Until it is fixed, do not use
-batches for this topic, or for *too many* disable batch index acknowledgements.
+batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CAUSES: Final = {
     "unasked": (
         "warning",
         "broker",
-        "A FLOW that is missing in the capture would explain this. An intermediary may have changed or repeated a "
+        "A FLOW that is missing from the capture would explain this. An intermediary may have changed or repeated a "
         "frame.",
         "Capture on the broker's host and check whether the same FLOWs arrive there.",
     ),

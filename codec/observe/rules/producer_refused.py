@@ -25,7 +25,7 @@ A later PRODUCER that succeeds, or a later SEND of the same message with a recei
 ## What to do
 
 Read the error message. ProducerBusy: `topics stats` lists the publishers with address and name; let the broker assign
-names. Quota: never-acked names the consumers that hold the backlog. Message too large: use chunking, or raise the
+names. Quota: never-acked lists the consumers that hold the backlog. Message too large: use chunking, or raise the
 topic's `maxMessageSize`.
 """
 

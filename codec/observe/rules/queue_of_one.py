@@ -18,8 +18,8 @@ milliseconds: then the waiting time is negligible.
 
 ## What to do
 
-Set the receiver queue to 0 (not for partitioned topics or several topics at once, where clients refuse it or use one
-queue each), or accept that one message waits.
+Set the receiver queue to 0 (not for partitioned topics or several topics at once, where clients refuse 0 or use one
+queue per topic), or accept that one message waits.
 """
 
 from __future__ import annotations

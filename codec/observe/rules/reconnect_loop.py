@@ -19,8 +19,8 @@ grow (100 ms, doubled each time) up to a minute.
 ## What would disprove it
 
 Several clients on one host that each lost their connection once, for example when the broker restarted. Refused
-attempts at the same moment are counted once. If the last connection lasted, the problem is over and the finding is a
-warning.
+attempts at the same moment are counted once. If the last connection stayed open, the problem is over and the finding is
+a warning.
 
 ## What to do
 

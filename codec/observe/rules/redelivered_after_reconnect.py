@@ -19,8 +19,8 @@ An ACK of the message before the end: then the ACK was lost, see ack-lost.
 ## What to do
 
 Applications must tolerate it. A smaller receiver queue and a shorter grouping time for acknowledgements reduce the
-number of affected messages. If it happens frequently, find out which side closes: see reconnect-loop and the broker's
-load balancer.
+number of affected messages. If it happens frequently, find out which side closes the connection: see reconnect-loop and
+the broker's load balancer.
 """
 
 from __future__ import annotations

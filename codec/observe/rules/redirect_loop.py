@@ -9,8 +9,8 @@ the stack.
 
 ## On the wire
 
-LOOKUP and LOOKUP_RESPONSE Redirect at one broker, the same topic at the other, and at the first again, within ten
-seconds.
+LOOKUP and a Redirect response at one broker, then for the same topic at the other broker, and again at the first, all
+within ten seconds.
 
 ## What would disprove it
 
@@ -21,7 +21,7 @@ consumers sent a lookup one after the other.
 
 The brokers disagree about the owner of the topic's bundle: there is no leader, or a broker has lost its session with
 the metadata store. Check their logs. Unloading the bundle triggers a new assignment. Old C++ clients never set
-``authoritative`` in the second LOOKUP, which prolongs the loop: update them.
+`authoritative` in the second LOOKUP, which prolongs the loop: update them.
 """
 
 from __future__ import annotations

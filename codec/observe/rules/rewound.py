@@ -4,9 +4,9 @@
 
 REDELIVER_UNACKNOWLEDGED_MESSAGES without ids requests all messages. On Shared subscriptions the broker redelivers
 everything that this consumer holds. On Exclusive and Failover subscriptions it restarts at the first unacknowledged
-message: individually acknowledged messages are skipped, but all others are redelivered, including those in processing.
-Clients send it for `redeliverUnacknowledgedMessages()`, and on these two types also for an acknowledgement timeout or a
-negative acknowledgement of a single message.
+message: individually acknowledged messages are skipped, but all others are redelivered, including those that are being
+processed. Clients send it for `redeliverUnacknowledgedMessages()`, and on these two types also for an acknowledgement
+timeout or a negative acknowledgement of a single message.
 
 ## On the wire
 

@@ -9,8 +9,8 @@ A client numbers the messages of a producer consecutively. Two deviations are re
 - *backwards*: an id that is not above an earlier one in the same session, with different content. With deduplication
   the broker drops these messages (see resend-refused); without it there is no effect until deduplication is enabled.
 
-Applications may set ids themselves and then skip values, for example with file offsets or timestamps. If many SENDs
-skip ids, or a step is larger than any queue, this is assumed and nothing is reported.
+Applications may set ids themselves and then skip values, for example if the ids are file offsets or timestamps. If many
+SENDs skip ids, or a step is larger than any queue, this is assumed and nothing is reported.
 
 ## On the wire
 
@@ -23,8 +23,8 @@ An application that sets `sequenceId` occasionally. With a gap in the capture no
 
 ## What to do
 
-Missing: check what the application logged when it sent these ids. Backwards: let the client assign the ids, or continue
-from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report it.
+Missing: check what the application logged when it skipped these ids. Backwards: let the client assign the ids, or
+continue from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_SKIPPED: Final = 1_000
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return findings for both deviations; none if SENDs may be missing in the capture."""
+    """Return findings for both deviations; none if SENDs may be missing from the capture."""
     if producer.doubts & GAPS:
         return
     gaps, back = producer.gaps, producer.backwards

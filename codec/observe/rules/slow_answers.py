@@ -2,9 +2,10 @@
 
 ## What it means
 
-Clients wait 30 seconds by default for a response (operationTimeoutMs, sendTimeoutMs). At 30 s the client has given up
-and the finding is an error, from 10 s on it is a warning, below a note. A response is slow from 1 s on; from 5 s on for
-requests for which the broker may have to load a topic or start up: CONNECT, LOOKUP, PRODUCER, SUBSCRIBE and similar.
+Clients wait 30 seconds by default for a response (operationTimeoutMs, sendTimeoutMs). From 30 s, the client has given
+up and the finding is an error. From 10 s, it is a warning; below that, a note. A response is slow if it takes 1 s or
+more. The limit is 5 s for requests for which the broker may first have to load a topic or start up (CONNECT, LOOKUP,
+PRODUCER, SUBSCRIBE and similar).
 
 ## On the wire
 

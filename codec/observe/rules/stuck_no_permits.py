@@ -18,7 +18,7 @@ the broker's statistics: `availablePermits` 0 (or negative after a batch), `unac
 
 ## What would disprove it
 
-A FLOW of this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the finding is
+A FLOW from this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the finding is
 only possible. Consumers that hold their messages, and consumers whose FLOWs stop suddenly, are reported by
 paused-client.
 
@@ -109,11 +109,11 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
         "application",
         certainty(doubts),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} has sent no FLOW since it subscribed {span(until - since_ns)} earlier in "
+        f"{about_consumer(consumer)} has sent no FLOW in the {span(until - since_ns)} since it subscribed in "
         f"{at(frame)}. {waits}.",
         since_ns,
         [frame],
-        "One FLOW of this consumer would disprove this; there is none." + why_unsure(doubts),
+        "A FLOW from this consumer would disprove this; there is none." + why_unsure(doubts),
         "With a receiver queue of 0 a client sends a FLOW only while the application waits in receive(); a paused "
         "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",

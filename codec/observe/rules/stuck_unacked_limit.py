@@ -5,7 +5,7 @@
 On Shared and Key_Shared subscriptions a broker stops sending to a consumer that holds `maxUnackedMessagesPerConsumer`
 messages (50,000 by default; the namespace or topic can set a lower limit), and to a whole subscription at
 `maxUnackedMessagesPerSubscription`. It resumes when half of them are acknowledged. The usual cause: the application
-does not acknowledge, or only a part (an exception before the ACK, a code path without one).
+acknowledges no messages or only some of them (an exception before the ACK, a code path without one).
 
 ## On the wire
 
@@ -15,12 +15,12 @@ broker stops.
 
 ## What would disprove it
 
-An ACK or REDELIVER of this consumer after the listed frame that reduces the number below half of the limit. If the
+An ACK or REDELIVER from this consumer after the listed frame that reduces the number below half of the limit. If the
 consumer still receives nothing, dispatcher-silent applies. A consumer without permits is a different case too.
 
 ## What to do
 
-Find the held messages (never-acked names the oldest; `pcli trace --unacked`), and the reason why they are not
+Find the held messages (never-acked lists the oldest; `pcli trace --unacked`), and the reason why they are not
 acknowledged. Reject messages that cannot be processed, with a negative acknowledgement or a dead letter policy. Raising
 the limit only delays the problem.
 """

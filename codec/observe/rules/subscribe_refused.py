@@ -8,7 +8,8 @@ The response to SUBSCRIBE was an error. The most frequent errors are:
   the maximum number of consumers is reached. After a broken connection the broker may still consider the old consumer
   alive.
 - *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with those of another consumer.
-- *SubscriptionNotFound*, *TopicNotFound*: it does not exist, and subscribing may not create it.
+- *SubscriptionNotFound*, *TopicNotFound*: the subscription or topic does not exist, and the broker may not create it
+  automatically.
 - *NotAllowedError*: the topic's policies forbid a type or setting, or there were too many subscribe calls.
 - *ServiceNotReady*: the topic is being moved; clients retry.
 

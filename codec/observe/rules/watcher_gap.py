@@ -8,8 +8,8 @@ these topics until their next poll, once a minute by default, or permanently.
 
 ## On the wire
 
-WATCH_TOPIC_LIST contains the hash of the topics known to the client. The response has another hash and lists topics,
-or an update names new ones, and no SUBSCRIBE to them from the client's address follows within ten seconds.
+WATCH_TOPIC_LIST contains the hash of the topics known to the client. The response has a different hash and lists
+topics, or an update names new ones, and no SUBSCRIBE to them from the client's address follows within ten seconds.
 
 ## What would disprove it
 

@@ -1,4 +1,4 @@
-"""Whole batches that were redelivered although a part was processed, because batch index acknowledgements are disabled.
+"""Whole batches that were redelivered although parts of them were processed: batch index acknowledgements are disabled.
 
 ## What it means
 

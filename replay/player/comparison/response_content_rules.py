@@ -14,7 +14,7 @@ __all__ = ["address", "clock", "other_topics", "version", "wording"]
 
 
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker has another address, which lookup responses, closes and statistics contain.
+    """The live broker has a different address, which lookup responses, closes and statistics contain.
 
     A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4), another does not.
     """
@@ -51,7 +51,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def version(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker has another version."""
+    """The live broker has a different version."""
     step, frame = outcome.step, outcome.frame
     if outcome.name != "CONNECTED" or step is None or step.frame is None or frame is None:
         return False
@@ -71,7 +71,7 @@ def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool
 
 
 def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bool:
-    """An error with the same code has another text, but the same first sentence apart from ids.
+    """An error with the same code has a different text, but the same first sentence apart from ids.
 
     A Java broker writes the class of the exception before the text, and printed objects and schemas after it.
     """

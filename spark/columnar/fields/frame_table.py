@@ -32,7 +32,7 @@ _MESSAGE_ID: Final = record(
     column(
         "ack_set",
         many(LONG),
-        "64-bit words of a bit set, lowest first: a set bit is a message that is not acknowledged",
+        "64-bit words of a bit set, lowest first: a set bit marks a message that is not acknowledged",
     ),
 )
 
@@ -62,7 +62,7 @@ FRAMES: Final = pa.schema([
     column("partition", LONG, "partition of that message id, if present"),
     column("redelivery_count", LONG, "value in MESSAGE"),
     column("consumer_epoch", LONG, "value in MESSAGE"),
-    column("ack_set", many(LONG), "ack set in MESSAGE: a set bit is a message of the batch to be delivered"),
+    column("ack_set", many(LONG), "ack set in MESSAGE: a set bit marks a message of the batch that is to be delivered"),
     column("ack_type", TEXT, "individual or cumulative"),
     column("acked", many(_MESSAGE_ID), "every message id of an ACK"),
     column("txn_most_bits", LONG, "transaction of SEND, ACK, ACK_RESPONSE, or of the metadata"),

@@ -23,7 +23,7 @@ __all__ = [
 
 EVIDENCE: Final[dict[str, str]] = {
     "complete": "the captured data is complete for this row",
-    "gap_affected": "packets of a connection that may concern it are missing in the capture",
+    "gap_affected": "packets of a connection that may concern it are missing from the capture",
     "weak_sync": "a connection that concerns it was decoded from the middle, after a search",
     "capture_start": "it, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before its lifecycle was complete",

@@ -70,11 +70,11 @@ PERMITS: Final = pa.schema(
         column("connection", LONG, "tcp.stream"),
         column("consumer_id", LONG, "its id on that connection"),
         column(
-            "session", LONG, "frame of the SUBSCRIBE of this session; 0 if not captured: balances are then relative"
+            "session", LONG, "frame of the SUBSCRIBE of this session; 0 if not captured; balances are then relative"
         ),
         column("bucket_ns", LONG, "start of this second; seconds without FLOWs and MESSAGEs have no row"),
         column("granted", LONG, "permits granted by FLOWs before the end of the session"),
-        column("used", LONG, "messages delivered, without those of a batch that were acknowledged before"),
+        column("used", LONG, "messages delivered, excluding those of a batch that were already acknowledged"),
         column("balance", LONG, "permits at the end of the second"),
         column("lowest", LONG, "lowest balance after any frame of this second"),
         column("frames", LONG, "number of FLOWs and MESSAGEs"),

@@ -42,11 +42,10 @@ def test_text_of_a_finding(pcli_here, no_flow):
     assert done.code == 0
     assert done.lines[:5] == [
         "ERROR  stuck-no-permits, since 0.639 s: caused by the application, certain",
-        "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW since it subscribed "
-        "2.1",
-        "  s earlier in frame 22. The backlog is unknown.",
+        "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW in the 2.1 s since it",
+        "  subscribed in frame 22. The backlog is unknown.",
         "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
-        "  against it: One FLOW of this consumer would disprove this; there is none.",
+        "  against it: A FLOW from this consumer would disprove this; there is none.",
     ]
     assert "  more: pcli diagnose --explain stuck-no-permits" in done.lines
     assert done.lines[-1].startswith("1 finding (1 error) in 104 frames, 1 connection, 1 producer, 3 consumers")

@@ -77,7 +77,9 @@ def test_a_truncated_batch_keeps_its_complete_messages(
     pieces, problem = split_batch(whole[:cut], len(messages), missing=len(whole) - cut)
     ends = [end for _, _, end in everything if end <= cut]
     assert [end for _, _, end in pieces] == ends
-    text = f"{len(ends)} of {len(messages)} messages are complete, {len(whole) - cut} bytes are missing in the capture"
+    text = (
+        f"{len(ends)} of {len(messages)} messages are complete, {len(whole) - cut} bytes are missing from the capture"
+    )
     assert problem == Problem("batch", text)
 
 

@@ -92,7 +92,7 @@ def test_the_caller_limits_the_size(meta: Meta) -> None:
 
 def test_a_truncated_payload(meta: Meta) -> None:
     entry = open_entry(meta(partition_key="k"), b"hel", missing=2)
-    assert closed(entry, "cut") == "2 of 5 bytes of the payload are missing in the capture"
+    assert closed(entry, "cut") == "2 of 5 bytes of the payload are missing from the capture"
     assert (entry.messages[0].payload, entry.messages[0].key) == (b"hel", "k")
     entry = open_entry(meta(compression=pb.ZSTD, uncompressed_size=9, num_messages_in_batch=3), b"x", missing=4)
     closed(entry, "cut")
@@ -138,7 +138,7 @@ def test_a_truncated_batch_has_its_complete_messages(meta: Meta) -> None:
     entry = open_entry(meta(num_messages_in_batch=2), data[:-1], missing=1)
     assert entry.state == OPEN
     assert [message.payload for message in entry.messages] == [b"one"]
-    assert entry.problems == [Problem("batch", "1 of 2 messages are complete, 1 bytes are missing in the capture")]
+    assert entry.problems == [Problem("batch", "1 of 2 messages are complete, 1 bytes are missing from the capture")]
 
 
 def test_the_number_of_split_messages_is_limited(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:

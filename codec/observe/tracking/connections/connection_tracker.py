@@ -41,7 +41,7 @@ from pcli.codec.wire.frame import SEND
 __all__ = ["ConnectionTracker"]
 
 _ONE_WAY: Final = 16
-"""Number of frames from one side, with none from the other, that proves that a direction is missing in the capture."""
+"""Number of frames from one side, with none from the other, that proves that the capture lacks a direction."""
 
 _PROBLEM_DOUBTS: Final = {"gap": "gap", "cut": "cut", "overlap": "gap"}
 

@@ -20,7 +20,7 @@ ENDS: Final[dict[str, str]] = {
     "auth": "the broker refused the login and closed the connection",
     "refused": "the broker refused it with an error",
     "replaced": "the same id was opened again on the same connection",
-    "silence": "the capture contains no further frames of it and no end",
+    "silence": "the capture contains neither its end nor further frames of it",
 }
 """Descriptions of the ends of sessions and connections."""
 

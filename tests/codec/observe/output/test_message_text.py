@@ -57,7 +57,7 @@ def test_missing_evidence_is_stated():
     doubts = [line for kind, line in lifecycle_lines(one) if kind == "doubt"]
     assert doubts == [
         "  evidence incomplete: it had not ended when the capture ended",
-        "  evidence incomplete: packets of its connection are missing in the capture",
+        "  evidence incomplete: packets of its connection are missing from the capture",
     ]
 
 

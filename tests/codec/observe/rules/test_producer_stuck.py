@@ -27,7 +27,7 @@ def test_found_while_it_lasts(evaluate, producer, ongoing):
 def test_receipts_may_be_in_a_gap(evaluate, producer, ongoing):
     [found] = evaluate("producer-stuck", producer(no_receipt=ongoing(2, 20), doubts={"gap"}), now=14)
     assert (found.culprit, found.sure) == ("capture", "possible")
-    assert "missing in the capture" in found.opposite
+    assert "missing from the capture" in found.opposite
 
 
 def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, ongoing, counted):
