@@ -104,7 +104,7 @@ def test_nothing_there(pcli_here, tmp_path):
     (tmp_path / "empty").mkdir()
     out = ("-o", tmp_path / "out")
     assert "no files found" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
-    assert "no files found" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
+    assert "no such file or folder" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
     assert "no file" in one_line(pcli_here("analyze", tmp_path / "*.pcap", *out))
     (tmp_path / "empty" / "notes.txt").write_text("hello")
     assert "notes.txt" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
