@@ -1,4 +1,4 @@
-"""The command line as a process, or in this process to save time."""
+"""Commands in the process of the tests, because a process for each would take most of the time."""
 
 from __future__ import annotations
 
@@ -29,23 +29,9 @@ class Ran:
         return self.out.splitlines()
 
 
-@pytest.fixture(scope="session")
-def pcli_process():
-    """Run ``pcli`` with these arguments; stdin is bytes. A traceback fails the test, whatever it is about."""
-
-    def run(*words: object, stdin: bytes = b"") -> Ran:
-        command = [sys.executable, "-m", "pcli.cli", *map(str, words)]
-        done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
-        err = done.stderr.decode()
-        assert "Traceback" not in err, err
-        return Ran(done.returncode, done.stdout.decode(errors="surrogateescape"), err, done.stdout)
-
-    return run
-
-
 @pytest.fixture
-def pcli_here(monkeypatch):
-    """The same in this process, with file descriptors 0, 1 and 2 of its own: no start of Python for each."""
+def pcli(monkeypatch):
+    """Run ``pcli`` with these arguments and its own file descriptors 0, 1 and 2; stdin is bytes."""
     from pcli.cli.app import main
 
     def run(*words: object, stdin: bytes = b"") -> Ran:
@@ -77,20 +63,15 @@ def pcli_here(monkeypatch):
 
 
 @pytest.fixture
-def pcli(pcli_here):
-    return pcli_here
-
-
-@pytest.fixture
-def produce(pcli_here, broker):
+def produce(pcli, broker):
     """Run ``pcli produce`` at this test's broker."""
-    return lambda topic, *words, **more: pcli_here("produce", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
-def consume(pcli_here, broker):
+def consume(pcli, broker):
     """Run ``pcli consume`` at this test's broker."""
-    return lambda topic, *words, **more: pcli_here("consume", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from pcli.replay.service_url import ServiceUrl
 
 
 @pytest.fixture
-def consume(pcli_here: Any, broker: MiniBroker) -> Callable[..., Any]:
+def consume(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli consume``."""
-    return lambda topic, *words, **more: pcli_here("consume", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture

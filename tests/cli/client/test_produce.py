@@ -29,9 +29,9 @@ from pcli.replay.service_url import ServiceUrl
 
 
 @pytest.fixture
-def produce(pcli_here: Any, broker: MiniBroker) -> Callable[..., Any]:
+def produce(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli produce``."""
-    return lambda topic, *words, **more: pcli_here("produce", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
@@ -177,11 +177,11 @@ def test_ctrl_c_in_full_speed(broker: MiniBroker, read: Any) -> None:
     assert _payloads(read("endless")) == [f"{number:0100d}" for number in range(sent)]
 
 
-def test_an_unreachable_broker_is_reported(pcli_here: Any) -> None:
+def test_an_unreachable_broker_is_reported(pcli: Any) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    ran = pcli_here("produce", "t", "-u", f"pulsar://127.0.0.1:{port}", "-m", "x")
+    ran = pcli("produce", "t", "-u", f"pulsar://127.0.0.1:{port}", "-m", "x")
     assert ran.code == 2
     assert ran.err == f"pcli: 127.0.0.1:{port}: connection refused\n"
 
@@ -235,8 +235,8 @@ def test_contradictory_options_are_refused(produce: Any, words: tuple[str, ...],
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
 
 
-def test_a_wrong_url(pcli_here: Any) -> None:
-    ran = pcli_here("produce", "t", "-u", "kafka://x", "-m", "x")
+def test_a_wrong_url(pcli: Any) -> None:
+    ran = pcli("produce", "t", "-u", "kafka://x", "-m", "x")
     assert ran.code == 2
     assert ran.err.startswith("pcli: 'kafka://x' is not a service URL")
 

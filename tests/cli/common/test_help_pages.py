@@ -12,14 +12,14 @@ COMMANDS = [[one.name] for one in app.registered_commands] + [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words))
-def test_no_python_type_is_shown(pcli_here, words):
-    page = pcli_here(*words, "--help").out
+def test_no_python_type_is_shown(pcli, words):
+    page = pcli(*words, "--help").out
     assert not re.search(r"<(str|int|float|list|bool)|\bx[<>]=|\{|\[\[", page.replace("{cluster}", "")), page
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words))
-def test_every_option_with_a_value_has_a_placeholder(pcli_here, words):
-    page = pcli_here(*words, "--help").out
+def test_every_option_with_a_value_has_a_placeholder(pcli, words):
+    page = pcli(*words, "--help").out
     flags = re.findall(r"^  (?:-\w, )?(--[\w-]+) {2,}", page, re.MULTILINE)
     group = app.registered_groups[0].typer_instance if words[0] == "stats" else app
     import typer
@@ -32,6 +32,6 @@ def test_every_option_with_a_value_has_a_placeholder(pcli_here, words):
     assert not set(flags) & set(valued)
 
 
-def test_repeatable_arguments(pcli_here):
-    assert "Usage: pcli dissect [OPTIONS] [FILE]..." in pcli_here("dissect", "--help").out
-    assert "Usage: pcli consume [OPTIONS] TOPIC" in pcli_here("consume", "--help").out
+def test_repeatable_arguments(pcli):
+    assert "Usage: pcli dissect [OPTIONS] [FILE]..." in pcli("dissect", "--help").out
+    assert "Usage: pcli consume [OPTIONS] TOPIC" in pcli("consume", "--help").out

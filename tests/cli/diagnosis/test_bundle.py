@@ -11,11 +11,11 @@ NAMES = {"README.txt", "capture.pcapng", "findings.json", "findings.txt", "trace
 
 
 @pytest.fixture
-def bundle(pcli_here, tmp_path):
+def bundle(pcli, tmp_path):
     """Make a bundle, and unpack it."""
 
     def make(path, *words):
-        told = pcli_here("bundle", "-r", path, "-o", tmp_path / "issue.zip", *words)
+        told = pcli("bundle", "-r", path, "-o", tmp_path / "issue.zip", *words)
         assert told.code == 0, told.err
         assert told.out == ""
         assert sorted(one.name for one in tmp_path.iterdir()) == ["issue.zip"]
@@ -28,8 +28,8 @@ def bundle(pcli_here, tmp_path):
     return make
 
 
-def findings(pcli_here, path):
-    told = pcli_here("diagnose", "-r", path, "-T", "json")
+def findings(pcli, path):
+    told = pcli("diagnose", "-r", path, "-T", "json")
     return json.loads(told.out)["findings"]
 
 
@@ -45,11 +45,11 @@ def bare(found):
 @pytest.mark.parametrize(
     "name", ["go/nack.pcap", "java/key-shared-sticky.pcap", "java/refusals.pcap", "flex/04-reconnect.pcapng"]
 )
-def test_diagnose_finds_the_same(bundle, pcli_here, small_captures, name):
+def test_diagnose_finds_the_same(bundle, pcli, small_captures, name):
     folder = bundle(small_captures / name)
-    found = bare(findings(pcli_here, small_captures / name))
+    found = bare(findings(pcli, small_captures / name))
     assert found
-    assert bare(findings(pcli_here, folder / "capture.pcapng")) == found
+    assert bare(findings(pcli, folder / "capture.pcapng")) == found
     assert bare(json.loads((folder / "findings.json").read_text())["findings"]) == found
 
 
@@ -79,21 +79,21 @@ def test_names_are_kept_on_request(bundle, small_captures):
     assert "have their real names" in (folder / "README.txt").read_text()
 
 
-def test_around_a_frame(bundle, pcli_here, small_captures):
+def test_around_a_frame(bundle, pcli, small_captures):
     path = small_captures / "python/01-exclusive-unbatched.pcapng"
     folder = bundle(path, "--around", 80, "--window", 5)
-    told = pcli_here("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "pulsar.type")
+    told = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "pulsar.type")
     assert told.lines[0] == "CONNECT"
-    assert len(told.lines) < len(pcli_here("dissect", "-r", path).lines)
+    assert len(told.lines) < len(pcli("dissect", "-r", path).lines)
     assert "were omitted" in told.err
     assert "around frame 80" in (folder / "README.txt").read_text()
 
 
-def test_only_connections_that_match(bundle, pcli_here, small_captures):
+def test_only_connections_that_match(bundle, pcli, small_captures):
     path = small_captures / "flex/04-reconnect.pcapng"
-    streams = set(pcli_here("dissect", "-r", path, "-T", "fields", "-e", "tcp.stream").lines)
+    streams = set(pcli("dissect", "-r", path, "-T", "fields", "-e", "tcp.stream").lines)
     folder = bundle(path, "-Y", f"tcp.stream == {max(streams)}")
-    told = pcli_here("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "tcp.stream")
+    told = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "tcp.stream")
     assert len(streams) > 1
     assert set(told.lines) == {"0"}
 
@@ -118,35 +118,35 @@ def test_tshark_opens_it(bundle, small_captures):
         (("-Y", "pulsar.nothing"), 2, "pulsar.nothing"),
     ],
 )
-def test_errors_are_reported_and_leave_no_file(pcli_here, small_captures, tmp_path, words, code, said):
-    told = pcli_here("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *words)
+def test_errors_are_reported_and_leave_no_file(pcli, small_captures, tmp_path, words, code, said):
+    told = pcli("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *words)
     assert told.code == code
     assert said in told.err
     assert not list(tmp_path.iterdir())
 
 
-def test_files_that_cannot_be_written(pcli_here, small_captures, tmp_path):
+def test_files_that_cannot_be_written(pcli, small_captures, tmp_path):
     own = tmp_path / "own.pcap"
     shutil.copy(small_captures / "go/nack.pcap", own)
-    told = pcli_here("bundle", "-r", own, "-o", own)
+    told = pcli("bundle", "-r", own, "-o", own)
     assert (told.code, "this file is an input of the command" in told.err) == (2, True)
     assert own.read_bytes() == (small_captures / "go/nack.pcap").read_bytes()
-    told = pcli_here("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
+    told = pcli("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
     assert (told.code, f"the folder {tmp_path / 'none'} does not exist" in told.err) == (2, True)
 
 
-def test_a_capture_without_connections(pcli_here, small_captures, tmp_path):
+def test_a_capture_without_connections(pcli, small_captures, tmp_path):
     empty = tmp_path / "empty.pcap"
     empty.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:24])
-    told = pcli_here("bundle", "-r", empty, "-o", tmp_path / "issue.zip")
+    told = pcli("bundle", "-r", empty, "-o", tmp_path / "issue.zip")
     assert (told.code, "nothing to bundle" in told.err) == (1, True)
     assert [one.name for one in tmp_path.iterdir()] == ["empty.pcap"]
 
 
-def test_a_truncated_capture_is_reported(pcli_here, small_captures, tmp_path):
+def test_a_truncated_capture_is_reported(pcli, small_captures, tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:-30])
-    told = pcli_here("bundle", "-r", cut, "-o", tmp_path / "issue.zip")
+    told = pcli("bundle", "-r", cut, "-o", tmp_path / "issue.zip")
     assert told.code == 3
     assert "cut" in told.err
     assert zipfile.ZipFile(tmp_path / "issue.zip").testzip() is None

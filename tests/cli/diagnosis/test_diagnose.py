@@ -37,8 +37,8 @@ def quiet(small_captures):
     return small_captures / "flex" / "01-produce-consume.pcap"
 
 
-def test_text_of_a_finding(pcli_here, no_flow):
-    done = pcli_here("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
+def test_text_of_a_finding(pcli, no_flow):
+    done = pcli("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[:5] == [
         "ERROR  stuck-no-permits, since 0.639 s: caused by the application, certain",
@@ -52,15 +52,15 @@ def test_text_of_a_finding(pcli_here, no_flow):
     assert done.err == ""
 
 
-def test_an_empty_result_reports_the_amount_of_data(pcli_here, quiet):
-    done = pcli_here("diagnose", "-r", quiet, "--fail-on", "any")
+def test_an_empty_result_reports_the_amount_of_data(pcli, quiet):
+    done = pcli("diagnose", "-r", quiet, "--fail-on", "any")
     assert done.code == 0
     [line] = done.lines
     assert re.fullmatch(r"nothing found in \d+ frames, \d+ connections, 2 producers, .*, \d+ rules checked", line)
 
 
-def test_json_is_one_object(pcli_here, no_flow):
-    told = json.loads(pcli_here("diagnose", "-r", no_flow, "-T", "json").out)
+def test_json_is_one_object(pcli, no_flow):
+    told = json.loads(pcli("diagnose", "-r", no_flow, "-T", "json").out)
     assert set(told) == {"findings", "looked_at", "capture"}
     first = told["findings"][0]
     assert (first["rule"], first["severity"], first["since"]) == (
@@ -83,20 +83,18 @@ class Page(html.parser.HTMLParser):
         assert all(name in {"lang", "charset", "class", "http-equiv", "content", "name"} for name, _ in attrs), attrs
 
 
-def test_html_is_one_page_that_needs_nothing_else(pcli_here, no_flow):
-    done = pcli_here("diagnose", "-r", no_flow, "-T", "html")
+def test_html_is_one_page_that_needs_nothing_else(pcli, no_flow):
+    done = pcli("diagnose", "-r", no_flow, "-T", "html")
     page = Page()
     page.feed(done.out)
-    assert page.tags.count("section") == len(
-        json.loads(pcli_here("diagnose", "-r", no_flow, "-T", "json").out)["findings"]
-    )
+    assert page.tags.count("section") == len(json.loads(pcli("diagnose", "-r", no_flow, "-T", "json").out)["findings"])
     assert {"script", "link", "img"}.isdisjoint(page.tags)
     assert "width=device-width" in done.out
 
 
-def test_names_from_the_wire_harm_no_page(pcli_here, hostile):
+def test_names_from_the_wire_harm_no_page(pcli, hostile):
     for output in ("text", "html", "json"):
-        done = pcli_here("diagnose", "-r", hostile, "-T", output)
+        done = pcli("diagnose", "-r", hostile, "-T", output)
         assert "never" in done.out
         assert "\x1b" not in done.out
         assert "<script>" not in done.out or output != "html"
@@ -122,20 +120,20 @@ def hostile(tmp_path, no_flow):
         ([], 0),
     ],
 )
-def test_exit_code_for_scripts(pcli_here, no_flow, words, code):
+def test_exit_code_for_scripts(pcli, no_flow, words, code):
     options = [part for word in words for part in ("--fail-on", word)]
-    assert pcli_here("diagnose", "-r", no_flow, *options).code == code
+    assert pcli("diagnose", "-r", no_flow, *options).code == code
 
 
-def test_a_warning_is_enough_for_warning_and_any(pcli_here, no_flow):
+def test_a_warning_is_enough_for_warning_and_any(pcli, no_flow):
     only = ["--only", "paused-client"]
-    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "error").code == 0
-    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "warning").code == 1
-    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "any").code == 1
+    assert pcli("diagnose", "-r", no_flow, *only, "--fail-on", "error").code == 0
+    assert pcli("diagnose", "-r", no_flow, *only, "--fail-on", "warning").code == 1
+    assert pcli("diagnose", "-r", no_flow, *only, "--fail-on", "any").code == 1
 
 
-def test_a_filter_chooses_findings_by_their_frames(pcli_here, no_flow):
-    done = pcli_here("diagnose", "-r", no_flow, "-Y", 'pulsar.subscription == "asleep"', "-T", "json")
+def test_a_filter_chooses_findings_by_their_frames(pcli, no_flow):
+    done = pcli("diagnose", "-r", no_flow, "-Y", 'pulsar.subscription == "asleep"', "-T", "json")
     subjects = {one["subject"]["subscription"] for one in json.loads(done.out)["findings"]}
     assert subjects == {"asleep"}
 
@@ -145,41 +143,41 @@ def test_it_reads_stdin(pcli, no_flow):
     assert "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never" in done.lines
 
 
-def test_damaged_input_exits_with_3(pcli_here, no_flow, tmp_path):
+def test_damaged_input_exits_with_3(pcli, no_flow, tmp_path):
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(no_flow.read_bytes()[:-40])
-    assert pcli_here("diagnose", "-r", cut).code == 3
-    assert pcli_here("diagnose", "-r", cut, "--fail-on", "error").code == 1
+    assert pcli("diagnose", "-r", cut).code == 3
+    assert pcli("diagnose", "-r", cut, "--fail-on", "error").code == 1
 
 
-def test_a_page_without_a_capture(pcli_here):
-    done = pcli_here("diagnose", "--explain", "stuck-no-permits")
+def test_a_page_without_a_capture(pcli):
+    done = pcli("diagnose", "--explain", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[0] == "# stuck-no-permits"
     assert "## What to do" in done.lines
 
 
-def test_all_rules_in_a_list(pcli_here):
+def test_all_rules_in_a_list(pcli):
     from pcli.codec.observe.rules import RULES
 
-    lines = pcli_here("diagnose", "--explain", "all").lines
+    lines = pcli("diagnose", "--explain", "all").lines
     assert [line.split()[0] for line in lines] == list(RULES)
 
 
 @pytest.mark.parametrize("option", ["--only", "--explain", "--fail-on"])
-def test_a_rule_that_is_none(pcli_here, option):
-    done = pcli_here("diagnose", option, "never-aked")
+def test_a_rule_that_is_none(pcli, option):
+    done = pcli("diagnose", option, "never-aked")
     assert done.code == 2
     assert done.err == f"pcli: {option} never-aked: unknown rule; did you mean never-acked?\n"
 
 
-def test_the_remedy_is_printed(pcli_here, quiet):
-    assert "--explain all lists all rules" in pcli_here("diagnose", "-r", quiet, "--only", "xyz").err
+def test_the_remedy_is_printed(pcli, quiet):
+    assert "--explain all lists all rules" in pcli("diagnose", "-r", quiet, "--only", "xyz").err
 
 
-def test_a_capture_without_pulsar_is_not_called_well(pcli_here, tmp_path, quiet):
+def test_a_capture_without_pulsar_is_not_called_well(pcli, tmp_path, quiet):
     (tmp_path / "empty.pcap").write_bytes(quiet.read_bytes()[:24])
-    done = pcli_here("diagnose", "-r", tmp_path / "empty.pcap")
+    done = pcli("diagnose", "-r", tmp_path / "empty.pcap")
     assert done.lines == ["no Pulsar frames: nothing to diagnose"]
 
 
@@ -188,14 +186,14 @@ def test_a_start_before_the_first_frame():
     assert "since 2.000 s before the first frame" in FindingText(5_000_000_000, str).head(finding)
 
 
-def test_nothing_to_read(pcli_here):
-    done = pcli_here("diagnose")
+def test_nothing_to_read(pcli):
+    done = pcli("diagnose")
     assert done.code == 2
     assert done.err == "pcli: no capture to read: give files with -r, or an interface with -i\n"
 
 
-def test_an_invalid_filter_is_reported_first(pcli_here, tmp_path):
-    done = pcli_here("diagnose", "-r", tmp_path / "none", "-Y", "pulsar.nothing == 1")
+def test_an_invalid_filter_is_reported_first(pcli, tmp_path):
+    done = pcli("diagnose", "-r", tmp_path / "none", "-Y", "pulsar.nothing == 1")
     assert done.code == 2
     assert "no field" in done.err
 
@@ -240,12 +238,12 @@ def in_a_terminal(*words, columns=80, **variables):
     return b"".join(parts).decode().replace("\r", "")
 
 
-def test_severities_are_colored_on_a_terminal_only(pcli_here, small_captures):
+def test_severities_are_colored_on_a_terminal_only(pcli, small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
     assert "\x1b[1;31mERROR\x1b[0m  stuck-no-permits" in in_a_terminal("diagnose", "-r", capture)
     assert "\x1b" not in in_a_terminal("diagnose", "-r", capture, NO_COLOR="1")
     assert "\x1b" not in in_a_terminal("diagnose", "-r", capture, "--no-color")
-    assert "\x1b" not in pcli_here("diagnose", "-r", capture).out
+    assert "\x1b" not in pcli("diagnose", "-r", capture).out
 
 
 @pytest.mark.parametrize(("columns", "width"), [(80, 80), (60, 80), (140, 140)])
@@ -255,18 +253,18 @@ def test_text_wraps_at_the_width_of_the_terminal(small_captures, columns, width)
     assert width - 30 < longest <= width
 
 
-def test_ndjson_is_one_finding_per_line(pcli_here, small_captures):
+def test_ndjson_is_one_finding_per_line(pcli, small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
-    rows = [json.loads(line) for line in pcli_here("diagnose", "-r", capture, "-T", "ndjson").lines]
-    assert rows == json.loads(pcli_here("diagnose", "-r", capture, "-T", "json").out)["findings"]
+    rows = [json.loads(line) for line in pcli("diagnose", "-r", capture, "-T", "ndjson").lines]
+    assert rows == json.loads(pcli("diagnose", "-r", capture, "-T", "json").out)["findings"]
 
 
-def test_packet_numbers(pcli_here, small_captures):
+def test_packet_numbers(pcli, small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
-    assert "    frame 22 (packet 32)  SUCCESS" in pcli_here("diagnose", "-r", capture, "--packet-numbers").out
-    rows = json.loads(pcli_here("diagnose", "-r", capture, "--packet-numbers", "-T", "json").out)["findings"]
+    assert "    frame 22 (packet 32)  SUCCESS" in pcli("diagnose", "-r", capture, "--packet-numbers").out
+    rows = json.loads(pcli("diagnose", "-r", capture, "--packet-numbers", "-T", "json").out)["findings"]
     assert rows[0]["frames"][0]["packet"] == 32
-    traced = pcli_here("trace", "-r", capture, "--packet-numbers").out
+    traced = pcli("trace", "-r", capture, "--packet-numbers").out
     assert re.search(r"frame \d+ \(packet \d+\)", traced)
     assert not re.search(r"frame \d+(?! *\(packet|\d)", traced)
 

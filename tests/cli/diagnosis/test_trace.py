@@ -26,11 +26,11 @@ def entries(life):
         "java/broker-entry-metadata.pcap", "rust/batching.pcapng",
     ],
 )  # fmt: skip
-def test_every_event_of_the_applications_is_in_a_lifecycle(pcli_here, small_captures, name):
+def test_every_event_of_the_applications_is_in_a_lifecycle(pcli, small_captures, name):
     path = small_captures / name
     truth = json.loads((path.parent / f"{path.name.partition('.')[0]}.truth.json").read_text())
     known = {}
-    for life in lives(pcli_here, path):
+    for life in lives(pcli, path):
         for entry in entries(life):
             known.setdefault(entry, []).append(life)
     checked = 0
@@ -46,26 +46,26 @@ def test_every_event_of_the_applications_is_in_a_lifecycle(pcli_here, small_capt
     assert checked
 
 
-def test_acknowledged_messages_are(pcli_here, small_captures):
+def test_acknowledged_messages_are(pcli, small_captures):
     """Single messages: of a batch a client may keep the acknowledgement until all of it is."""
     path = small_captures / "python/01-exclusive-unbatched.pcapng"
     truth = json.loads((path.parent / "01-exclusive-unbatched.truth.json").read_text())
     acked = {event["message_id"] for event in truth["events"] if event["type"] == "acked"}
-    found = {life["message_id"] for life in lives(pcli_here, path) if life["state"] == "acked"}
+    found = {life["message_id"] for life in lives(pcli, path) if life["state"] == "acked"}
     assert acked
     assert {":".join(one.split(":")[:2]) for one in acked} <= found
 
 
-def test_the_holders_of_unacknowledged_messages(pcli_here, captures):
-    found = lives(pcli_here, captures / STUCK, "--unacked")
+def test_the_holders_of_unacknowledged_messages(pcli, captures):
+    found = lives(pcli, captures / STUCK, "--unacked")
     assert len(found) == 50
     assert {one["consumer"] for life in found for one in life["deliveries"]} == {"lazy"}
-    told = pcli_here("trace", "-r", captures / STUCK, "--unacked", "-c", 1)
+    told = pcli("trace", "-r", captures / STUCK, "--unacked", "-c", 1)
     assert "1 of 1 left: last held by desk/lazy" in told.out
 
 
-def test_redelivered_messages_say_why(pcli_here, small_captures):
-    found = lives(pcli_here, small_captures / "go/nack.pcap", "--redelivered")
+def test_redelivered_messages_say_why(pcli, small_captures):
+    found = lives(pcli, small_captures / "go/nack.pcap", "--redelivered")
     assert found
     for life in found:
         again = [one for one in life["deliveries"] if one["redelivery_count"]]
@@ -73,65 +73,65 @@ def test_redelivered_messages_say_why(pcli_here, small_captures):
         assert all(one["why_frame"] < one["frame"] for one in again)
 
 
-def test_by_message_id_sequence_key_payload_and_filter(pcli_here, small_captures):
+def test_by_message_id_sequence_key_payload_and_filter(pcli, small_captures):
     path = small_captures / "python/01-exclusive-unbatched.pcapng"
-    one = lives(pcli_here, path)[3]
-    assert lives(pcli_here, path, "--message-id", one["message_id"]) == [one]
-    assert lives(pcli_here, path, "--sequence", f"{one['producer']}:{one['sequence_id']}") == [one]
+    one = lives(pcli, path)[3]
+    assert lives(pcli, path, "--message-id", one["message_id"]) == [one]
+    assert lives(pcli, path, "--sequence", f"{one['producer']}:{one['sequence_id']}") == [one]
     sent = next(step["frame"] for step in one["steps"] if step["what"] == "sent")
-    assert lives(pcli_here, path, "-Y", f"pulsar.number == {sent}") == [one]
+    assert lives(pcli, path, "-Y", f"pulsar.number == {sent}") == [one]
 
 
-def test_keys_and_payloads_inside_batches(pcli_here, small_captures):
+def test_keys_and_payloads_inside_batches(pcli, small_captures):
     path = small_captures / "python/02-batched-keys-properties.pcap"
     truth = json.loads((path.parent / "02-batched-keys-properties.truth.json").read_text())
     keyed = [event for event in truth["events"] if event["type"] == "produced" and event.get("key")]
     key = keyed[0]["key"]
     wanted = {":".join(event["message_id"].split(":")[:2]) for event in keyed if event["key"] == key}
-    found = lives(pcli_here, path, "--key", key)
+    found = lives(pcli, path, "--key", key)
     assert {life["message_id"] for life in found} == wanted
-    assert len(found) < len(lives(pcli_here, path))
-    assert pcli_here("trace", "-r", path, "--payload-contains", "no payload has this").code == 1
+    assert len(found) < len(lives(pcli, path))
+    assert pcli("trace", "-r", path, "--payload-contains", "no payload has this").code == 1
 
 
 @pytest.mark.parametrize("words", [(), ("--private-key", "{key}")])
-def test_payloads_that_are_encrypted_open_with_their_key(pcli_here, small_captures, words):
+def test_payloads_that_are_encrypted_open_with_their_key(pcli, small_captures, words):
     folder = small_captures / "python"
-    opened = pcli_here("dissect", "-r", folder / "08-encrypted.pcapng", "--payload", "--private-key",
+    opened = pcli("dissect", "-r", folder / "08-encrypted.pcapng", "--payload", "--private-key",
                        folder / "08-encrypted.test-private-key.pem", "-Y", "pulsar.type == SEND")  # fmt: skip
     text = next(line for line in opened.lines if line.startswith("        "))[-12:]
-    told = pcli_here(
+    told = pcli(
         "trace", "-r", folder / "08-encrypted.pcapng", "--payload-contains", text,
         *(word.format(key=folder / "08-encrypted.test-private-key.pem") for word in words),
     )  # fmt: skip
     assert told.code == (0 if words else 1)
 
 
-def test_the_slowest_first(pcli_here, small_captures):
+def test_the_slowest_first(pcli, small_captures):
     path = small_captures / "go/nack.pcap"
-    times = [life["duration_ms"] for life in lives(pcli_here, path)]
-    slowest = [life["duration_ms"] for life in lives(pcli_here, path, "--slowest", 3)]
+    times = [life["duration_ms"] for life in lives(pcli, path)]
+    slowest = [life["duration_ms"] for life in lives(pcli, path, "--slowest", 3)]
     assert slowest == sorted(times, reverse=True)[:3]
-    slower = lives(pcli_here, path, "--slower-than", slowest[1])
+    slower = lives(pcli, path, "--slower-than", slowest[1])
     assert [life["duration_ms"] for life in slower] == [slowest[0]]
 
 
-def test_count_stops(pcli_here, small_captures):
+def test_count_stops(pcli, small_captures):
     path = small_captures / "go/nack.pcap"
-    assert lives(pcli_here, path, "-c", 2) == lives(pcli_here, path)[:2]
+    assert lives(pcli, path, "-c", 2) == lives(pcli, path)[:2]
 
 
-def test_a_diagram(pcli_here, small_captures):
-    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", "-c", 1, "-T", "mermaid")
+def test_a_diagram(pcli, small_captures):
+    told = pcli("trace", "-r", small_captures / "go/nack.pcap", "-c", 1, "-T", "mermaid")
     assert told.lines[0] == "sequenceDiagram"
     assert any("asked again" in line or "acked" in line for line in told.lines)
-    many = pcli_here("trace", "-r", small_captures / "go/chunks.pcap", "-T", "mermaid")
+    many = pcli("trace", "-r", small_captures / "go/chunks.pcap", "-T", "mermaid")
     assert "the diagram has the first 10 messages" in many.err
     assert len([line for line in many.lines if "->>broker: sent sequence" in line]) == 10
 
 
-def test_an_empty_result_reports_what_was_searched(pcli_here, small_captures):
-    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
+def test_an_empty_result_reports_what_was_searched(pcli, small_captures):
+    told = pcli("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
     assert (told.code, told.out) == (1, "")
     assert told.err.startswith("pcli: none of ")
     assert "frames" in told.err
@@ -147,13 +147,13 @@ def test_an_empty_result_reports_what_was_searched(pcli_here, small_captures):
         (("--private-key", "none.pem"), "none.pem"),
     ],
 )
-def test_questions_that_are_none(pcli_here, small_captures, words, said):
-    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", *words)
+def test_questions_that_are_none(pcli, small_captures, words, said):
+    told = pcli("trace", "-r", small_captures / "go/nack.pcap", *words)
     assert told.code == 2
     assert said in told.err
 
 
-def test_the_brokers_own_messages_are_not_shown(pcli_here, small_captures):
+def test_the_brokers_own_messages_are_not_shown(pcli, small_captures):
     path = small_captures / "java/txn-commit.pcap"
-    assert pcli_here("dissect", "-r", path, "-Y", "pulsar.type == SEND and pulsar.system == true").lines
-    assert {life["topic"].rpartition("/")[2] for life in lives(pcli_here, path)} == {"txn-commit-in", "txn-commit-out"}
+    assert pcli("dissect", "-r", path, "-Y", "pulsar.type == SEND and pulsar.system == true").lines
+    assert {life["topic"].rpartition("/")[2] for life in lives(pcli, path)} == {"txn-commit-in", "txn-commit-out"}

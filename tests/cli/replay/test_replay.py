@@ -12,9 +12,9 @@ SIMPLE = "flex/01-produce-consume.pcap"
 
 
 @pytest.fixture
-def replay(pcli_here):
+def replay(pcli):
     """Run ``pcli replay`` with these arguments."""
-    return lambda *words: pcli_here("replay", *words)
+    return lambda *words: pcli("replay", *words)
 
 
 def row(text, name):

@@ -6,9 +6,9 @@ SIMPLE = "flex/01-produce-consume.pcap"
 
 
 @pytest.fixture
-def reproduce(pcli_here):
+def reproduce(pcli):
     """Run ``pcli reproduce`` with these arguments."""
-    return lambda *words: pcli_here("reproduce", *words)
+    return lambda *words: pcli("reproduce", *words)
 
 
 def test_a_file(reproduce, small_captures, tmp_path):

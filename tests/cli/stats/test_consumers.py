@@ -15,11 +15,11 @@ def truth(capture):
 
 
 @pytest.fixture
-def told(pcli_here):
+def told(pcli):
     """Return the JSON output of the command, and stderr."""
 
     def ask(capture, *words):
-        answer = pcli_here("stats", "consumers", "-r", capture, "-T", "json", *words)
+        answer = pcli("stats", "consumers", "-r", capture, "-T", "json", *words)
         assert answer.code == 0, answer.err
         return json.loads(answer.out), answer.err
 
@@ -48,7 +48,7 @@ def test_it_has_the_shape_and_the_figures_of_topics_stats(told, small_captures, 
             assert all(same(one, others[one["consumerName"]]) for one in mine["consumers"])
 
 
-def test_frames_after_the_time_do_not_count(told, pcli_here, captures, tmp_path):
+def test_frames_after_the_time_do_not_count(told, pcli, captures, tmp_path):
     """The end of the file may be damaged."""
     capture = captures / "python" / "24-stuck-unacked.pcap"
     (first, *_) = truth(capture)["snapshots"]
@@ -56,7 +56,7 @@ def test_frames_after_the_time_do_not_count(told, pcli_here, captures, tmp_path)
     whole, _ = told(capture, "--at", at)
     damaged = tmp_path / "damaged.pcap"
     damaged.write_bytes(capture.read_bytes()[:-50])
-    assert pcli_here("stats", "consumers", "-r", damaged).code == 3
+    assert pcli("stats", "consumers", "-r", damaged).code == 3
     assert told(damaged, "--at", at)[0] == whole
     (subscription,) = whole[first["topic"]]["subscriptions"].values()
     blocked = [one["consumerName"] for one in subscription["consumers"] if one["blockedConsumerOnUnackedMsgs"]]
@@ -72,8 +72,8 @@ def test_the_time_is_printed_and_accepted_in_both_forms(told, small_captures):
     assert told(capture, "--at", iso)[1].startswith("pcli: state at ")
 
 
-def test_before_the_capture_there_is_no_state(pcli_here, small_captures):
-    answer = pcli_here("stats", "consumers", "-r", small_captures / SHARED, "--at", "1000000000")
+def test_before_the_capture_there_is_no_state(pcli, small_captures):
+    answer = pcli("stats", "consumers", "-r", small_captures / SHARED, "--at", "1000000000")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("pcli: --at 1000000000: the capture begins later, at ")
 
@@ -86,10 +86,10 @@ def test_a_time_after_the_capture_shows_the_final_state(told, small_captures):
 
 
 @pytest.mark.parametrize(("name", "code"), [("36-ends-mid-frame", 0), ("36b-ends-mid-record", 3)])
-def test_after_a_truncated_capture_all_counts_are_unknown(pcli_here, captures, name, code):
+def test_after_a_truncated_capture_all_counts_are_unknown(pcli, captures, name, code):
     capture = captures / "python" / f"{name}.pcap"
     at = truth(capture)["capture"]["stats_at"]
-    answer = pcli_here("stats", "consumers", "-r", capture, "-T", "json", "--at", at)
+    answer = pcli("stats", "consumers", "-r", capture, "-T", "json", "--at", at)
     assert answer.code == code
     (stats,) = json.loads(answer.out).values()
     for subscription in stats["subscriptions"].values():
@@ -99,16 +99,16 @@ def test_after_a_truncated_capture_all_counts_are_unknown(pcli_here, captures, n
 
 
 @pytest.mark.parametrize("at", ["yesterday", "-5", "1795198511000", "nan", "0001-01-01", "2026-13-01T00:00:00"])
-def test_invalid_times_are_refused(pcli_here, small_captures, at):
-    answer = pcli_here("stats", "consumers", "-r", small_captures / SHARED, f"--at={at}")
+def test_invalid_times_are_refused(pcli, small_captures, at):
+    answer = pcli("stats", "consumers", "-r", small_captures / SHARED, f"--at={at}")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"pcli: --at {at}: ")
 
 
-def test_text_is_a_tree(pcli_here, small_captures):
+def test_text_is_a_tree(pcli, small_captures):
     capture = small_captures / SHARED
     at = truth(capture)["capture"]["stats_at"]
-    lines = pcli_here("stats", "consumers", "-r", capture, "--at", at).lines
+    lines = pcli("stats", "consumers", "-r", capture, "--at", at).lines
     titles = ["type", "msgBacklog", "unackedMessages", "msgOutCounter", "availablePermits", "blocked"]
     assert lines[0].split() == titles
     ((topic, true),) = truth(capture)["stats"].items()
@@ -120,8 +120,8 @@ def test_text_is_a_tree(pcli_here, small_captures):
     assert all(line.startswith("    ") for line in lines[3:])
 
 
-def test_reasons_of_unknown_figures_are_below_the_table(pcli_here, small_captures):
-    lines = pcli_here("stats", "consumers", "-r", small_captures / "python/37-packets-lost.pcap").lines
+def test_reasons_of_unknown_figures_are_below_the_table(pcli, small_captures):
+    lines = pcli("stats", "consumers", "-r", small_captures / "python/37-packets-lost.pcap").lines
     assert "msgInCounter ?" in lines[1]
     reasons = [line for line in lines if line.startswith("? ")]
     assert len({line.rsplit(": ")[-1] for line in reasons}) == len(reasons) > 0
@@ -136,27 +136,27 @@ def test_system_shows_topics_of_the_broker(told, small_captures):
 
 
 @pytest.mark.parametrize("command", ["consumers", "permits", "keys"])
-def test_an_empty_result_is_explained(pcli_here, small_captures, command):
-    answer = pcli_here("stats", command, "-r", small_captures / "python/21-tls.pcapng", "-T", "json")
+def test_an_empty_result_is_explained(pcli, small_captures, command):
+    answer = pcli("stats", command, "-r", small_captures / "python/21-tls.pcapng", "-T", "json")
     assert answer.code == 0
     assert json.loads(answer.out) in ({}, [])
     assert answer.err.splitlines()[-1].endswith(" in 0 frames")
-    assert pcli_here("stats", command, "-r", "no-such-file").code == 2
+    assert pcli("stats", command, "-r", "no-such-file").code == 2
 
 
-def test_stdin_and_parts_of_one_recording(pcli, pcli_here, captures):
+def test_stdin_and_parts_of_one_recording(pcli, captures):
     parts = sorted((captures / "python" / "31-ring").iterdir())
     assert len(parts) > 1
-    found = json.loads(pcli_here("stats", "consumers", "-T", "json", "-r", *parts).out)
+    found = json.loads(pcli("stats", "consumers", "-T", "json", "-r", *parts).out)
     assert found.keys() == json.loads((captures / "python" / "31-ring.truth.json").read_text())["stats"].keys()
     capture = captures / SHARED
     piped = pcli("stats", "consumers", "-r", "-", stdin=capture.read_bytes())
-    assert piped.out == pcli_here("stats", "consumers", "-r", capture).out
+    assert piped.out == pcli("stats", "consumers", "-r", capture).out
 
 
-def test_a_topic_without_subscription_is_a_line(pcli_here, captures):
+def test_a_topic_without_subscription_is_a_line(pcli, captures):
     capture = captures / "java" / "access-modes.pcap"
     ((topic, true),) = truth(capture)["stats"].items()
-    answer = pcli_here("stats", "consumers", "-r", capture, "--at", truth(capture)["capture"]["stats_at"])
+    answer = pcli("stats", "consumers", "-r", capture, "--at", truth(capture)["capture"]["stats_at"])
     assert answer.code == 0, answer.err
     assert answer.lines[1:] == [f"{topic}  msgInCounter {true['msgInCounter']}"]

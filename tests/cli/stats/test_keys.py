@@ -8,8 +8,8 @@ import pytest
 
 
 @pytest.fixture
-def told(pcli_here, captures):
-    return lambda name, *words: pcli_here("stats", "keys", "-r", captures / name, *words)
+def told(pcli, captures):
+    return lambda name, *words: pcli("stats", "keys", "-r", captures / name, *words)
 
 
 def test_requested_ranges(told):
@@ -56,11 +56,11 @@ def test_more_keys_than_anybody_reads(told, monkeypatch):
     assert "the table has 2 of 6 keys that moved or were out of order; -T json has all\n" in answer.err
 
 
-def test_owners_of_key_ranges_at_a_moment(pcli_here, captures):
+def test_owners_of_key_ranges_at_a_moment(pcli, captures):
     capture = captures / "java" / "key-shared-sticky.pcap"
-    frames = pcli_here("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
+    frames = pcli("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
     moment = json.loads(frames[2])["frame.time_epoch"]
-    answer = pcli_here("stats", "keys", "-r", capture, "--at", moment)
+    answer = pcli("stats", "keys", "-r", capture, "--at", moment)
     assert answer.err.startswith(f"pcli: state at {moment} (")
     place = answer.lines.index("key range    owner  keys seen")
     assert [line.split()[:2] for line in answer.lines[place + 1 : place + 4]] == [
@@ -68,18 +68,18 @@ def test_owners_of_key_ranges_at_a_moment(pcli_here, captures):
         ["10000-32767", "low"],
         ["32768-65535", "high"],
     ]
-    (row,) = json.loads(pcli_here("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
+    (row,) = json.loads(pcli("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
     assert [(one["first"], one["last"]) for one in row["owners"]] == [(0, 9999), (10000, 32767), (32768, 65535)]
     assert sum(one["keys_seen"] for one in row["owners"]) == len(row["keys"])
-    (end,) = json.loads(pcli_here("stats", "keys", "-r", capture, "-T", "json").out)
+    (end,) = json.loads(pcli("stats", "keys", "-r", capture, "-T", "json").out)
     assert end["owners"] == []
 
 
-def test_owners_of_seen_slots_in_auto_split(pcli_here, captures):
+def test_owners_of_seen_slots_in_auto_split(pcli, captures):
     capture = captures / "python/12-key-shared.pcap"
-    frames = pcli_here("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
+    frames = pcli("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
     moment = json.loads(frames[-1])["frame.time_epoch"]
-    (row,) = json.loads(pcli_here("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
+    (row,) = json.loads(pcli("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
     owner = {key["slot"]: key["owner"] for key in row["keys"]}
     attached = {one["consumer"] for one in row["consumers"] if one["attached"]}
     assert row["owners"]

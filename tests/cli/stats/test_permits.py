@@ -14,9 +14,9 @@ SHARED = "python/10-shared-redelivery.pcap"
 
 
 @pytest.fixture
-def rows(pcli_here):
+def rows(pcli):
     def ask(capture, *words):
-        answer = pcli_here("stats", "permits", "-r", capture, "-T", "json", *words)
+        answer = pcli("stats", "permits", "-r", capture, "-T", "json", *words)
         assert answer.code == 0, answer.err
         return json.loads(answer.out)
 
@@ -34,9 +34,9 @@ def test_a_ledger_adds_up(rows, small_captures):
         assert (row["doubled"], row["corrupt"]) == (0, 0)
 
 
-def test_a_chart_of_an_application_that_stops_receiving(pcli_here, captures):
+def test_a_chart_of_an_application_that_stops_receiving(pcli, captures):
     """The last batches were sent whole: the balance stays below zero (see the truth file)."""
-    lines = pcli_here("stats", "permits", "-r", captures / "java" / "permits.pcap").lines
+    lines = pcli("stats", "permits", "-r", captures / "java" / "permits.pcap").lines
     (row,) = [line.split() for line in lines if line.startswith("  permits/")]
     balance = row[4]
     assert int(balance) < 0
@@ -51,26 +51,26 @@ def test_a_chart_of_an_application_that_stops_receiving(pcli_here, captures):
     assert chart[-1].split()[1::2] == ["s", "s", "s"]
 
 
-def test_one_consumer(rows, pcli_here, small_captures):
+def test_one_consumer(rows, pcli, small_captures):
     capture = small_captures / SHARED
     (row,) = rows(capture, "--consumer", "worker-1")
     assert row["consumer"] == "worker-1"
-    text = pcli_here("stats", "permits", "-r", capture, "--consumer", "worker-1").out
+    text = pcli("stats", "permits", "-r", capture, "--consumer", "worker-1").out
     assert "worker-1" in text
     assert "worker-0" not in text
-    answer = pcli_here("stats", "permits", "-r", capture, "--consumer", "nobody")
+    answer = pcli("stats", "permits", "-r", capture, "--consumer", "nobody")
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name in ")
 
 
-def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli_here, small_captures):
-    lines = pcli_here("stats", "permits", "-r", small_captures / "python/25-no-flow.pcapng").lines
+def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli, small_captures):
+    lines = pcli("stats", "permits", "-r", small_captures / "python/25-no-flow.pcapng").lines
     assert any(line.split()[:4] == ["never/never-asks", "0", "0", "0"] for line in lines)
     assert not any(line.startswith("never/never-asks on") for line in lines)
 
 
-def test_without_a_subscribe_the_balance_is_not_known(pcli_here, small_captures):
-    out = pcli_here("stats", "permits", "-r", small_captures / "java/late-capture.pcap").out
+def test_without_a_subscribe_the_balance_is_not_known(pcli, small_captures):
+    out = pcli("stats", "permits", "-r", small_captures / "java/late-capture.pcap").out
     assert "(unknown topic)\n  consumer #0 of stream 0 " in out
     assert "? queue, balance, parked, lowest, " in out
     assert "consumer #0 of stream 0 on (unknown topic): changes of permits in the capture" in out
@@ -102,14 +102,14 @@ def test_a_chart_is_as_wide_as_its_terminal(small_captures):
     assert len(zero) == 120
 
 
-def test_more_consumers_than_anybody_looks_at(pcli_here, small_captures, monkeypatch):
+def test_more_consumers_than_anybody_looks_at(pcli, small_captures, monkeypatch):
     monkeypatch.setattr("pcli.cli.stats.permits._MOST_DRAWN", 2)
-    answer = pcli_here("stats", "permits", "-r", small_captures / SHARED)
+    answer = pcli("stats", "permits", "-r", small_captures / SHARED)
     assert answer.out.count(": permits over time\n") == 2
     assert "pcli: charts of 2 of 3 consumers are shown; select one with --consumer\n" in answer.err
 
 
-def test_the_state_at_a_moment(rows, pcli_here, small_captures):
+def test_the_state_at_a_moment(rows, pcli, small_captures):
     capture = small_captures / SHARED
     (whole,) = rows(capture, "--consumer", "worker-1")
     at = whole["points"][len(whole["points"]) // 2]["time"]
@@ -117,7 +117,7 @@ def test_the_state_at_a_moment(rows, pcli_here, small_captures):
     assert half["attached"]
     assert half["delivered"] < whole["delivered"]
     assert [point["time"] <= at for point in half["points"]] == [True] * len(half["points"])
-    answer = pcli_here("stats", "permits", "-r", capture, "--at", at)
+    answer = pcli("stats", "permits", "-r", capture, "--at", at)
     assert answer.err.startswith(f"pcli: state at {at} (")
 
 

@@ -47,37 +47,37 @@ def test_tables_and_their_sum(pcli, folder, tmp_path):
         assert pq.read_table(tmp_path / "out" / name).num_rows == tables.read(name).num_rows
 
 
-def test_a_repeated_run_changes_nothing(pcli_here, folder, tmp_path):
-    first = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+def test_a_repeated_run_changes_nothing(pcli, folder, tmp_path):
+    first = pcli("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
-    second = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+    second = pcli("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
     assert second.lines[-1] == f"{first.lines[-1]}, unchanged"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == times
 
 
-def test_out_may_lie_among_the_captures(pcli_here, folder):
+def test_out_may_lie_among_the_captures(pcli, folder):
     for _ in range(2):
-        ran = pcli_here("analyze", folder, "-o", folder / "out", *FAST)
+        ran = pcli("analyze", folder, "-o", folder / "out", *FAST)
         assert ran.code == 0
         assert "captures: 2 read; " in ran.out
     assert ran.lines[-1].endswith("generation 1, unchanged")
 
 
-def test_a_report_beside_the_tables(pcli_here, folder, tmp_path):
+def test_a_report_beside_the_tables(pcli, folder, tmp_path):
     pytest.importorskip("matplotlib")
-    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", "--report", tmp_path / "report.html")
+    ran = pcli("analyze", folder, "-o", tmp_path / "out", "--report", tmp_path / "report.html")
     assert ran.code == 0, ran.err
     assert (tmp_path / "report.html").read_text().lower().startswith("<!doctype html>")
 
 
-def test_times_leave_out_packets(pcli_here, folder, tmp_path):
-    pcli_here("analyze", folder / "one.pcap", "-o", tmp_path / "all", *FAST)
+def test_times_leave_out_packets(pcli, folder, tmp_path):
+    pcli("analyze", folder / "one.pcap", "-o", tmp_path / "all", *FAST)
     [whole] = StoredTables(str(tmp_path / "all")).read("captures").to_pylist()
     middle = (whole["first_ns"] + whole["last_ns"]) // 2
     text = f"{middle // 10**9}.{middle % 10**9:09d}"
     halves = []
     for option in ("--since", "--until"):
-        ran = pcli_here("analyze", folder / "one.pcap", "-o", tmp_path / option, *FAST, option, text)
+        ran = pcli("analyze", folder / "one.pcap", "-o", tmp_path / option, *FAST, option, text)
         assert ran.code == 0
         halves += StoredTables(str(tmp_path / option)).read("captures").to_pylist()
     assert sum(half["packets"] for half in halves) == whole["packets"]
@@ -85,57 +85,57 @@ def test_times_leave_out_packets(pcli_here, folder, tmp_path):
     assert all(half["packets"] for half in halves)
 
 
-def test_clusters_by_a_pattern(pcli_here, tmp_path, small_captures):
+def test_clusters_by_a_pattern(pcli, tmp_path, small_captures):
     for cluster, name in (("east", CAPTURE), ("west", "go/nack.pcap")):
         (tmp_path / "in" / cluster).mkdir(parents=True)
         shutil.copy(small_captures / name, tmp_path / "in" / cluster / "x.pcap")
     words = ("analyze", tmp_path / "in", "-o", tmp_path / "out", "--only", "connections")
-    assert pcli_here(*words, "--cluster", "in/{cluster}/*").code == 0
+    assert pcli(*words, "--cluster", "in/{cluster}/*").code == 0
     tables = StoredTables(str(tmp_path / "out"))
     assert sorted(tables.read("captures")["cluster"].to_pylist()) == ["east", "west"]
     assert set(tables.read("connections")["cluster"].to_pylist()) == {"east", "west"}
-    assert "matches none of 2 files" in one_line(pcli_here(*words, "--cluster", "none/{cluster}/*"))
+    assert "matches none of 2 files" in one_line(pcli(*words, "--cluster", "none/{cluster}/*"))
 
 
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_there(pcli_here, tmp_path):
+def test_nothing_there(pcli, tmp_path):
     (tmp_path / "empty").mkdir()
     out = ("-o", tmp_path / "out")
-    assert "no files found" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
-    assert "no such file or folder" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
-    assert "no file" in one_line(pcli_here("analyze", tmp_path / "*.pcap", *out))
+    assert "no files found" in one_line(pcli("analyze", tmp_path / "empty", *out))
+    assert "no such file or folder" in one_line(pcli("analyze", tmp_path / "gone", *out))
+    assert "no file" in one_line(pcli("analyze", tmp_path / "*.pcap", *out))
     (tmp_path / "empty" / "notes.txt").write_text("hello")
-    assert "notes.txt" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
+    assert "notes.txt" in one_line(pcli("analyze", tmp_path / "empty", *out))
     assert not (tmp_path / "out").exists()
 
 
-def test_one_bad_file_among_good_ones(pcli_here, folder, tmp_path):
+def test_one_bad_file_among_good_ones(pcli, folder, tmp_path):
     (folder / "broken.pcap.gz").write_bytes(b"\x1f\x8b\x08\x00nonsense")
     (folder / "notes.txt").write_text("hello")
-    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST)
+    ran = pcli("analyze", folder, "-o", tmp_path / "out", *FAST)
     assert "broken.pcap.gz: unreadable: " in one_line(ran, code=3)
     rows = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
     found = {Path(row["path"]).name: row["status"] for row in rows}
     assert found == {
         "one.pcap": "read", "two.pcap": "read", "broken.pcap.gz": "unreadable", "notes.txt": "not a capture",
     }  # fmt: skip
-    ran = pcli_here("analyze", folder, "-o", tmp_path / "strict", *FAST, "--strict")
+    ran = pcli("analyze", folder, "-o", tmp_path / "strict", *FAST, "--strict")
     assert "broken.pcap.gz" in one_line(ran)
     assert "--strict: nothing was changed" in ran.err
     assert not (tmp_path / "strict").exists()
 
 
-def test_a_removed_file_is_reported(pcli_here, folder, tmp_path):
-    ran = pcli_here("analyze", folder, folder / "three.pcap", "-o", tmp_path / "out", *FAST)
+def test_a_removed_file_is_reported(pcli, folder, tmp_path):
+    ran = pcli("analyze", folder, folder / "three.pcap", "-o", tmp_path / "out", *FAST)
     assert "three.pcap: unreadable: no such file" in one_line(ran, code=3)
 
 
-def test_a_part_that_is_still_being_written(pcli_here, folder, tmp_path):
+def test_a_part_that_is_still_being_written(pcli, folder, tmp_path):
     whole = (folder / "two.pcap").read_bytes()
     (folder / "two.pcap").write_bytes(whole[:-7])
-    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST)
+    ran = pcli("analyze", folder, "-o", tmp_path / "out", *FAST)
     assert "two.pcap: partly: " in one_line(ran, code=3)
     [row] = [
         one for one in StoredTables(str(tmp_path / "out")).read("captures").to_pylist() if one["status"] == "partly"
@@ -144,16 +144,16 @@ def test_a_part_that_is_still_being_written(pcli_here, folder, tmp_path):
     assert row["read_bytes"] + row["not_read_bytes"] == row["file_bytes"] == len(whole) - 7
     [gap] = [one for one in StoredTables(str(tmp_path / "out")).read("gaps").to_pylist() if one["kind"] == "file"]
     assert (gap["capture"], gap["offset"]) == (row["path"], row["read_bytes"])
-    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST, "--strict")
+    ran = pcli("analyze", folder, "-o", tmp_path / "out", *FAST, "--strict")
     assert "two.pcap" in one_line(ran)
     assert StoredTables(str(tmp_path / "out")).manifest.generation == 1
 
 
-def test_a_folder_with_other_files_is_refused(pcli_here, folder, tmp_path):
-    ran = pcli_here("analyze", folder / "one.pcap", "-o", folder, *FAST)
+def test_a_folder_with_other_files_is_refused(pcli, folder, tmp_path):
+    ran = pcli("analyze", folder / "one.pcap", "-o", folder, *FAST)
     assert "other files and no tables of pcli" in one_line(ran)
     assert sorted(path.name for path in folder.iterdir()) == ["one.pcap", "two.pcap"]
-    ran = pcli_here("analyze", folder / "one.pcap", "-o", folder / "two.pcap", *FAST)
+    ran = pcli("analyze", folder / "one.pcap", "-o", folder / "two.pcap", *FAST)
     assert "a file, not a folder" in one_line(ran)
 
 
@@ -167,13 +167,13 @@ def test_a_folder_with_other_files_is_refused(pcli_here, folder, tmp_path):
         (("--decode-as", "x"), "-d x: write"),
     ],
 )
-def test_options_that_make_no_sense(pcli_here, folder, tmp_path, words, said):
-    assert said in one_line(pcli_here("analyze", folder, "-o", tmp_path / "out", *words))
+def test_options_that_make_no_sense(pcli, folder, tmp_path, words, said):
+    assert said in one_line(pcli("analyze", folder, "-o", tmp_path / "out", *words))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_uri_of_no_file_system(pcli_here, folder):
-    assert "nowhere://x/y" in one_line(pcli_here("analyze", folder, "-o", "nowhere://x/y"))
+def test_a_uri_of_no_file_system(pcli, folder):
+    assert "nowhere://x/y" in one_line(pcli("analyze", folder, "-o", "nowhere://x/y"))
 
 
 def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
@@ -206,10 +206,10 @@ main()
 """An analysis that waits before its commit."""
 
 
-def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_here):
+def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli):
     """kill -9 of a whole process; tests/spark/tables/test_table_commit.py has every point of the commit."""
     out = tmp_path / "out"
-    assert pcli_here("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
+    assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = pq.read_table(out / "connections")
     words = [sys.executable, "-c", WAITING, "analyze", str(folder), "-o", str(out), "--only", "connections"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -218,7 +218,7 @@ def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_he
     assert process.returncode == -signal.SIGKILL
     assert pq.read_table(out / "connections").equals(before)
     assert StoredTables(str(out)).manifest.generation == 1
-    assert pcli_here("analyze", folder, "-o", out, "--only", "connections").code == 0
+    assert pcli("analyze", folder, "-o", out, "--only", "connections").code == 0
     assert not (out / "_work").exists()
     assert pq.read_table(out / "connections").num_rows > before.num_rows
 

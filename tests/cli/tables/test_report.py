@@ -25,19 +25,19 @@ def test_a_file(pcli, tables, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_stdout_receives_the_same_page(pcli_here, tables, tmp_path):
-    assert pcli_here("report", tables, "-o", tmp_path / "page.html").code == 0
-    assert pcli_here("report", tables, "-o", "-").raw == (tmp_path / "page.html").read_bytes()
+def test_stdout_receives_the_same_page(pcli, tables, tmp_path):
+    assert pcli("report", tables, "-o", tmp_path / "page.html").code == 0
+    assert pcli("report", tables, "-o", "-").raw == (tmp_path / "page.html").read_bytes()
 
 
 @pytest.mark.parametrize("what", ["missing", "empty", "other"])
-def test_no_tables(pcli_here, tmp_path, what):
+def test_no_tables(pcli, tmp_path, what):
     folder = tmp_path / "there"
     if what != "missing":
         folder.mkdir()
     if what == "other":
         (folder / "notes.txt").write_text("mine")
-    told = pcli_here("report", folder, "-o", tmp_path / "page.html")
+    told = pcli("report", folder, "-o", tmp_path / "page.html")
     assert told.code == 2
     assert told.out == ""
     assert told.err.count("\n") == 1
@@ -45,21 +45,21 @@ def test_no_tables(pcli_here, tmp_path, what):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_no_folder_for_the_page(pcli_here, tables, tmp_path):
-    told = pcli_here("report", tables, "-o", tmp_path / "nowhere" / "page.html")
+def test_no_folder_for_the_page(pcli, tables, tmp_path):
+    told = pcli("report", tables, "-o", tmp_path / "nowhere" / "page.html")
     assert told.code == 2
     assert "there is no folder" in told.err
 
 
-def test_a_folder_of_that_name(pcli_here, tables, tmp_path):
-    told = pcli_here("report", tables, "-o", tmp_path)
+def test_a_folder_of_that_name(pcli, tables, tmp_path):
+    told = pcli("report", tables, "-o", tmp_path)
     assert (told.code, told.out) == (2, "")
     assert "this is a folder" in told.err
 
 
-def test_an_unwritable_page_is_reported_before_the_analysis(pcli_here, captures, tmp_path):
+def test_an_unwritable_page_is_reported_before_the_analysis(pcli, captures, tmp_path):
     page = tmp_path / "nowhere" / "page.html"
-    told = pcli_here("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
+    told = pcli("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
     assert (told.code, told.out) == (2, "")
     assert told.err == f"pcli: --report {page}: there is no folder {page.parent}\n"
     assert not (tmp_path / "out").exists()

@@ -44,22 +44,22 @@ def test_a_run(pcli, small_captures, tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["spark-analyze", "spark-stream"])
-def test_invalid_options_are_reported_in_one_line(pcli_here, small_captures, tmp_path, command, words, told):
+def test_invalid_options_are_reported_in_one_line(pcli, small_captures, tmp_path, command, words, told):
     more = ["--checkpoint", tmp_path / "check"] if command == "spark-stream" else []
-    ran = pcli_here(command, small_captures, "-o", tmp_path / "out", *more, *words)
+    ran = pcli(command, small_captures, "-o", tmp_path / "out", *more, *words)
     assert ran.code == 2
     assert told in ran.err
     assert ran.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_without_java_the_remedy_is_printed(pcli_here, small_captures, tmp_path, monkeypatch):
+def test_without_java_the_remedy_is_printed(pcli, small_captures, tmp_path, monkeypatch):
     from pcli.spark.jobs import java
 
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    ran = pcli_here("spark-analyze", small_captures / NAME, "-o", tmp_path / "out")
+    ran = pcli("spark-analyze", small_captures / NAME, "-o", tmp_path / "out")
     assert ran.code == 2
     assert "pip install 'pulsar-pcli[spark]'" in ran.err
     assert ran.err.count("\n") == 1

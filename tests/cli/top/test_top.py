@@ -294,11 +294,11 @@ def test_rows_beyond_the_limit_are_counted(page):
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_once(pcli_here, broker, produce, consume):
+def test_a_broker_once(pcli, broker, produce, consume):
     produce("orders", "-m", "a")
     consume("orders", "-s", "work", "-t", "Shared", "--from", "earliest", "-n", "1")
     produce("orders", "-m", "d")
-    ran = pcli_here("top", "--broker", broker.http_url, "--once")
+    ran = pcli("top", "--broker", broker.http_url, "--once")
     assert ran.code == 0
     assert [line.split() for line in ran.lines] == [
         ["name", "type", "permits", "unacked", "backlog", "msg/s", "msgs", "state"],
@@ -307,14 +307,14 @@ def test_a_broker_once(pcli_here, broker, produce, consume):
     ]
 
 
-def test_a_capture_once(pcli_here, small_captures):
+def test_a_capture_once(pcli, small_captures):
     """The figures are those that the broker's own admin API gave, see batch-index.truth.json."""
     path = small_captures / "go" / "batch-index.pcap"
     truth = json.loads(path.with_suffix(".truth.json").read_text())["stats"]
     [(topic, stats)] = truth.items()
     [(name, subscription)] = stats["subscriptions"].items()
     [one] = subscription["consumers"]
-    ran = pcli_here("top", "-r", path, "--once")
+    ran = pcli("top", "-r", path, "--once")
     assert ran.code == 0
     assert [line.split() for line in ran.lines[1:4]] == [
         [topic, *shown_figures(one, subscription, stats["msgInCounter"])],
@@ -336,10 +336,10 @@ def shown_figures(one: dict[str, Any], subscription: dict[str, Any], count: int)
     return [*map(str, figures), "-", str(count)]
 
 
-def test_a_damaged_capture_has_its_exit_code(pcli_here, small_captures, tmp_path):
+def test_a_damaged_capture_has_its_exit_code(pcli, small_captures, tmp_path):
     whole = (small_captures / "go" / "nack.pcap").read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
-    assert pcli_here("top", "-r", tmp_path / "cut.pcap", "--once").code == 3
+    assert pcli("top", "-r", tmp_path / "cut.pcap", "--once").code == 3
 
 
 def test_a_capture_on_the_page(page, small_captures):
@@ -372,14 +372,14 @@ def capture_source(path: Path, speed: float) -> Any:
     return CaptureSource(CaptureReading([str(path)]), speed, whole=False)
 
 
-def test_other_namespaces(pcli_here, broker):
-    ran = pcli_here("top", "--broker", broker.http_url, "--namespace", "public/nowhere", "--once")
+def test_other_namespaces(pcli, broker):
+    ran = pcli("top", "--broker", broker.http_url, "--namespace", "public/nowhere", "--once")
     assert ran.code == 2
     assert "status 404" in ran.err
 
 
-def test_without_a_terminal(pcli_here, broker):
-    ran = pcli_here("top", "--broker", broker.http_url)
+def test_without_a_terminal(pcli, broker):
+    ran = pcli("top", "--broker", broker.http_url)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "pcli: top requires a terminal; --once prints the state as text\n"
 
@@ -444,8 +444,8 @@ def drain(terminal: int) -> None:
         (("-i", "lo", "--once"), "a live interface has no end"),
     ],
 )
-def test_invalid_options_are_refused(pcli_here, words, said):
-    ran = pcli_here("top", *words)
+def test_invalid_options_are_refused(pcli, words, said):
+    ran = pcli("top", *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert ran.err.count("\n") == 1
