@@ -105,10 +105,10 @@ class Settings:
     subscriptionSharedUseClassicPersistentImplementation: Annotated[bool, "Shared as before 4.0"] = False
     streamingDispatch: Annotated[bool, "the streaming dispatchers of 2.8 to 3.0"] = False
     keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[
-        int, "Key_Shared stops reading ahead when this many entries per consumer wait; 0: no limit"
+        int, "Key_Shared stops reading ahead when this many entries per consumer wait; 0 means no limit"
     ] = 2000
     keySharedLookAheadMsgInReplayThresholdPerSubscription: Annotated[
-        int, "Key_Shared stops reading ahead when this many entries per subscription wait; 0: no limit"
+        int, "Key_Shared stops reading ahead when this many entries per subscription wait; 0 means no limit"
     ] = 20000
     keySharedUnblockingIntervalMs: Annotated[int, "delay before Key_Shared delivers again after a hash was drained"] = (
         10
