@@ -65,6 +65,7 @@ PACKAGES_OF_ONE_WORKER = ("tests/spark/jobs", "tests/interop", "tests/spark/colu
 """Packages whose fixtures cost more than their tests (JVMs, programs to build, the whole corpus). They run first."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of a module, or of such a package, in one worker: its fixtures are made once."""
 
