@@ -68,14 +68,14 @@ class Script:
             case "seek":
                 target = {"earliest": EARLIEST, "latest": LATEST}.get(more[0])
                 target = target or self.received[int(more[0])].id
-                await self.client.ask(lambda done: self.consumer.seek(target, done))
+                await self.client.call(lambda done: self.consumer.seek(target, done))
             case "more":
-                self.saw.append(await self.client.ask(self.consumer.has_message_available))
+                self.saw.append(await self.client.call(self.consumer.has_message_available))
             case "unsubscribe":
-                await self.client.ask(self.consumer.unsubscribe)
+                await self.client.call(self.consumer.unsubscribe)
             case "put_off":
                 message = self.received[more[0]]
-                await self.client.ask(lambda done: self.consumer.reconsume_later(message, more[1], done=done))
+                await self.client.call(lambda done: self.consumer.reconsume_later(message, more[1], done=done))
             case word if word in self.deeds:
                 await asyncio.to_thread(self.deeds[word])
             case _:
@@ -111,7 +111,7 @@ async def play(order, deeds):
         script = Script(client, consumer, deeds)
         for step in order["steps"]:
             await script.step(*step)
-        await client.ask(consumer.close)
+        await client.call(consumer.close)
     return script.saw
 
 
@@ -146,7 +146,7 @@ def publish(broker, count, batch=1, first=0, topic="orders"):
                     producer.send(OutgoingMessage(b"m-%d" % n, key=f"key-{n % 7}"), end.set_result)
                 producer.trigger_flush()
             await asyncio.gather(*ends)
-            await client.ask(producer.close)
+            await client.call(producer.close)
 
     run(send())
 

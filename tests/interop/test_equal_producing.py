@@ -64,7 +64,7 @@ async def play(order, deeds):
             for step in steps:
                 await other(client, producer, deeds, step, ends)
         told = [await asyncio.wait_for(end, 20) for end in ends]
-        await client.ask(producer.close)
+        await client.call(producer.close)
     return [end.error if isinstance(end, ClientFailure) else "stored" for end in told]
 
 
@@ -76,15 +76,15 @@ async def other(client, producer, deeds, step, ends):
                 assert producer.send(message(client, *words), done)
                 producer.trigger_flush()
 
-            await client.ask(send)
+            await client.call(send)
         case ["sleep", milliseconds]:
             await asyncio.sleep(milliseconds / 1000)
         case ["flush"]:
-            await client.ask(producer.flush)
+            await client.call(producer.flush)
         case ["wait"]:
             await asyncio.wait(ends)
         case ["close"]:
-            await client.ask(producer.close)
+            await client.call(producer.close)
         case [word]:
             await asyncio.to_thread(deeds[word])
 
