@@ -1,6 +1,7 @@
 """Errors by origin: the caller or pcli itself, the peer, or the capture.
 
-There is one root class with one level of subclasses. Errors are caught only at the edge (a command, a connection).
+There is one root class with one level of subclasses. Only the outermost caller, a command or a connection, catches
+them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _LETTERS: Final[dict[str, Callable[[IncomingMessage], bytes]]] = {
 
 
 def writer(text: str) -> Callable[[IncomingMessage], bytes]:
-    """Return a function that formats a message. LocalError if the format contains an unknown letter."""
+    """Return a function that formats a message. Raises LocalError if the format contains an unknown letter."""
     if text in ("%s\\n", "%s\n"):
         return lambda message: message.data + b"\n"
     parts = [_part(match) for match in _TOKEN.finditer(text)]

@@ -21,7 +21,7 @@ _EVERY = 2048
 
 
 def watched(items: Iterator[_T], inputs: Sequence[Input], *, printed: bool = True) -> Iterator[_T]:
-    """Yield the same items; meanwhile a bar shows how much of the inputs has been read.
+    """Yield the items and show a progress bar for the part of the inputs that has been read.
 
     Nothing is shown if stderr is not a terminal, if a size is unknown, or if the data is printed on the terminal.
     ``printed``: whether the command writes data to stdout.

@@ -3,7 +3,7 @@
 Rules of this file
 1. Findings and traces are those of the redacted capture: they contain only names that are in it, and show that it can
    still be diagnosed.
-2. The zip file appears when it is complete.
+2. The zip file is written as ``.part`` and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Order:
 
 
 def make(reading: CaptureReading, order: Order) -> Exit:
-    """Write the bundle; the exit code. The command fails if nothing matches, or if the file is an input."""
+    """Write the bundle and return the exit code. The command fails if nothing matches, or if the file is an input."""
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(order.output):
@@ -101,7 +101,7 @@ def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
 
 
 def _selection(reading: CaptureReading, order: Order) -> Selection:
-    """Return the selection. The capture is read once in any case, for the notes about it."""
+    """Return the selection. The capture is always read once, to collect its notes."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around

@@ -33,7 +33,7 @@ class Columns:
 
     @classmethod
     def parse(cls, words: list[str]) -> Columns:
-        """``separator=/t``, ``header=y``, ``quote=d``, ``occurrence=f``, ``aggregator=,``, or a bare separator."""
+        """Parse ``separator=/t``, ``header=y``, ``quote=d``, ``occurrence=f``, ``aggregator=,`` or a bare separator."""
         values: dict[str, str] = {}
         for word in words:
             name, sign, value = word.partition("=")
@@ -106,7 +106,7 @@ class DissectOutput:
             from pcli.cli.frames.packet_excerpt import written
 
             facts = written(facts, self.reading, write, secrets=self.secrets)
-        # Ctrl-C is the normal end of a live capture. After it, `closing` completes the file of -w.
+        # Ctrl-C is the normal end of a live capture. After it, `closing` completes the -w file.
         with suppress(*([KeyboardInterrupt] if self.reading.interface else [])), closing(facts):
             try:
                 self._print(facts, printer)
@@ -114,7 +114,7 @@ class DissectOutput:
                 if not write or self.reading.interface:
                     raise
                 discard_stdout()
-                for _ in facts:  # the file of -w still receives all packets
+                for _ in facts:  # the -w file still receives all packets
                     pass
 
     def _print(self, facts: Generator[Facts, None, None], printer: Callable[[Facts], str]) -> None:

@@ -62,7 +62,7 @@ class Injector:
         self._cut: set[int] = set()
 
     def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
-        """Open a connection, with its number and the (address, port) of both ends."""
+        """Open a connection, given its number and the (address, port) of both ends."""
         self._live.open(number, client, server)
 
     def close(self, number: int) -> None:

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Each direction of each connection has a frame reader. One observer receives all frames.
-2. A direction whose bytes cannot be frames is ignored from then on, and ``broken`` returns True for it.
+2. After bytes that cannot be a frame, the direction is ignored, and ``broken`` returns True for it.
 3. A fork starts with a copy of the state. After that, the two are independent.
 """
 
@@ -51,7 +51,7 @@ class LiveFrames:
         self._readers: dict[tuple[int, bool], FrameReader] = {}
 
     def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
-        """Open a connection with its number, and the (address, port) of both ends."""
+        """Open a connection, given its number and the (address, port) of both ends."""
         stream = self._streams[number] = Stream(number, client, server, midstream=False)
         stream.kind = _KIND
         for from_client in (True, False):

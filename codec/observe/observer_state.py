@@ -59,8 +59,8 @@ class StreamLike(Protocol):
 class ObservedFrame(Protocol):
     """A frame with its position in a capture: the part of pcli.codec.capture's CapturedFrame that an observer needs.
 
-    It is a protocol, so that frames of a live connection can be observed too. The first part is pcli.codec.wire's
-    Frame.
+    It is a `typing.Protocol`, so that frames of a live connection can be observed too. The first properties are those
+    of pcli.codec.wire's Frame.
     """
 
     @property
@@ -148,15 +148,15 @@ class Producer:
     def __init__(self, id: int, topic: str = "", name: str = "", *, system: bool = False) -> None:  # noqa: A002
         self.id = id
         self.topic = topic
-        """Empty if its PRODUCER is not in the capture."""
+        """The topic; empty if the PRODUCER command is not in the capture."""
         self.name = name
-        """The requested name, later the one that the broker assigned; empty if unknown."""
+        """The requested name until the broker assigns one; empty if unknown."""
         self.system = system
-        """Whether it is the broker's own."""
+        """Whether the broker itself created the producer."""
         self.closed = False
         """Whether a side has closed it; frames may still follow."""
         self.record: Any = None
-        """State of the observer's users."""
+        """The record that a user of the observer attaches to this object."""
         self.sends: dict[int, tuple[int, int]] = {}
         """SENDs without a receipt: sequence id to number and time of the frame; the oldest first."""
         self.again: dict[int, deque[tuple[int, int]]] | None = None
@@ -180,15 +180,15 @@ class Consumer:
     ) -> None:
         self.id = id
         self.topic = topic
-        """Empty if its SUBSCRIBE is not in the capture; so are subscription, name and type."""
+        """The topic. Topic, subscription, name and type are empty if the SUBSCRIBE is not in the capture."""
         self.subscription = subscription
         self.name = name
         self.record: Any = None
-        """State of the observer's users."""
+        """The record that a user of the observer attaches to this object."""
         self.type = type
         """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
         self.system = system
-        """Whether it is the broker's own."""
+        """Whether the broker itself created the consumer."""
         self.closed = False
         """Whether a side has closed it; frames may still follow."""
 
@@ -275,9 +275,9 @@ class Facts:
         self.request: Request | None = None
         """The request that this frame answers; None for receipts, because their producer is the peer."""
         self.request_number = 0
-        """``pulsar.number`` of that request; 0: none or unknown."""
+        """``pulsar.number`` of that request; 0 if there is none or it is unknown."""
         self.latency_ns = -1
-        """Time since that request; -1: unknown."""
+        """Nanoseconds since that request; -1 if unknown."""
         self.answer_number = 0
         """``pulsar.number`` of the response to this request; 0 without a second pass."""
         self.system = False
@@ -357,7 +357,7 @@ class Facts:
 
     @property
     def batch(self) -> list[Values]:
-        """The messages of a batch, not converted: index, payload and metadata of each; empty if it is no batch."""
+        """The messages of a batch, not converted: index, payload and metadata of each; empty if it is not a batch."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -401,7 +401,10 @@ _SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]]
 
 
 def open_frame(facts: Facts) -> Entry | None:
-    """Decode the entry of a SEND or MESSAGE without keys, schemas and joined chunks; None if there is none."""
+    """Decode the entry of a SEND or MESSAGE.
+
+    It is not decrypted, chunks are not joined, and schemas are not applied. Returns None if there is no entry.
+    """
     from pcli.codec.payload.entry import open_entry
 
     frame = facts.frame

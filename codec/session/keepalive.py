@@ -1,7 +1,7 @@
-"""Keep-alive: a PING at each tick, and the close of a connection whose peer was silent for a whole interval.
+"""Keep-alive: sends a PING at each tick, and closes a connection whose peer was silent for a whole interval.
 
 Rules of this file (class PulsarHandler, the same on both sides)
-1. Ticks come at a fixed interval, counted from the accept, regardless of traffic.
+1. Ticks occur at a fixed interval from the time the connection was accepted, regardless of traffic.
 2. An incomplete handshake at a tick ends the connection. So does an unanswered PING, unless this side has paused
    reading for throttling. Otherwise a PING is sent, to peers of version 1 and later.
 3. Any received command, not only a PONG, proves that the peer is alive.
@@ -33,7 +33,7 @@ class KeepAlive:
         self.due: int | None = now + interval if interval > 0 else None
         """Time of the next tick; None if ticks are disabled."""
         self.outstanding = False
-        """Whether nothing was received since the last PING. The code that receives a command clears it."""
+        """Whether nothing has been received since the last PING. The code that receives a command clears it."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
         """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling."""

@@ -1,4 +1,4 @@
-"""The broker: health, version, settings, and changes of dynamic settings."""
+"""The broker: health, version, settings, and changes to dynamic settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AT_START: Final = frozenset(
         "statsUpdateFrequencyInSecs",
     )
 )
-"""Settings that are read only when the broker starts."""
+"""Settings that the broker reads only at startup."""
 
 _NAMES: Final = tuple(row.name for row in Settings.describe() if row.name not in _AT_START)
 

@@ -1,4 +1,4 @@
-"""Lookups over HTTP (TopicLookup): the URLs of a topic, and its bundle, which the broker serves from then on."""
+"""Lookups over HTTP (TopicLookup): the URLs of the broker that serves a topic, and the topic's bundle."""
 
 from __future__ import annotations
 

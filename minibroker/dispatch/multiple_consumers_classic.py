@@ -1,7 +1,8 @@
-"""PersistentDispatcherMultipleConsumersClassic: Shared as before Pulsar 4.0.
+"""PersistentDispatcherMultipleConsumersClassic: the dispatcher for Shared before Pulsar 4.0.
 
-Selected by ``subscriptionSharedUseClassicPersistentImplementation``. The size of a slice is rounded down instead of up.
-(Pulsar's class does not skip consumers whose socket is not writable. This one does, to limit their memory.)
+The setting ``subscriptionSharedUseClassicPersistentImplementation`` selects it. The size of a slice is rounded down
+instead of up. (Pulsar's class does not skip consumers whose socket is not writable. This one does, to limit their
+memory.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["PersistentDispatcherMultipleConsumersClassic"]
 
 
 class PersistentDispatcherMultipleConsumersClassic(PersistentDispatcherMultipleConsumers):
-    """The Classic dispatcher of Shared."""
+    """The classic dispatcher for Shared subscriptions."""
 
     def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
         """Return the number of entries in one slice, rounded down."""

@@ -1,8 +1,9 @@
 """SchemaRegistry: the schemas of the topics, their versions, and the compatibility check of new schemas.
 
 Rules of this file
-1. Schemas are stored by schema id, the name of a topic without scheme and partition. Versions are 0, 1, 2, … and eight
-   bytes big-endian on the wire. A deletion is a version too: it deletes all earlier versions, and numbering continues.
+1. Schemas are stored by schema id, the name of a topic without scheme and partition. Versions are numbered from 0 and
+   are eight bytes, big-endian, on the wire. A deletion is a version too: it deletes all earlier versions, and numbering
+   continues.
 2. A known schema is not stored again. Schemas checked as Avro (Avro, Json, Protobuf) are compared by their normal form,
    all others by their bytes. Names and properties are not compared.
 3. A new schema must be compatible with the latest version, and with all versions under a transitive strategy. A schema
@@ -40,7 +41,7 @@ _WORDS: Final = {
 }
 
 TYPE_NAMES: Final[dict[int, str]] = {number: _WORDS.get(name, name.upper()) for name, number in pb.Schema.Type.items()}
-"""Names of the Java enum SchemaType, used by REST and properties, by protocol number."""
+"""Names in the Java enum SchemaType by protocol number. REST responses and properties contain them."""
 
 _NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()} | {"BYTES": 0}
 
@@ -115,7 +116,7 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
 def _root_message(data: bytes) -> str | None:
     """Return the full name of the message that a ProtobufNative schema describes, or None.
 
-    A broker of 4.2.4 compares nothing but this name (ProtobufNativeSchemaCompatibilityCheck).
+    A 4.2.4 broker compares only this name (ProtobufNativeSchemaCompatibilityCheck).
     """
     from pcli.codec.payload.protobuf_native import parse_native  # imported late: it loads all of codec.payload
 
@@ -167,7 +168,7 @@ class SchemaRegistry:
     def put(
         self, schema_id: str, schema: pb.Schema, effective: _Effective, now: int = 0, *, by_admin: bool = False
     ) -> bytes:
-        """Return the version of a schema, stored if it is new. Raises Refused (IncompatibleSchema).
+        """Store a schema if it is new, and return its version. Raises Refused (IncompatibleSchema).
 
         An administrator can store new schemas even if isAllowAutoUpdateSchemaEnabled is off.
         """

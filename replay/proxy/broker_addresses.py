@@ -1,17 +1,17 @@
 """Addresses of brokers, and the address of each broker at the proxy.
 
 Rules of this file
-1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; another broker gets a
-   port of its own when a response first contains it. Every client therefore reconnects through the proxy, even after a
-   redirect, an assigned broker (PIP-307) or an HTTP lookup.
+1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; every other broker is
+   assigned a port when a response first contains its address. Every client therefore reconnects through the proxy, even
+   after a redirect, the assignment of another broker (PIP-307) or an HTTP lookup.
 2. A client that supports ``proxy_through_service_url`` stays on the listener and sends the proxy address in
    ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
    client would send without the proxy.
 3. An unknown address in that field is forwarded unchanged to the broker of the connection, which may be a Pulsar proxy.
    The proxy itself connects to no address that a client sends, so it is not an open relay.
 4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because clients may reach
-   it through a tunnel (TopicLookupBase); the address is its own. Other brokers that set this flag are reached through a
-   Pulsar proxy, and their responses are unchanged.
+   it through a tunnel (TopicLookupBase). The advertised address is then the broker's own. Other brokers that set this
+   flag are reached through a Pulsar proxy, and their responses are unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BrokerAddresses:
         ``open_listener`` listens for another broker and returns its ``host:port``, or an empty string if it fails.
         """
         self.tls = tls
-        """Whether clients use TLS, so that their URLs belong in the TLS fields."""
+        """Whether clients use TLS. If so, their URLs belong in the TLS fields."""
         self._own = own
         self._open = open_listener
         self._addresses = {to: own}
@@ -43,10 +43,10 @@ class BrokerAddresses:
         """Brokers that set ``proxy_through_service_url``, with the ``host:port`` that they advertise."""
 
     def find(self, plain: str, tls: str, current: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
-        """Return the broker that the two URLs of a response name; ``current`` is the broker that sent the response.
+        """Return the broker identified by the two URLs in a response from the broker ``current``.
 
-        ``tunnel``: the response's ``proxy_through_service_url``. None without a valid URL, or if clients reach
-        the broker through a Pulsar proxy (rule 4).
+        ``tunnel``: the response's ``proxy_through_service_url``. Returns None if there is no valid URL, or if clients
+        reach the broker through a Pulsar proxy (rule 4).
         """
         try:
             named = ServiceUrl.parse((tls if current.tls else plain) or tls or plain)
@@ -60,7 +60,7 @@ class BrokerAddresses:
         return current
 
     def url(self, broker: ServiceUrl) -> str:
-        """Return the service URL for clients of a broker's proxy address; empty if it has none."""
+        """Return the service URL of a broker at the proxy; empty if no listener can be opened for it."""
         if broker not in self._addresses:
             own = self._open(broker)
             if not own:
@@ -80,7 +80,7 @@ class BrokerAddresses:
 
 
 def _same(named: ServiceUrl, current: ServiceUrl) -> bool:
-    """Return whether a broker named itself: by the address in its URL, or by another loopback address."""
+    """Return whether a URL refers to the current broker, by its address or by another loopback address."""
     host, port = named.hosts[0]
     loopback = _is_loopback(host)
     return any(

@@ -33,7 +33,7 @@ def has_scapy() -> bool:
 
 
 def _listening(interface: str, capture_filter: str) -> Any:
-    """Return scapy's socket on the interface; CaptureError with scapy's reason."""
+    """Return scapy's socket on the interface. Raises CaptureError with scapy's reason."""
     import scapy.layers.all  # noqa: F401  (without its layers scapy can only guess at the link)
     from scapy.error import Scapy_Exception
     from scapy.interfaces import resolve_iface

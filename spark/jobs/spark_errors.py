@@ -1,4 +1,6 @@
-"""Spark's errors as one line each: the problem and the remedy. Stack traces of Java and the workers are not printed.
+"""Spark's errors, reduced to one line with the problem and the remedy.
+
+Stack traces of Java and the workers are not printed.
 
 Common problems are recognized by their text: a dead Python worker, lack of memory, a full disk, a lost master. For
 others the last line of the trace is used, which contains the message of the task.
@@ -58,13 +60,13 @@ def plain_errors() -> Iterator[None]:
     except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
         interrupt = _original_interrupt(fault)
         if interrupt is not None:
-            # On its way out, pyspark calls the JVM on the connection that still waits for a response.
+            # While it handles Ctrl-C, pyspark calls the JVM on the connection that still waits for a response.
             raise interrupt from None
         raise LocalError(f"Spark: {hidden(one_line(error_text(fault)))}") from fault
 
 
 def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
-    """Return the Ctrl-C that led to this error, if any: py4j converts errors of a socket to its own."""
+    """Return the KeyboardInterrupt behind an error, or None (py4j converts socket errors to its own exceptions)."""
     context = fault.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
         context = context.__context__

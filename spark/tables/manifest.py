@@ -1,9 +1,9 @@
 """The manifest: the files of the tables after the last completed run.
 
 Rules of this file
-1. It is deterministic: the same run over the same captures writes the same content. It has no clock times and no random
-   names.
-2. A manifest of a later version raises a LocalError that asks the user to update pcli.
+1. It is deterministic: the same run over the same captures writes the same content. It contains no timestamps and no
+   random names.
+2. A manifest of a later version raises a LocalError with the advice to update pcli.
 """
 
 from __future__ import annotations

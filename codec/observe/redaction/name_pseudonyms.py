@@ -2,8 +2,9 @@
 
 Rules of this file
 1. A pseudonym is a word for the kind and a number in order of appearance. It contains no part of the name.
-2. The parts of a name that rules read stay: the domain of a topic, its partition, the suffixes ``-DLQ`` and ``-RETRY``
-   after the topic and subscription, and the names of the broker's own topics (codec/observe/system_topics.py).
+2. The parts of a name that rules read are kept: the domain of a topic, its partition, the suffixes ``-DLQ`` and
+   ``-RETRY`` after the topic and subscription, and the names of the broker's own topics
+   (codec/observe/system_topics.py).
 3. Addresses become addresses of a private network (10.0.0.0/8, fd00::/8), in URLs and texts as well as in packets.
 """
 
@@ -40,7 +41,7 @@ class Names:
     """All names of one capture with their pseudonyms."""
 
     def __init__(self, *, keep_names: bool = False) -> None:
-        """If ``keep_names``, tenants, namespaces, topics, subscriptions, consumers and producers keep their names."""
+        """``keep_names``: keep names of tenants, namespaces, topics, subscriptions, consumers and producers."""
         self._keep = _KEPT if keep_names else frozenset[str]()
         self._by_kind: dict[str, dict[str, str]] = {}
         self._keys: dict[bytes, bytes] = {}
@@ -106,7 +107,7 @@ class Names:
         return self.name("topic", text)
 
     def pattern(self, text: str) -> str:
-        """Return the pseudonym of a topic pattern: those of its namespace and of the rest."""
+        """Return the pseudonym of a topic pattern. Its namespace and the rest are replaced separately."""
         head, separator, rest = text.rpartition("/")
         domain, between, place = head.partition("://")
         if domain not in DOMAINS or not between:
@@ -182,7 +183,7 @@ class Names:
 
 
 def _is_fixed(place: list[str], local: str) -> bool:
-    """Whether the last component of a topic's name is a broker's own name."""
+    """Whether the last component of a topic's name is one that brokers define."""
     base = split_partition(local)[0]
     if place == _SYSTEM_PLACE:
         return is_neutral_topic(base) or is_system_topic(f"persistent://pulsar/system/{base}")

@@ -4,7 +4,7 @@
 
 There was no negative acknowledgement, timeout, reconnect, seek or other consumer: the broker resent an entry that its
 consumer still held or had acknowledged. This should not happen. Known causes are races in the broker: a rewind during a
-replay read, delayed messages that were tracked twice, two reads of the same entry.
+replay read, delayed messages that were tracked twice, or two reads of the same entry.
 
 ## On the wire
 

@@ -1,10 +1,11 @@
 """A consumer without a receiver queue: it requests each message when the application calls receive.
 
 Rules of this file (ZeroQueueConsumerImpl, 4.2.4)
-1. Each receive without a waiting message requests one message, and so does each new connection during a receive. With a
-   listener, the first connection requests a message, and then each return of the listener.
-2. A message that arrived after its receive was given up is dropped when the next receive requests one.
-3. A batch may have more messages than requested: the consumer closes itself and reports the failure to the caller.
+1. The consumer requests one message when ``receive`` is called and none is queued, and again on each new connection
+   during a receive. With a listener, it requests one on each connection and after each call of the listener.
+2. A message that arrives after its receive timed out is returned by the next receive.
+3. A batch may contain more messages than requested. If one arrives, the consumer closes and reports the failure to the
+   caller.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class ZeroQueueConsumer(Consumer):
             self.queue.increase()
 
     def receive(self) -> IncomingMessage | None:
-        """Return the requested message, or None: one is requested now, and `on_message` is called later."""
+        """Return the queued message.
+
+        If there is none, request one and return None; `on_message` is called when it arrives.
+        """
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages

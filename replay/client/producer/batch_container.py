@@ -1,10 +1,10 @@
 """Messages that wait to be sent as one batch.
 
 Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.2.4)
-1. A message fits into the batch if the payloads have at most ``batchingMaxBytes`` with it, and the batch has fewer
-   than ``batchingMaxMessages`` messages. The first message of a batch may therefore be larger.
-2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. Without a limit of
-   bytes, the limit is the broker's maximum message size.
+1. A message fits into the batch if the payloads, including its own, total at most ``batchingMaxBytes``, and the batch
+   has fewer than ``batchingMaxMessages`` messages. The first message of a batch may be larger.
+2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. If ``batchingMaxBytes``
+   is 0, the broker's maximum message size applies.
 3. The first message determines schema version, key and publish time of the batch (`outgoing_message.batch_metadata`).
    Messages with another schema version do not fit into it (hasSameSchema).
 4. A batch of one message is sent as a plain message (createOpSendMsg).
@@ -63,7 +63,7 @@ class Container(Protocol):
         ...
 
     def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
-        """Return whether the batch of this message has this schema version."""
+        """Return whether the batch that would contain this message has this schema version."""
         ...
 
     def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
@@ -71,7 +71,7 @@ class Container(Protocol):
         ...
 
     def take(self) -> list[Batch]:
-        """Remove all messages and return them as batches in the order for sending."""
+        """Remove all messages and return them as batches in sending order."""
         ...
 
 

@@ -54,7 +54,7 @@ class CommandSource:
     """Writes the commands of one test as source, and collects the names that they use."""
 
     def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
-        """``service_url``: the live broker's; ``received``: the bodies of all commands that it sent."""
+        """``service_url``: the URL of the live broker; ``received``: the bodies of all commands received from it."""
         self._service_url, self._start_ms = service_url, start_ms
         self.ids: dict[Position, int] = {}
         for body in received:

@@ -1,9 +1,10 @@
-"""Frames of a split that are forwarded as bytes: few, each for one of the reasons in partial_tables.ROLES.
+"""The few frames of a split that are forwarded as bytes. `partial_tables.ROLES` lists the reasons.
 
 Rules of this file
 1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not: its ids are rows of ``consumed``.
-2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded, again after each
-   command that opens or closes it. If that command was not captured, this frame is the first evidence of the owner.
+2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded, and also the first one
+   after each command that opens or closes the producer or consumer. If that command was not captured, this frame is the
+   first evidence of the owner.
 3. An ACK with a request id and its response are one row of ``answered`` if they are the only frames of the window with
    that request id, are in this order, and the response has no error.
 """
@@ -62,7 +63,8 @@ class ForwardedFrames:
         if len(rows):
             picked = take(frames, rows)
             heads = to_heads(picked, numbers[rows])
-            # Only the size of a payload matters; the frame contains it even if the capture truncated the packet.
+            # Only the payload's size matters, and the frame contains this size even if the capture truncated the
+            # packet.
             kept = np.where(picked.payload_size >= 0, np.minimum(picked.size, _MOST), picked.places.kept)
             heads = heads.set_column(heads.schema.get_field_index("kept"), heads.schema.field("kept"), _ints(kept))
             first = [pa.array(role[rows])]
@@ -150,10 +152,10 @@ def _control(frames: Frames) -> Longs:
 
 
 def _is_in(types: Longs, members: list[int]) -> Bools:
-    """Return which types are among a few."""
+    """Return a mask of the types that are in ``members``."""
     table = np.zeros(max(members) + 2, np.bool_)
     table[members] = True
-    # A negative type (unknown, or of 64 bits) is clipped to the first index, which no command has; a high one to the
-    # last.
+    # A negative type (unknown, or wider than 32 bits) is clipped to index 0, which no command has. A type above the
+    # table is clipped to the last index, which is False.
     found: Bools = table.take(types, mode="clip")
     return found

@@ -1,9 +1,9 @@
-"""Partial aggregation of a split: pairs within the split are matched, everything else is forwarded.
+"""Partial aggregation of a split: pairs within the split are matched; everything else is forwarded.
 
 Rules of this file
 1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a split of their
    own.
-2. No names are needed here: the topic of an id is looked up later by frame number.
+2. Topic names are not needed here: the topic of a producer or consumer id is looked up later by frame number.
 3. ``numbers`` start at 1 in the split; `renumber_table` replaces them with those of the recording.
 """
 
@@ -101,8 +101,8 @@ class SplitAggregator:
     def _runs(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
         """Yield marks for the ends of runs within the split, and for the start of runs found by resynchronization.
 
-        The first PROOF_FRAMES frames of such a run are marked, after another kind of run or after a gap. For the first
-        frames of a connection in the split it is unknown whether the run starts with them: MAY_BEGIN.
+        A run starts after a gap or after a run of another kind; its first PROOF_FRAMES frames are marked. The first
+        frame of a direction in the split gets MAY_BEGIN, because the run may have started in an earlier split.
         """
         order = order_of(_direction_keys(frames))
         sides, offset = _direction_keys(frames)[order], frames.places.offset[order]
@@ -121,8 +121,8 @@ class SplitAggregator:
         for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places - 1]), strict=True):
             yield _mark(int(sides[place]), tail, "last")
         begins = searched & ~(follows & was)
-        # The number of marked frames of the run before each frame, counted from the start of the run or from the marks
-        # so far.
+        # For each frame, the number of earlier frames in its run. The count includes frames that were marked in earlier
+        # windows.
         count = np.cumsum(searched) - searched
         base = count.copy()
         base[at] -= [
@@ -184,11 +184,11 @@ PROOF_FRAMES: Final = 16
 
 BEGINS: Final = 1
 MAY_BEGIN: Final = 2
-"""Flags of a mark "weak": a run starts there; with MAY_BEGIN unless the previous frame, in another split, belongs to
-it."""
+"""Flags of a "weak" mark. BEGINS: a run starts at the frame. MAY_BEGIN: a run starts there unless the last frame of the
+previous split belongs to the same run."""
 
 SEARCHED: Final = 4
-"""Flag of a mark "last": the frame was found by resynchronization."""
+"""Flag of a "last" mark: the frame was found by resynchronization."""
 
 _GAPS: Final = ("frame:gap", "frame:overlap")
 

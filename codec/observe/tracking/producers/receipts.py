@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The broker writes a producer's receipts in the order of its SENDs, as entries are stored. A receipt is out of order
-   only if it arrives after a later one. A receipt that is missing from the capture is not.
+   only if it arrives after a later one, not if it is missing from the capture.
 2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written immediately and may precede earlier receipts
    (Producer.java, PersistentTopic.java). They prove nothing about the order.
 3. The error of a batch contains its highest sequence id if the SEND did; its receipt contains the lowest.
