@@ -34,6 +34,31 @@ def test_targets_of_links_exist(page):
         assert (page.parent / target).exists(), target
 
 
+FOLDERS = ("codec", "minibroker", "replay", "spark", "cli", "tests")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_files_in_the_readme_of_a_folder_exist(folder):
+    """A path may be relative to the root, to the folder or to one of its packages, or name a test of the folder."""
+    files = [path.as_posix() for start in {folder, f"tests/{folder}"} for path in (ROOT / start).rglob("*.*")]
+    named = re.findall(r"`([\w./-]*\w\.(?:py|tsv|md|proto|txt))`", (ROOT / folder / "README.md").read_text())
+    assert named
+    stale = [
+        name for name in named if not (ROOT / name).exists() and not any(one.endswith(f"/{name}") for one in files)
+    ]
+    assert stale == [], f"correct these names in {folder}/README.md"
+
+
+def test_every_command_is_in_the_readme():
+    from typer.main import get_command
+
+    from pcli.cli.commands import app
+
+    page = (ROOT / "README.md").read_text()
+    missing = [name for name in get_command(app).commands if f"`pcli {name}`" not in page]
+    assert missing == [], "add them to the table of commands in README.md"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_docs_do_not_name_the_unrelated_package(page):
     assert not re.search(r"pip install pcli\b", page.read_text())

@@ -93,7 +93,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 def test_every_package_is_in_the_wheel():
     folders = {path.parent for room in ROOMS for path in (ROOT / room).rglob("__init__.py")}
     found = sorted(".".join(("pcli", *folder.relative_to(ROOT).parts)) for folder in folders)
-    assert sorted(PYPROJECT["tool"]["setuptools"]["packages"]) == found
+    listed = sorted(PYPROJECT["tool"]["setuptools"]["packages"])
+    assert listed == found, "correct packages of [tool.setuptools] in pyproject.toml"
 
 
 def test_the_version_is_one():

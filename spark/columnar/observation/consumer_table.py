@@ -33,7 +33,7 @@ class FinalConsumer:
 
     record: ConsumerRecord
     figures: dict[str, Any]
-    """As returned by figures.consumer_figures; empty if it is not attached."""
+    """As returned by topic_statistics.consumer_figures; empty if it is not attached."""
     now_ns: int
 
     @property

@@ -20,7 +20,7 @@ class FinalStatistics:
     """Figures at the end of the recording."""
 
     topics: dict[str, dict[str, Any]]
-    """By name, as returned by figures.topic_figures."""
+    """By name, as returned by topic_statistics.topic_figures."""
     _consumers: dict[int, dict[str, Any]]
     now_ns: int
 

@@ -1,7 +1,7 @@
 """Permits of consumers over time, in columns: permits granted by FLOWs and used by MESSAGEs, by session and bucket.
 
 Rules of this file
-1. Permits are counted as in tracking.ledger: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
+1. Permits are counted as in permit_ledger.py: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
    messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if its metadata was not captured.
 2. A window yields changes: sums, and the lowest prefix sum, for each run of frames of one consumer within one bucket
    and between two events of its connection. They do not depend on how a session began.
@@ -261,4 +261,4 @@ _HOW: Final = {
     "first_frame": "min",
     "last_frame": "max",
 }
-"""How rows of one session and bucket are merged."""
+"""How rows of one session and bucket are merged. All other columns of PERMITS are the key of a row."""

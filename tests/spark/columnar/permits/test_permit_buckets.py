@@ -107,7 +107,7 @@ def test_any_cuts_give_the_same_table(captures):
     for name, _, frames in every(captures):
         whole = table(frames)
         cuts = [rng.randrange(len(frames) + 1) for _ in range(rng.randrange(1, 6))]
-        assert table(frames, cuts).equals(whole), (name, cuts)
+        assert table(frames, cuts).equals(whole), f"{name} cut before {cuts}; a new column needs an entry in _HOW"
         assert one_cut(frames, rng.randrange(1 + len(frames) // 5, 2 + len(frames))).equals(whole), name
         several += whole.num_rows > 2
     assert several > 30
