@@ -24,18 +24,18 @@ _BAD: Final = ("in_flight", "never_delivered", "unacked", "refused", "lost")
 
 @dataclass(slots=True)
 class LifecycleFilter:
-    """Conditions on lifecycles; without conditions all match."""
+    """Conditions on lifecycles. If there are none, all lifecycles match."""
 
     message_id: MessageId | None = None
     """The id of the entry, of one of its chunks, or of a copy that a resend stored. A batch index is ignored."""
     producer: str = ""
     sequence_id: int = -1
-    """A sequence id of the producer with that name, including those of its batches; -1: no condition."""
+    """A sequence id of the producer with that name, or one within its batches; -1 for no condition."""
     unacked: bool = False
     """Whether a part must be unacknowledged."""
     redelivered: bool = False
     slower_ns: int = -1
-    """Minimum duration from the first step to the last, exclusive; -1: no condition."""
+    """Minimum duration from the first step to the last, exclusive; -1 for no condition."""
     frames: list[Bits] = field(default_factory=list)
     """Sets of frames; a lifecycle must have a frame in each."""
 

@@ -1,9 +1,9 @@
 """The lifecycle of a message as steps with time, frame and duration.
 
 Rules of this file
-1. Steps are in the order of time. A step that follows another contains the duration since that one: a receipt since the
-   SEND, a delivery since the receipt, an acknowledgement since its delivery, and so on.
-2. Names in a step come from the wire and are escaped with `printable` here.
+1. Steps are in chronological order. Each contains the duration since an earlier step: a receipt since the SEND, a
+   delivery since the receipt, an acknowledgement since its delivery, and so on.
+2. Names in a step come from the wire. This module escapes them with `printable`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BROKER: Final = ""
 """Name of the broker as a party."""
 
 _ACK_KINDS: Final[dict[str, str]] = {"individual": "", "batch": "part of the batch", "transaction": "in a transaction"}
-"""Descriptions of these kinds of acknowledgements; other kinds are named by their key."""
+"""Descriptions of some kinds of acknowledgements; for other kinds the key itself is used."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Step:
 
 
 def steps_of(lifecycle: Lifecycle) -> list[Step]:
-    """Return all steps in the order of time."""
+    """Return all steps in chronological order."""
     found = [*_published(lifecycle)]
     stored = lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns
     for deliveries in lifecycle.deliveries.values():

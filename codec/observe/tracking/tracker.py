@@ -69,7 +69,7 @@ class Tracker:
             self._propagate_doubts()
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """Process a frame of the broker of which only these values are known."""
+        """Process a frame from the broker when only these values are known."""
         self.producers.note_broker_frame(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:

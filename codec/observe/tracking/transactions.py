@@ -3,7 +3,7 @@
 Rules of this file
 1. A transaction id is assigned by the coordinator and is the same on all connections. The client of a transaction is
    the connection that sent NEW_TXN.
-2. A transaction that began before the capture is known from the first frame with its id; it has the doubt "start".
+2. A transaction that began before the capture is recorded from the first frame with its id, with the doubt "start".
 3. After the timeout the coordinator aborts a transaction and does not notify the client. A capture on the broker's host
    contains END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION without END_TXN.
 4. Records are bounded: ended transactions are evicted first.

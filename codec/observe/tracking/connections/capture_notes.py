@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A note that makes the records of its connection incomplete returns a key of `missing_evidence.DOUBTS`.
-2. An impossible frame length at the start of a stream is text or TLS if its bytes show that. Any other is the length of
-   an oversized frame, which was not read.
+2. If the bytes of an impossible frame length at the start of a stream are text or TLS, the stream is recorded as such.
+   Any other impossible length is that of an oversized frame, which was not read.
 3. A server that expects TLS answers a plaintext CONNECT with an alert: seven bytes, too few for a frame.
 """
 
@@ -24,7 +24,8 @@ OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Kinds of notes that add a connection even if it has no frames."""
 
 NO_KEY: Final = ""
-"""A doubt without a key: bytes outside complete frames, next to a gap or at the end of the stream."""
+"""The kind of a doubt that has no key in DOUBTS: bytes outside complete frames, next to a gap or at the end of the
+stream."""
 
 _ALERT: Final = 7
 """Bytes of a plaintext TLS alert: five of the record header, two of the alert (RFC 8446)."""

@@ -54,9 +54,9 @@ class ConnectionState:
         self.after_connect = False
         """Whether CONNECT was the client's last frame."""
         self.is_proxy_side = False
-        """Whether a proxy opened it, so that its frames repeat those of another connection."""
+        """Whether a proxy opened it. If so, its frames repeat those of another connection."""
         self.last_frame_ns = [0, 0]
-        """Times of the last frame of the broker and of the client."""
+        """Times of the last frame from the broker and from the client."""
         self.limit = NO_LIMIT
         """Maximum frame size in bytes."""
         self.sends: ExchangeRecord | None = None
@@ -65,7 +65,8 @@ class ConnectionState:
         self.open_requests: dict[int, Open] = {}
         """Requests other than SEND that have no response, by frame number; the oldest first."""
         self.overtaken: dict[int, tuple[int, int]] = {}
-        """PRODUCERs and SUBSCRIBEs, by frame number, whose peer got a response to a later request first."""
+        """PRODUCERs and SUBSCRIBEs, by frame number, that were still open when a later request of the same producer or
+        consumer got its response."""
         self.early_responses: dict[tuple[int, int], int] = {}
         """Types of responses captured before their requests, by (-1, request id), or by producer id and sequence id."""
         self.answered_requests: dict[int, int] = {}

@@ -1,8 +1,8 @@
 """Records of connections, hosts, exchanges and the capture, updated frame by frame.
 
 Rules of this file
-1. Work that every frame needs takes a few lookups here. The rest is one function per command type; the most frequent
-   commands need almost none.
+1. The work for every frame is a few lookups in this module. Each command type has its own function for the rest; the
+   functions for the most frequent commands do almost nothing.
 2. The connection from a proxy to the broker (proxied_connections.py) has its own end, checksums and sizes, which show
    on which side of the proxy a fault occurred. Its requests repeat those of the client's connection and are not
    counted.
@@ -41,7 +41,7 @@ from pcli.codec.wire.frame import SEND
 __all__ = ["ConnectionTracker"]
 
 _ONE_WAY: Final = 16
-"""Number of frames from one side, with none from the other, that proves that the capture lacks a direction."""
+"""Number of frames from one side, with none from the other, after which the capture is known to lack a direction."""
 
 _PROBLEM_DOUBTS: Final = {"gap": "gap", "cut": "cut", "overlap": "gap"}
 

@@ -6,7 +6,7 @@ Rules of this file
 3. A response captured before its request (packets out of order) is remembered and paired when the request follows.
 4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second one is not a late response.
 5. Responses may be reordered, but PRODUCER and SUBSCRIBE get their response before any later request about the same
-   producer or consumer. A missing response is not reordered.
+   producer or consumer. A missing response does not count as reordered.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def count_receipt(connection: ConnectionState, facts: Facts) -> None:
 
 
 def _count_unrequested(connection: ConnectionState, facts: Facts, request_id: int) -> None:
-    """Count a response without an open request, unless its request id is one that no request can have."""
+    """Count a response without an open request, unless no request can have its request id."""
     frame = facts.frame
     if request_id < 0:
         return
@@ -229,7 +229,7 @@ def _open_sends(connection: ConnectionState) -> Iterator[tuple[int, int]]:
 
 
 def _id(value: Any) -> int:
-    """Return a request id, or -1 if there is none or if the sender had no request to answer."""
+    """Return a request id, or -1 if the frame has none or does not respond to a request."""
     return -1 if value is None else signed(value)
 
 

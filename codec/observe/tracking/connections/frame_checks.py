@@ -1,8 +1,9 @@
 """Checks of single frames: checksum, size, deprecated commands and fields.
 
 Rules of this file
-1. Only complete frames without capture problems are checked, because others prove nothing about the peer.
-2. The maximum size is that of CONNECTED. Without CONNECTED no frame is too large.
+1. Only complete frames without capture problems are checked, because incomplete or damaged frames prove nothing about
+   the peer.
+2. The maximum size is the one in CONNECTED. If CONNECTED was not captured, no frame is too large.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Start, keep-alive and end of a connection: CONNECT, authentication, PING, ERROR, TCP.
 
 Rules of this file
-1. Any frame of a peer answers a PING, not only PONG (PulsarHandler.java). A PING is open until the other side sends a
-   frame.
-2. The end of a connection has a cause seen before it, a refused login or an unanswered PING. If there is none, the end
-   records only which side ended the connection, and how.
-3. AUTH_CHALLENGE after the handshake requests new credentials. AUTH_RESPONSE then has no response.
+1. Any frame from a peer, not only PONG, answers a PING (PulsarHandler.java). A PING is open until the other side sends
+   a frame.
+2. The cause of a connection's end is an earlier event: a refused login or an unanswered PING. If there was none, only
+   the side that ended the connection and the way it did so are recorded.
+3. AUTH_CHALLENGE after the handshake requests new credentials. AUTH_RESPONSE gets no response in this case.
 """
 
 from __future__ import annotations

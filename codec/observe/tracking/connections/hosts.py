@@ -3,7 +3,7 @@
 Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
 2. A redirect loop exists if the lookups of a client for a topic are redirected by server A, by B, and by A again within
-   LOOP_NS. Two redirects by A alone are no loop: the client has two consumers, or repeated the lookup.
+   LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHAIN: Final = 8
 _DENIALS: Final = ("AuthenticationError", "AuthorizationError")
 
 Exchange = tuple[int, int]
-"""Frames of a request (0: unknown) and of its response."""
+"""Frames of a request (0 if unknown) and of its response."""
 
 
 class Hosts:

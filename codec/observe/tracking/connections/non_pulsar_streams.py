@@ -1,10 +1,10 @@
 """Streams that start with something other than Pulsar.
 
 Rules of this file
-1. TLS and HTTP are reported only where plaintext Pulsar is expected: on its default port, or at a server to which other
-   connections of the capture speak Pulsar.
-2. A Pulsar peer reads the first four bytes as a length and reports that the frame is too large. The bytes of that
-   length show what was really sent.
+1. TLS and HTTP are reported only where plaintext Pulsar is expected: on its default port, or at a server that other
+   connections of the capture use for Pulsar.
+2. A Pulsar peer reads the first four bytes as a length and reports that the frame is too large. The four bytes show
+   what was really sent.
 3. A PROXY header is reported if the server sends no response after it: a server that expects the header responds.
 """
 

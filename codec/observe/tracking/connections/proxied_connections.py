@@ -1,12 +1,13 @@
 """Pairs of connections through a proxy: from the client to the proxy, and from the proxy to the broker.
 
 Rules of this file
-1. A client names the broker to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to it before it sends
-   CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP proxy forwards bytes
-   from the start, so both CONNECTs are equal.
-2. A connection is the proxy's if all of this is true: its handshake begins within that of the client's connection; it
-   comes from the host to which the client connected (or goes to the address in the URL); it goes to another server; and
-   the first client frame after the handshake is equal on both and was captured on the client's connection first.
+1. A client sends the broker's address to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to it before
+   it sends CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP proxy forwards
+   bytes from the start, so both CONNECTs are equal.
+2. A connection was opened by the proxy if all of these conditions hold: its handshake begins during the handshake of
+   the client's connection; it comes from the host to which the client connected (or goes to the address in the URL); it
+   goes to another server; and the first client frame after the handshake is equal on both and was captured on the
+   client's connection first.
 3. A proxy_to_broker_url alone proves nothing, because some clients (pulsar-rs) write it without a proxy.
 """
 
@@ -56,7 +57,10 @@ class ProxiedConnections:
             self._candidates.pop(oldest, None)
 
     def first(self, connection: ConnectionState, facts: Facts) -> bool:
-        """Process the client's first frame after CONNECT; return whether it proves this connection a proxy's."""
+        """Process the client's first frame after CONNECT.
+
+        Return whether it proves that a proxy opened the connection.
+        """
         record, data = connection.record, facts.frame.data
         for front in self._candidates.pop(record.stream, []):
             if front.first == data and front.record.other_leg is None:
@@ -70,7 +74,7 @@ class ProxiedConnections:
 
 
 def _may_be_proxied(front: _ClientConnection, back: ConnectionRecord, connect: bytes) -> bool:
-    """Return whether a new connection may be that of the proxy of another connection."""
+    """Return whether the proxy of another connection may have opened a new connection."""
     record = front.record
     if record.connected_ns >= 0 or record.server == back.server:
         return False

@@ -1,7 +1,7 @@
-"""Open and close of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, ends of connections.
+"""Opening and closing of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, ends of connections.
 
-A PRODUCER whose name is attached to another connection replaces that producer only if it succeeds. Usually it is
-refused.
+If a producer with the same name is attached to another connection, a new PRODUCER replaces it only if the broker
+accepts the new one. Usually the broker refuses it.
 """
 
 from __future__ import annotations

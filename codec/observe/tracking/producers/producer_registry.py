@@ -6,7 +6,7 @@ Rules of this file
 2. A SEND without a successful receipt may be resent by the next session of the name. It is lost if that session does
    not resend it, or if the capture ends.
 3. The messages of a session that began before the capture contain its name but not its topic. If a producer of that
-   name reconnects, and there was only one such session, it is the same producer.
+   name reconnects, and there was only one session like this, it is the same producer.
 4. Records are bounded: producers whose session has ended are evicted first, then those attached for the longest time.
    Open SENDs are bounded over all sessions.
 """
@@ -74,7 +74,7 @@ class ProducerRegistry:
         if older is not None:
             self.close(older, "replaced", time_ns, frame.number)
             self.give_up_open_sends(older, time_ns, frame.number)
-        # Giving up the open SENDs may have removed the connection with its last session.
+        # The call that gave up the open SENDs may have removed the connection together with its last session.
         connection = self.connections.setdefault(stream, connection or ConnectionProducers())
         key = (peer.topic, name or f"{stream}#{peer.id}")
         kept = self._kept.get(key)
@@ -218,7 +218,7 @@ class ProducerRegistry:
                 producer.record.doubts.add("end")
 
     def records(self) -> Iterator[ProducerRecord]:
-        """Yield the records, brought up to date."""
+        """Update the records and yield them."""
         for producer in self._kept.values():
             producer.flush()
             yield producer.record

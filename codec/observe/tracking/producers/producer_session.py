@@ -117,7 +117,7 @@ class ProducerSession:
         self.last_receipt_frame = 0
         """Frame of that receipt."""
         self.since_ns = -1
-        """Time since which SENDs are open without any receipt, or -1 if none is open."""
+        """Start of the current wait for a receipt, or -1 if no SEND is open."""
         self.since_frame = 0
 
     def inherit(self, older: ProducerSession) -> None:
@@ -132,7 +132,7 @@ class ProducerSession:
         self.highest_before = max(older.highest_before, older.sequence_ids.highest)
 
     def response_received(self, time_ns: int, frame: int) -> None:
-        """Record a response: the wait of the remaining open SENDs starts again."""
+        """Record a response. The wait for the remaining open SENDs starts again."""
         since = self.since_ns
         if since >= 0:
             stretch = self.record.no_receipt
@@ -142,7 +142,7 @@ class ProducerSession:
         self.since_ns, self.since_frame = (time_ns, frame) if self.open_sends else (-1, 0)
 
     def flush(self, *, over: bool = False) -> None:
-        """Bring the record up to date; ``over``: the session has ended."""
+        """Update the record; ``over``: the session has ended."""
         record = self.record
         if over:
             self.give_up_early(0)
@@ -159,7 +159,7 @@ class ProducerSession:
             record.no_receipt.begin(self.since_ns, self.since_frame)
 
     def give_up_early(self, until_ns: int) -> None:
-        """Count receipts until this time (0: all) whose SEND was not captured as unexpected."""
+        """Count receipts up to this time (0: all) as unexpected if their SEND was not captured."""
         for sequence_id, (_, _, time_ns, frame) in list(self.early_receipts.items()):
             if not until_ns or time_ns <= until_ns:
                 del self.early_receipts[sequence_id]

@@ -1,10 +1,10 @@
 """The producer side: messages from SEND to receipt, producers across reconnects, and transactions.
 
-- producer_commands.py: open and close; producer_registry.py: all producers; producer_session.py: one session
-- sends.py: SEND; receipts.py: its responses; sequence_ids.py: gaps of sequence ids; recent_sends.py: resends
+- producer_commands.py: open and close; producer_registry.py: all producers; producer_session.py: one session -
+sends.py: SEND; receipts.py: its responses; sequence_ids.py: gaps in sequence ids; recent_sends.py: resends
 
 Rules of this file
-1. There is one function per command type. Other commands do not concern producers.
+1. Each command type that concerns producers has its own function.
 2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). One that
    is never stored is passed to SubscriptionTracker.never_stored when it can no longer be resent.
 """
@@ -94,7 +94,7 @@ class ProducerTracker:
         self._transactions.finish()
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Yield every record, brought up to date, with the name of its group."""
+        """Update the records and yield each with the name of its group."""
         for producer in self._registry.records():
             yield "producer", producer
         for transaction in self._transactions.records():

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A resend has the same sequence id, publish time, size and number of messages. Another message with a used id (from an
-   application that sets ids, or a new client with an old name) is no resend.
+   application that sets ids, or a new client with an old name) is not a resend.
 2. The last MAX_SENT entries of all producers are kept. A client resends only messages without a receipt, and these are
    recent.
 """
@@ -31,7 +31,7 @@ class RecentSends:
         self._order: deque[tuple[int, int]] = deque()
 
     def put(self, producer: int, lifecycle: Lifecycle) -> None:
-        """Add an entry of a producer, which is the number of its record."""
+        """Add an entry; ``producer`` is the number of the producer's record."""
         place = (producer, lifecycle.sequence_id)
         self._lifecycles[place] = lifecycle
         self._order.append(place)

@@ -4,8 +4,9 @@ Rules of this file
 1. Only the metadata fields that a lifecycle needs are read; the payload is not decoded.
 2. All chunks of a message have one lifecycle and one sequence id. A chunk that is not above the highest one sent so far
    is a resend.
-3. The producer's clock is compared with the capture's by publish_time, which the client sets before SEND: for a batch
-   when its first message is added, up to the batching delay earlier. Resends keep the old time and are not compared.
+3. The publish_time shows how far the producer's clock differs from the capture's. The client sets it before SEND; for a
+   batch, when the first message is added, up to the batching delay earlier. Resends keep the old time and are not
+   compared.
 """
 
 from __future__ import annotations
@@ -185,7 +186,10 @@ def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -
 
 
 def _was_receipted(lifecycle: Lifecycle, producer: ProducerSession) -> bool:
-    """Return whether the client got the receipt in this session, so that the application sends a new message."""
+    """Return whether the client received the receipt in this session.
+
+    If so, the application is sending a new message.
+    """
     return lifecycle.receipt_ns >= producer.session.began_ns and not lifecycle.error
 
 

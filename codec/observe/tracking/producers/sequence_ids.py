@@ -1,11 +1,12 @@
-"""Sequence ids of one producer session: gaps, and ids that go back.
+"""Sequence ids of one producer session: gaps, and ids that are not above the preceding one.
 
 Rules of this file
 1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. Without the latter a batch may use one id
    (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
 2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. Skipped ids are therefore
-   a debt. Messages beyond the ids of a SEND are a credit, which reduces the debt now or later. Only a debt that remains
-   is a gap. If an application sets ids, it may send skipped ones later; the rest counts as a gap.
+   only counted as missing at first. If a SEND has more messages than ids, the surplus reduces that count, now or later.
+   Only ids that remain missing are a gap. If an application sets ids, it may send skipped ones later; the rest are a
+   gap.
 3. The first SEND of a session may have any id.
 """
 
@@ -16,7 +17,7 @@ from typing import Final
 __all__ = ["MAX_DEBT_SENDS", "SequenceIds"]
 
 MAX_DEBT_SENDS: Final = 64
-"""Number of SENDs after which a debt is a gap: more than the batches of a key-based batcher's flush."""
+"""Number of SENDs after which missing ids are a gap: more than a key-based batcher sends in one flush."""
 
 Gap = tuple[int, int, int, int]
 """Time and frame of the SEND after the gap, the last id before the gap, the first id after it."""

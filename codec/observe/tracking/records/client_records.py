@@ -47,8 +47,7 @@ class PermitLedger:
     """The permits of a consumer's current session, as the broker counts them, with their faults."""
 
     known: bool = False
-    """Whether SUBSCRIBE, and a FLOW before the first MESSAGE, were captured. Otherwise the balance is only relative.
-    """
+    """Whether SUBSCRIBE and a FLOW before the first MESSAGE were captured. If not, the balance is only relative."""
     balance: int = 0
     flowed: int = 0
     """Σ FLOW.messagePermits."""
@@ -71,12 +70,13 @@ class PermitLedger:
     before_flow_ns: int = -1
     """Duration from SUBSCRIBE to the first FLOW, which `exhausted` counts once; -1: no such time, or no FLOW yet."""
     doubled: Occurrences = field(default_factory=Occurrences)
-    """FLOWs after which the balance exceeds what the queue and the deliveries explain."""
+    """FLOWs after which the balance is too high for the size of the queue and the deliveries."""
     surplus: int = 0
-    """Maximum by which the balance exceeded what the queue and excluded messages explain."""
+    """Maximum by which the balance exceeded the size of the queue plus the excluded messages."""
     short: Occurrences = field(default_factory=Occurrences)
     """Later FLOWs after which more than half of the queue is still missing (Shared, Key_Shared, with a queue of more
-    than one): queue − balance − unacked messages. Clients send a FLOW for all the permits that they owe.
+    than one): queue − balance − unacked messages. Clients normally send one FLOW for all the permits that they can
+    return.
     """
     corrupt: Occurrences = field(default_factory=Occurrences)
     """MESSAGE frames with a wrong checksum; the count is that of their messages (permits, PIP-491)."""
@@ -105,14 +105,14 @@ class ConsumerRecord:
     topic: str
     subscription_name: str
     name: str
-    """From SUBSCRIBE; empty if SUBSCRIBE has none, because the broker assigns no name."""
+    """The name in SUBSCRIBE. It is empty if SUBSCRIBE has none, because brokers do not name consumers."""
     type: str
-    """Exclusive, Shared, Failover, Key_Shared; empty: unknown."""
+    """Exclusive, Shared, Failover or Key_Shared; empty if unknown."""
     subscription: SubscriptionRecord | None
     system: bool = False
     priority: int = 0
     durable: bool = True
-    """Whether the subscription is durable; those of readers are not."""
+    """Whether the subscription is durable. Subscriptions of readers are not."""
     start_id: tuple[int, int] | None = None
     """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription. -1:-1: earliest."""
     initial_position: str = ""
@@ -140,15 +140,15 @@ class ConsumerRecord:
     active_frame: int = 0
     active_ns: int = -1
     unacked: int = 0
-    """Messages that it holds (Shared, Key_Shared), as unackedMessages in the statistics."""
+    """Number of unacknowledged messages of the consumer (Shared, Key_Shared), as unackedMessages in the statistics."""
     blocked: StateDuration = field(default_factory=StateDuration)
-    """Times in which unacked messages seem to block the consumer: it holds at least as many as the highest number at
-    which deliveries stopped before, or as the settings allow; see dispatch_stalls.py.
+    """Periods in which unacked messages seem to block the consumer: their number is at least the highest one at which
+    deliveries stopped before, or the limit in the settings. See dispatch_stalls.py.
     """
     blocked_at: int = 0
     """Number of unacked messages at the start of the block; 0 if there was none."""
     silent: StateDuration = field(default_factory=StateDuration)
-    """Times in which it has permits, is not blocked, and receives none of the available entries."""
+    """Periods in which the consumer has permits, is not blocked, and receives none of the available entries."""
     received: int = 0
     """msgOutCounter of the current session: messages, batches in full."""
     received_entries: int = 0
@@ -164,8 +164,7 @@ class ConsumerRecord:
     acks_failed: dict[str, Occurrences] = field(default_factory=dict)
     """ACK_RESPONSEs with an error, by error."""
     acked_but_back: Occurrences = field(default_factory=Occurrences)
-    """Messages redelivered after an ACK that covers them; not after seeks, and not batches that were partly
-    acknowledged.
+    """Messages redelivered after an ACK that covers them, except after seeks and in partly acknowledged batches.
     """
     validation: dict[str, Occurrences] = field(default_factory=dict)
     """ACKs with a validation_error, by error (ChecksumMismatch, DecryptionError, …)."""
@@ -180,11 +179,11 @@ class ConsumerRecord:
     ack_age_max_ns: int = 0
     ack_age_total_ns: int = 0
     never_acked: Occurrences = field(default_factory=Occurrences)
-    """Messages held at the end of the last session or of the capture, not a sum over sessions. They are in the order of
-    delivery; the sample is the id of the oldest.
+    """Messages that were unacknowledged at the end of the last session or of the capture, in the order of delivery.
+    This is not a sum over sessions. The sample is the id of the oldest one.
     """
     never_acked_oldest_ns: int = 0
-    """Time of delivery of the oldest of them."""
+    """Delivery time of the oldest of these messages."""
     whole_batches_again: Occurrences = field(default_factory=Occurrences)
     """Batches redelivered in full after a REDELIVER with their id: see the rule whole-batches-again."""
     doubts: set[str] = field(default_factory=set)
@@ -226,20 +225,20 @@ class ProducerRecord:
     unreceipted: Occurrences = field(default_factory=Occurrences)
     """SENDs without a response at the end of their connection or producer."""
     lost: Occurrences = field(default_factory=Occurrences)
-    """Those of them that were never resent, as far as known: see producer_registry.py."""
+    """Number of these SENDs that were never resent, as far as the capture shows. See producer_registry.py."""
     heard_ns: int = -1
     """Time of the broker's last frame of any type on the connection of the current session; -1 if none."""
     heard_frame: int = 0
     send_errors: dict[str, Occurrences] = field(default_factory=dict)
     """SEND_ERRORs by ServerError; the sample is the message."""
     out_of_order: Occurrences = field(default_factory=Occurrences)
-    """Receipts that preceded that of an earlier SEND of the session."""
+    """Receipts that preceded the receipt of an earlier SEND in the session."""
     skipped: Occurrences = field(default_factory=Occurrences)
     """SENDs without a response at the end of their session although a later one has a receipt, with its frame."""
     unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id that is not open."""
     gaps: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id skips ids after the highest one before it (of a batch, its highest id)."""
+    """SENDs whose sequence id is not the one after the highest id so far. For a batch, its highest id counts."""
     ids_vague: bool = False
     """Whether batches have no highest sequence id: see sequence_ids.py."""
     backwards: Occurrences = field(default_factory=Occurrences)
@@ -247,14 +246,14 @@ class ProducerRecord:
     resent: Occurrences = field(default_factory=Occurrences)
     """SENDs of ids that an earlier session sent, or that this session sent without a receipt."""
     resent_blind: Occurrences = field(default_factory=Occurrences)
-    """Those of them whose first SEND has no response, so that it may have been stored."""
+    """Resends whose first SEND has no response. It may nevertheless have been stored."""
     resent_with_receipt: Occurrences = field(default_factory=Occurrences)
-    """Those of them whose first SEND has a receipt: the client did not receive it, or sends twice."""
+    """Resends whose first SEND has a receipt: the client did not receive the receipt, or sends messages twice."""
     duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Those of them that answer identical resends, for which deduplication is intended. The others answer new messages
-    with used ids.
+    """Receipts of -1:-1 for identical resends, the purpose of deduplication. The others are for new messages with used
+    ids.
     """
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resends that were stored with a second message id: the topic contains the message twice."""

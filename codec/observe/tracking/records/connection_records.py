@@ -52,7 +52,7 @@ class ConnectionRecord:
     """From CONNECTED; 0 if absent."""
     proxy_to_broker_url: str = ""
     leg_of: int = -1
-    """tcp.stream of the client's connection, if this one is its proxy's connection to the broker; otherwise -1."""
+    """tcp.stream of the client's connection if this is the connection from its proxy to the broker; otherwise -1."""
     other_leg: ConnectionRecord | None = field(default=None, repr=False, compare=False)
     """The other connection of a proxied pair, in both records."""
     connect_frame: int = 0
@@ -60,18 +60,18 @@ class ConnectionRecord:
     challenges: Occurrences = field(default_factory=Occurrences)
     """AUTH_CHALLENGEs after the handshake: the credentials had expired."""
     challenge_open_ns: int = -1
-    """Time since which one of them has no AUTH_RESPONSE, or -1."""
+    """Time of the AUTH_CHALLENGE that has no AUTH_RESPONSE yet, or -1."""
     refreshed_ns: int = -1
-    """Time of the last AUTH_RESPONSE to one of them."""
+    """Time of the last AUTH_RESPONSE after the handshake."""
     ping_open: dict[bool, tuple[int, int]] = field(default_factory=dict)
     """Oldest PING without a later frame of the other side: frame and time, by sender (True: client)."""
     end: str = ""
     """A key of ENDS; empty while the connection is open."""
     ended_ns: int = -1
     first_bytes: str = ""
-    """Kind of the data at the start that is not Pulsar: tls, http, proxy-protocol, text; empty if there is none."""
+    """Kind of non-Pulsar data at the start: tls, http, proxy-protocol or text; empty if there is none."""
     first_bytes_text: str = ""
-    """Description of it, with the length that a Pulsar peer would read from it."""
+    """Description of this data, with the length that a Pulsar peer would read from it."""
     first_bytes_packet: int = 0
     wrong_crc: dict[bool, Occurrences] = field(default_factory=dict)
     """SEND (True: from the client) and MESSAGE (False) frames with a wrong checksum and all bytes captured."""
@@ -84,8 +84,8 @@ class ConnectionRecord:
     watchers: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     """Open topic-list watchers: watcher id to frame, time, namespace and pattern."""
     watch_gaps: Occurrences = field(default_factory=Occurrences)
-    """WATCH_TOPIC_LISTs whose response has another hash than the client: topics changed while no watcher was open. The
-    frames are those of request and response, the sample contains topics.
+    """WATCH_TOPIC_LISTs whose hash differs from the one in the response: topics changed while no watcher was open. The
+    frames are those of the request and response; the sample contains topics.
     """
     watch_missed: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Topics that a watcher received and to which this client address has not subscribed: frame and time."""
@@ -109,7 +109,7 @@ class HostRecord:
     redirect_loops: Occurrences = field(default_factory=Occurrences)
     """Redirects by a server to which the client was redirected within ten seconds; the sample is the topic."""
     denied: dict[str, Occurrences] = field(default_factory=dict)
-    """AuthenticationErrors and AuthorizationErrors by ``error command``, the command being that of the request; the
+    """AuthenticationErrors and AuthorizationErrors by ``error command``, where the command is that of the request. The
     sample is the message.
     """
     attempt_times: list[int] = field(default_factory=list)
@@ -123,7 +123,7 @@ class ExchangeRecord:
 
     stream: int
     type: str
-    """Name of the request's command type; for responses without a request, their own."""
+    """Name of the request's command type; for a response without a request, the name of its own type."""
     client: tuple[str, int] = ("", 0)
     server: tuple[str, int] = ("", 0)
     asked: int = 0
@@ -136,9 +136,9 @@ class ExchangeRecord:
     unanswered: Occurrences = field(default_factory=Occurrences)
     """Requests without a response until now, or until the end of their connection."""
     waited_ns: int = 0
-    """How long the oldest of them has waited, ns."""
+    """Age of the oldest request without a response, in ns."""
     overtaken: int = 0
-    """Number of them that are older than an answered request of the same type."""
+    """Number of requests without a response that are older than an answered request of the same type."""
     last_answered_frame: int = 0
     """Frame of the latest answered request of the type."""
     answered_twice: Occurrences = field(default_factory=Occurrences)
@@ -170,9 +170,10 @@ class TransactionRecord:
     ended_by: str = ""
     """client, or coordinator if there was no END_TXN (timeout); empty while the transaction is open."""
     left_ns: int = -1
-    """Time at which the connection that began it ended before it did, or -1."""
+    """Time at which the connection that began the transaction ended, if the transaction was still open; otherwise
+    -1."""
     error: str = ""
-    """Error of the last response with one."""
+    """Error of the last response that contained one."""
     doubts: set[str] = field(default_factory=set)
 
 

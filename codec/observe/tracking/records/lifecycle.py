@@ -1,8 +1,8 @@
 """The lifecycle of a message: sent, stored, delivered, acknowledged, with the frame and time of each step. Data only.
 
 Rules of this file
-1. A lifecycle is that of an entry in the broker. The messages of a batch share it and differ by the bits of ack sets.
-   The chunks of a message share one, with the id of the last chunk; `chunks` contains the others.
+1. A lifecycle belongs to one entry in the broker. The messages of a batch share it; ack sets distinguish them. The
+   chunks of a message also share one, with the id of the last chunk; `chunks` contains the other ids.
 2. Times are ns since 1970, -1 if unknown. Frames are ``pulsar.number``, 0 if unknown.
 """
 
@@ -50,7 +50,7 @@ class Ack:
     """Error of the ACK_RESPONSE."""
     validation_error: str = ""
     effective: bool = True
-    """Whether it acknowledged anything: not if it is repeated or its transaction was aborted."""
+    """Whether it acknowledged anything. It is False for a repeated ACK or an aborted transaction."""
 
 
 @dataclass(slots=True)
@@ -74,9 +74,10 @@ class Delivery:
     again: tuple[int, int] = (0, -1)
     """Frame and time of the REDELIVER with its id."""
     held: int = 0
-    """Messages of it that the consumer still holds."""
+    """Number of its messages that the consumer has not acknowledged."""
     taken: tuple[str, int] = ("", 0)
-    """Why the broker took it back (a key of topic_records.AGAIN) and the frame that caused it; empty if it did not."""
+    """Why the broker took the delivery back (a key of topic_records.AGAIN), and the frame that caused this; empty if it
+    was not taken back."""
 
 
 @dataclass(slots=True)
@@ -121,9 +122,9 @@ class Lifecycle:
     """Chunks of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
     txn: tuple[int, int] | None = None
     marker: bool = False
-    """Whether it is a broker's marker (transaction end), not a message."""
+    """Whether it is a marker that the broker wrote (transaction end), not a message."""
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
-    """By subscription, in the order of time."""
+    """Deliveries by subscription, in chronological order."""
     unacked: dict[str, int] = field(default_factory=dict)
     """Number of unacknowledged messages of the entry, by subscription that received it."""
     dead_letters: tuple[tuple[str, int, int], ...] = ()

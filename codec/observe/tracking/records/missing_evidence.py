@@ -1,7 +1,7 @@
 """Reasons why the evidence of a record may be incomplete.
 
 Every record contains a set of these keys, which is empty if all frames were captured. Rules check it before they report
-a fault of a client or broker: what missing frames can explain is not a fault.
+a fault of a client or broker, because missing frames may explain what looks like a fault.
 """
 
 from __future__ import annotations

@@ -65,12 +65,13 @@ class SubscriptionRecord:
     gone: bool = False
     """Whether the broker removed it: unsubscribed, or not durable and its last consumer left."""
     key_shared_mode: str = ""
-    """AUTO_SPLIT, STICKY; empty: not Key_Shared, or unknown."""
+    """AUTO_SPLIT or STICKY; empty if the subscription is not Key_Shared or the mode is unknown."""
     allow_out_of_order: bool = False
     consumers: dict[str, ConsumerRecord] = field(default_factory=dict)
     """All consumers by name (unnamed: by ``stream#id``); attached ones have a session without an end."""
     backlog: int | None = None
-    """Entries published and not acknowledged; None if unknown (the topic is older than the capture)."""
+    """Number of published entries that are not acknowledged; None if unknown, because the topic is older than the
+    capture."""
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0
@@ -88,13 +89,14 @@ class SubscriptionRecord:
     """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
     seeks: Occurrences = field(default_factory=Occurrences)
     hash_waits: StateDuration = field(default_factory=StateDuration)
-    """Times in which entries of a key wait because another consumer holds earlier ones (Key_Shared)."""
+    """Periods in which entries of a key wait because another consumer holds earlier ones (Key_Shared)."""
     hash_holder: str = ""
     """Consumer and key of the longest wait."""
     large_batches: Occurrences = field(default_factory=Occurrences)
     """Batches larger than the consumer's permits, while another consumer with permits received nothing."""
     order_broken: Occurrences = field(default_factory=Occurrences)
-    """Keys held by two consumers at once, or delivered in another order than published; see key_order.py."""
+    """Keys held by two consumers at once, or delivered in a different order than they were published. See
+    key_order.py."""
     doubts: set[str] = field(default_factory=set)
 
 

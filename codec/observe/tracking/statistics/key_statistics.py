@@ -1,8 +1,8 @@
 """Statistics of Key_Shared keys as plain values: slots of consumers, moves, violations of the order.
 
 Rules of this file
-1. The slots of a STICKY consumer are those of its SUBSCRIBE. With AUTO_SPLIT no frame contains the slots; each slot of
-   a known key is listed with the consumer that last received the key.
+1. The slots of a STICKY consumer are the ones in its SUBSCRIBE. With AUTO_SPLIT no frame contains the slots; each slot
+   of a known key is listed with the consumer that last received the key.
 2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of another size, where
    neighbouring slots may belong to different consumers, so ranges are not inferred.
 """
@@ -24,7 +24,7 @@ _Row = dict[str, Any]
 
 
 def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
-    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system``: the broker's own, too.
+    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system``: include the broker's own.
 
     "keys" lists the keys in memory; it is None if the subscription was removed.
     """

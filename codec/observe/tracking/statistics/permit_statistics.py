@@ -1,9 +1,9 @@
 """The permit ledger of a consumer as plain values.
 
 Rules of this file
-1. A ledger is that of a consumer's current or last session. Counts include captured frames only. Values that need all
+1. A ledger belongs to a consumer's current or last session. Counts include only captured frames. Values that need all
    frames (balance, lowest, exhausted, …) are None if frames are missing; "unknown" contains the reason.
-2. Otherwise balance = flowed − delivered, and the broker's `availablePermits` is balance − parked.
+2. If no frames are missing, balance = flowed − delivered, and the broker's `availablePermits` is balance − parked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
         "flowed": ledger.flowed,
         "delivered": ledger.delivered,
         "balance": ledger.balance,
-        # No frame reports parked permits: they are all that were granted since the inferred block.
+        # No frame reports parked permits. All permits granted since the inferred block are assumed to be parked.
         "parked": ledger.unspent if consumer.blocked.since_ns >= 0 else 0,
         "lowest": ledger.lowest,
         "lowest_frame": ledger.lowest_frame or None,

@@ -1,12 +1,12 @@
 """Statistics of topics, subscriptions and consumers, under the admin API's names in `topics stats`.
 
 Rules of this file
-1. A value equals the broker's or is None; "unknown" contains the reason by name of the value.
+1. A value is equal to the broker's, or it is None, and "unknown" contains the reason under the value's name.
 2. Counters restart when the broker loads a topic. A topic was loaded before the capture if its first known entry is not
    the first of its ledger, or if entries were delivered whose SENDs are missing.
 3. msgBacklog counts entries. msgOutCounter counts messages, batches in full. availablePermits and unackedMessages count
-   messages except those that were acknowledged before a batch was sent. Counters of a consumer are those of its
-   session.
+   messages, except those that were acknowledged before their batch was sent. Counters of a consumer cover only its
+   current session.
 4. Gaps in the capture, truncated packets and a missing SUBSCRIBE make a value unknown, not wrong.
 """
 
@@ -101,7 +101,10 @@ def _repeats(subscription: SubscriptionState) -> str:
 
 
 def _blocked_why(consumer: AttachedConsumer) -> str:
-    """Return why the limit that blocks a consumer is unknown; empty if others still receive, so it is per consumer."""
+    """Return why the limit that blocks a consumer is unknown.
+
+    The text is empty if others still receive, because the limit is then per consumer.
+    """
     record, others = consumer.record, [one.record for one in consumer.subscription.attached if one is not consumer]
     since = record.blocked.since_ns
     if since < 0 or not others or any(one.last_message_ns > since + QUIET_NS for one in others):
@@ -119,7 +122,7 @@ def _early(topic: TopicState) -> str:
 
 
 def _stayed_open(topic: TopicState) -> bool:
-    """Return whether a producer or consumer stayed open when the broker closed others, so that there was no unload."""
+    """Return whether a producer or consumer stayed open when the broker closed others, which rules out an unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for subscription in topic.subscriptions.values():
         sessions += [one.session for one in subscription.record.consumers.values()]

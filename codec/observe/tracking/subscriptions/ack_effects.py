@@ -1,7 +1,7 @@
 """Effects of one ACK on a subscription: individual, cumulative, part of a batch, or in a transaction.
 
 Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, PersistentSubscription)
-1. An ACK applies to the consumer of the subscription that holds the entry, which may not be the one that sent the ACK.
+1. An ACK applies to the consumer that holds the entry, which may not be the consumer that sent the ACK.
 2. A cumulative ACK has no effect on Shared and Key_Shared subscriptions.
 3. The set bits of an ack set are the messages that remain unacknowledged. The ack sets of several ACKs are combined; if
    no bit remains, the entry is acknowledged. This is acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1.
@@ -65,7 +65,7 @@ class AckEffects:
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
         self.recorded_ack: Ack | None = None
-        """The Ack recorded when the ACK was sent, if it is one of a transaction."""
+        """The Ack recorded when the ACK was sent, if it belongs to a transaction."""
 
     def individual(self, ids: list[Id]) -> None:
         """Acknowledge single ids."""

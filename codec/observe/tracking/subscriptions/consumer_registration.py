@@ -67,7 +67,7 @@ def _record(subscription: SubscriptionState, peer: Consumer, place: str) -> Cons
 
 
 def count_held(consumer: AttachedConsumer) -> None:
-    """Record the messages that a consumer holds at the end."""
+    """Record the messages that are unacknowledged when a consumer ends."""
     record = consumer.record
     held = [(one, at) for at, one in consumer.subscription.pending_acks.items() if one.held and one.consumer is record]
     held.sort(key=lambda pair: pair[0].frame)

@@ -1,10 +1,10 @@
-"""Sessions of consumers across reconnects: attachment to subscriptions, and its end.
+"""Sessions of consumers across reconnects: how they attach to subscriptions and leave them.
 
 Rules of this file
 1. A consumer is attached from the response to its SUBSCRIBE, or from its first FLOW or MESSAGE if the response is
    missing. A SUBSCRIBE with the id of a consumer that is open on the connection has no effect (ServerCnx).
-2. When a consumer leaves, the broker takes its messages back. If it was the last one, the next one starts at the oldest
-   unacknowledged entry. A non-durable subscription is removed then, unless a SEEK is in progress.
+2. When a consumer leaves, the broker takes its messages back. If it was the last consumer, the next one starts at the
+   oldest unacknowledged entry; a non-durable subscription is removed, unless a SEEK is in progress.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ConsumerSessions:
         self._consumers[key] = peer.record = consumer
 
     def response(self, facts: Facts) -> None:
-        """Process SUCCESS or ERROR to a request of a consumer."""
+        """Process the SUCCESS or ERROR for a request of a consumer."""
         request, frame = facts.request, facts.frame
         peer = facts.peer
         if request is None:

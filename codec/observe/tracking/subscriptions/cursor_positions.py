@@ -42,7 +42,7 @@ PROMPT_NS: Final = 200_000_000
 """Maximum delay in ns of a close that belongs to the same event."""
 
 LATEST: Final = 1 << 62
-"""Ledger ids from this on mean "latest": clients write the greatest number that they have."""
+"""Ledger ids from this value on mean "latest": clients send the highest number of their integer type."""
 
 
 def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None:
@@ -119,7 +119,7 @@ def seek(
 def closed_by_broker(topic: TopicState, name: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
     """Record that the broker has closed a consumer of a subscription, or a producer (empty name), without a request.
 
-    ``began_ns`` is when it was opened, or -1 if unknown. One opened after the first close was closed by a new event.
+    ``began_ns`` is when it was opened, or -1 if unknown. If that was after the first close, this close is a new event.
     """
     if topic.closed_ns < 0 or time_ns - topic.closed_ns > CLOSING_NS or began_ns > topic.closed_ns:
         topic.closed_ns = time_ns

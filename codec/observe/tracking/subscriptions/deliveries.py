@@ -3,7 +3,7 @@
 Rules of this file
 1. Entries are read in order. The broker itself acknowledges entries that the dispatcher skips: transaction markers,
    messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
-   consumer does not get, unless the consumer reads only some keys or a compacted topic.
+   consumer does not receive, unless the consumer reads only some keys or a compacted topic.
 2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
    cursor was reset. An ACK captured less than RACE_NS before the delivery still counts.
 """
@@ -35,7 +35,8 @@ from pcli.codec.wire.bits import left_of, set_of
 __all__ = ["RACE_NS", "deliver"]
 
 RACE_NS: Final = 5_000_000
-"""Maximum time in ns from an ACK to a delivery of the entry that the broker sent before it processed the ACK."""
+"""Maximum time in ns between an ACK and a delivery of the same entry that the broker sent before it processed the
+ACK."""
 
 _two_lengths = Struct(">II").unpack_from
 
@@ -193,7 +194,7 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
         and not subscription.selective
         and subscription.mark_delete >= subscription.read_position
     ):
-        # no consumer holds an entry, and all of them are skipped
+        # no consumer holds any of these entries, and all of them are skipped
         subscription.move((at[0], at[1] - 1))
         gap = False
     ahead = subscription.ahead(at) if gap else ()

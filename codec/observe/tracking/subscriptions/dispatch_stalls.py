@@ -1,11 +1,11 @@
 """Dispatch stalls: consumers with permits that receive none of the available entries.
 
 Rules of this file
-1. A stall is detected when it ends, with the next MESSAGE, or when the records are requested. No work is done per
-   frame. The minimum is SILENCE_NS, which is longer than the interval of a rate limiter (one second).
-2. An entry is available since the latest of these times: it was stored, its delivery time has come (delayed messages on
-   Shared and Key_Shared), the consumer had permits, the subscription's last delivery. Messages of open transactions,
-   and later ones, are not available.
+1. A stall is detected when the next MESSAGE ends it, or when the records are requested. Other frames need no work. The
+   minimum is SILENCE_NS, which is longer than the interval of a rate limiter (one second).
+2. An entry is available from the latest of these times: when it was stored, its delivery time (delayed messages on
+   Shared and Key_Shared), when the consumer got permits, and the subscription's last delivery. Messages of open
+   transactions, and later ones, are not available.
 3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
    consumer that last received its key or owns its slot; a chunk counts for none. The number of unacknowledged messages
@@ -108,7 +108,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
 
 
 def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
-    """Begin a block that an ACK or REDELIVER shows to have existed until now."""
+    """Begin a block retroactively: an ACK or REDELIVER shows that the consumer was blocked until now."""
     record, subscription = consumer.record, consumer.subscription
     _check_passed_over(consumer)
     if (

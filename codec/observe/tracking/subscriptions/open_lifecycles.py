@@ -1,8 +1,8 @@
 """Open lifecycles by topic. Each leaves memory when it is complete, or when there are too many.
 
 Rules of this file
-1. A lifecycle is complete when all subscriptions of the topic have acknowledged it; on a non-persistent topic when
-   MAX_NON_PERSISTENT newer ones exist.
+1. A lifecycle is complete when all subscriptions of the topic have acknowledged it. On a non-persistent topic, it is
+   complete when MAX_NON_PERSISTENT newer ones exist.
 2. If there are too many lifecycles, the oldest are evicted and counted.
 3. A consumer whose SUBSCRIBE is missing has no topic. If the ledger of its messages is known, the topic is inferred
    from it, because a ledger belongs to one topic. Otherwise its lifecycles belong to the topic with the empty name.
@@ -53,7 +53,7 @@ class OpenLifecycles:
         self._names: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicState:
-        """Return the state of a topic, created if necessary; accepts every form of its name."""
+        """Return the state of a topic; create it if necessary. Every form of the topic's name is accepted."""
         known = self.topics.get(name)
         if known is not None:
             return known
@@ -66,7 +66,7 @@ class OpenLifecycles:
         return self.topics[full]
 
     def subscription(self, topic: TopicState, name: str) -> SubscriptionState:
-        """Return the state of a subscription, created if necessary."""
+        """Return the state of a subscription; create it if necessary."""
         subscription = topic.subscriptions.get(name)
         if subscription is None:
             record = topic.record.subscriptions.get(name)
@@ -160,7 +160,7 @@ class OpenLifecycles:
 
 
 def positions(lifecycle: Lifecycle) -> list[Position]:
-    """Return the positions of a lifecycle: one entry, or those of its chunks that have an id."""
+    """Return the positions of a lifecycle: the position of its entry, or of each chunk that has an id."""
     if lifecycle.chunks:
         found = [(ledger, entry) for _, _, ledger, entry in lifecycle.chunks if ledger >= 0]
         if found:

@@ -6,9 +6,9 @@ Rules of this file
 2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
 3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
    were granted twice. Messages excluded by an ack set may be returned as permits and are allowed for. A queue that
-   grows (autoScaledReceiverQueueSize) looks the same.
-4. Permits granted while a consumer is blocked on unacked messages are parked, and no frame reports it. The block is
-   inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
+   grows (autoScaledReceiverQueueSize) cannot be distinguished from this.
+4. The broker parks permits granted while a consumer is blocked on unacked messages, and no frame reports this. The
+   block is inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
 """
 
 from __future__ import annotations

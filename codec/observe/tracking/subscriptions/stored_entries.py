@@ -1,9 +1,10 @@
-"""Receipts assign ids to entries: their lifecycles are stored, or merged with those of earlier deliveries.
+"""Lifecycles of entries whose receipt contains their id: stored, or merged with the lifecycle of an earlier delivery.
 
 Rules of this file
-1. A MESSAGE may precede the receipt of its SEND. Then a lifecycle exists already, and its deliveries are merged.
+1. A MESSAGE may precede the receipt of its SEND. In that case a lifecycle exists already, and its deliveries are
+   merged.
 2. The marker of a transaction's end is assumed to follow the last known entry. If another entry has that position, the
-   marker moves one position further.
+   marker is assumed at the next one.
 """
 
 from __future__ import annotations

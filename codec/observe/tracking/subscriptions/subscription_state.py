@@ -1,10 +1,11 @@
 """State of a subscription besides its record: attached consumers, acknowledged positions, pending acks. Internal.
 
 Rules of this file
-1. The state follows the broker's cursor (ManagedCursorImpl): all entries up to `mark_delete` are acknowledged, and so
-   are the later positions in `acked`. `mark_delete` is None until a frame shows the cursor's position.
+1. The state follows the broker's cursor (ManagedCursorImpl): all entries up to `mark_delete` and the later positions in
+   `acked` are acknowledged. `mark_delete` is None until a frame shows the cursor's position.
 2. `pending_acks` contains the entries that were delivered and not acknowledged, by position, for all consumers. If the
-   broker takes a delivery back (its consumer left, a rewind), it stays there with `held` 0 until it is redelivered.
+   broker takes a delivery back (its consumer left, or the cursor was rewound), the entry remains with `held` 0 until it
+   is redelivered.
 3. A topic contains its subscriptions and a subscription refers to its topic, as in the broker. The types that refer to
    each other (here, topic_state, key_order, ack_effects, redelivery) are imported for annotations only.
 """
@@ -68,8 +69,8 @@ class AttachedConsumer:
         self.timeouts = (0, 0)
         """Minimum and maximum age of the messages in its possible ack timeouts; 0 if none."""
         self.unacked_offset = 0
-        """Difference between the broker's count of unacknowledged messages and the messages that it holds: an ACK in a
-        transaction reduces the count immediately, and an abort does not restore it.
+        """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
+        ACK in a transaction reduces the count immediately, and an abort does not restore it.
         """
         self.last_entries_out = 0
         """Number of entries delivered by the subscription at the last delivery to this consumer."""
@@ -121,7 +122,7 @@ class SubscriptionState:
         self.attached: list[AttachedConsumer] = []
         """Attached consumers."""
         self.unidentified = False
-        """Whether its SUBSCRIBE is missing; then the tracker has assigned its name."""
+        """Whether its SUBSCRIBE is missing. If so, the tracker has assigned its name."""
         self.opened = False
         """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1
@@ -148,12 +149,13 @@ class SubscriptionState:
         depends on its threads.
         """
         self.had_consumer = False
-        """Whether it had a consumer since the last load of the topic; without one it has no type there."""
+        """Whether it has had a consumer since the last load of the topic. If not, it has no type in the broker."""
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
         """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
         self.open_seeks: dict[int, tuple[Position, int] | None] = {}
-        """SEEKs without a response: frame to position and ack set of the batch (-1: all), or None for one by time."""
+        """SEEKs without a response: frame to position and ack set of the batch (-1 for all), or None for a SEEK by
+        time."""
         self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
         """Acknowledgements in open transactions."""
         self.selective = False
@@ -163,8 +165,8 @@ class SubscriptionState:
         self.current_second = (0, 0)
         """The current second of the capture, and the number of redeliveries in it."""
         self.possibly_evicted: Position = (-1, -1)
-        """Lifecycles up to here may have left memory before the subscription existed: an unknown entry there is no
-        marker.
+        """Lifecycles up to here may have left memory before the subscription existed, so an unknown entry there is not
+        a marker.
         """
         self.rewound = False
         """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
@@ -208,7 +210,8 @@ class SubscriptionState:
     def ahead(self, before: Position) -> Iterable[Position]:
         """Return the positions from the read or mark-delete position up to another one, both excluded.
 
-        Return none if there are too many, because a peer may send any position. Their state is then unknown.
+        Returns no positions if there are too many, because a peer may send any position. The state of these entries is
+        then unknown.
         """
         start = (
             self.read_position

@@ -6,7 +6,7 @@
 - permit_ledger.py: permits; key_order.py: order per key; dispatch_stalls.py: missing deliveries
 
 Rules of this file
-1. There is one function per command type. Other commands do not concern consumers.
+1. Each command type that concerns consumers has its own function.
 2. Values that depend on the absence of frames are computed by `update`, when records are requested.
 """
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. Entries of a ledger are numbered from 0 without gaps. The number of entries between two positions is therefore known
    even if their frames are not in the capture.
-2. An entry that no frame shows is the marker of a transaction, or was written by another producer.
+2. An entry that no frame contains is the marker of a transaction, or was written by another producer.
 """
 
 from __future__ import annotations
