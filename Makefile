@@ -12,7 +12,7 @@ demo: $(READY)
 	bash docs/demo.sh
 
 # PYTEST_OPTIONS: more options of pytest, for instance -k NAME.
-PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(PYTEST_OPTIONS)
+PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(PYTEST_OPTIONS)
 test: $(READY)
 	$(PYTEST)
 

@@ -65,19 +65,25 @@ PACKAGES_OF_ONE_WORKER = ("tests/spark/jobs", "tests/interop", "tests/spark/colu
 """Packages whose fixtures cost more than their tests (JVMs, programs to build, the whole corpus). They run first."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def _package_of(path: str) -> str | None:
+    return next((package for package in PACKAGES_OF_ONE_WORKER if path.startswith(f"{package}/")), None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of a module, or of such a package, in one worker: its fixtures are made once."""
+    items.sort(key=lambda item: _package_of(item.nodeid) is None)
 
-    def package_of(item: pytest.Item) -> int:
-        path = item.nodeid.partition("::")[0]
-        return next((at for at, one in enumerate(PACKAGES_OF_ONE_WORKER) if path.startswith(f"{one}/")), 99)
 
-    items.sort(key=package_of)
-    for item in items:
-        at = package_of(item)
-        group = PACKAGES_OF_ONE_WORKER[at] if at < 99 else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run the tests of a module, or of a package above, in one worker, so that its fixtures are made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return _package_of(path) or path
+
+    return ModuleScheduling(config, log)
 
 
 def _shared(folder: str) -> Path:
