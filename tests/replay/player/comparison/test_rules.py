@@ -26,7 +26,6 @@ def remove_played(body):
     del body.topics[:]
 
 
-# rule, capture, the fault as (deed, command, what deed needs, …), what stays unexplained
 FAULTS = [
     (
         "address",
@@ -99,6 +98,9 @@ FAULTS = [
     ),
     ("no transactions", "java/txn-commit.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
 ]
+"""For each rule: its name; a capture that needs it, or None; a fault of the broker; the command and field of the
+difference that must stay unexplained. A fault is a method of `Faults` in `../conftest.py`, a command and further
+arguments."""
 OTHERWISE = {"version": "flex/01-produce-consume.pcap", "no administrator": "go/reader.pcapng"}
 """Rules that no capture of the corpus needs against a mini-broker, with a capture for their faults."""
 
