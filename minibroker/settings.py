@@ -41,9 +41,11 @@ class Settings:
     brokerMaxConnections: Annotated[int, "maximum number of connections"] = 0
     brokerMaxConnectionsPerIp: Annotated[int, "maximum number of connections from one address"] = 0
     pulsarChannelWriteBufferHighWaterMark: Annotated[
-        int, "bytes waiting to be written at which a connection is not writable"
+        int, "number of bytes waiting to be written above which a connection is not writable"
     ] = 65536
-    pulsarChannelWriteBufferLowWaterMark: Annotated[int, "bytes waiting at which it is writable again"] = 32768
+    pulsarChannelWriteBufferLowWaterMark: Annotated[
+        int, "number of waiting bytes below which the connection is writable again"
+    ] = 32768
 
     # Topics: creation and limits.
     allowAutoTopicCreation: Annotated[bool, "producers and consumers may create topics"] = True
@@ -86,23 +88,29 @@ class Settings:
     subscriptionKeySharedEnable: Annotated[bool, "Key_Shared is allowed"] = True
     subscriptionRedeliveryTrackerEnabled: Annotated[bool, "messages contain their redelivery count"] = True
     replicatorPrefix: Annotated[str, "reserved prefix of subscription and producer names"] = "pulsar.repl"
-    subscribeThrottlingRatePerConsumer: Annotated[int, "SUBSCRIBE commands per consumer and period"] = 0
+    subscribeThrottlingRatePerConsumer: Annotated[int, "maximum SUBSCRIBE commands per consumer and period"] = 0
     subscribeRatePeriodPerConsumerInSecond: Annotated[int, "period of the subscribe rate"] = 30
     acknowledgmentAtBatchIndexLevelEnabled: Annotated[bool, "single messages of a batch can be acknowledged"] = True
-    maxUnackedMessagesPerConsumer: Annotated[int, "unacknowledged messages per Shared or Key_Shared consumer"] = 50000
-    maxUnackedMessagesPerSubscription: Annotated[int, "unacknowledged messages per subscription"] = 200000
+    maxUnackedMessagesPerConsumer: Annotated[
+        int, "maximum unacknowledged messages per Shared or Key_Shared consumer"
+    ] = 50000
+    maxUnackedMessagesPerSubscription: Annotated[int, "maximum unacknowledged messages per subscription"] = 200000
     activeConsumerFailoverDelayTimeMillis: Annotated[
         int, "delay before a newly elected Failover consumer is served"
     ] = 1000
     activeConsumerFailoverConsistentHashing: Annotated[
-        bool, "elect the active consumer of partitions, too, with a hash ring of consumer names"
+        bool, "elect the active consumer with a hash ring of consumer names on partitions too"
     ] = False
     subscriptionKeySharedUseConsistentHashing: Annotated[
         bool, "assign hashes with a hash ring, not by splitting ranges in half"
     ] = True
     subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[int, "points per consumer on that ring"] = 100
-    subscriptionKeySharedUseClassicPersistentImplementation: Annotated[bool, "Key_Shared as before 4.0"] = False
-    subscriptionSharedUseClassicPersistentImplementation: Annotated[bool, "Shared as before 4.0"] = False
+    subscriptionKeySharedUseClassicPersistentImplementation: Annotated[
+        bool, "use the Key_Shared dispatcher of versions before 4.0"
+    ] = False
+    subscriptionSharedUseClassicPersistentImplementation: Annotated[
+        bool, "use the Shared dispatcher of versions before 4.0"
+    ] = False
     streamingDispatch: Annotated[bool, "the streaming dispatchers of 2.8 to 3.0"] = False
     keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[
         int, "Key_Shared stops reading ahead when this many entries per consumer wait; 0 means no limit"

@@ -34,7 +34,7 @@ def bundle(
     ] = False,
     decode_as: DecodeAs = None,
 ) -> None:
-    """Create a zip file for an issue: the capture without payloads, keys, names and secrets, and its findings.
+    """Create a zip file for an issue: the findings, and the capture without payloads, keys, names and secrets.
 
     pcli bundle -r capture.pcap -o issue.zip
 

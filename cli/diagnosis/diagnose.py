@@ -72,7 +72,7 @@ def diagnose(
     decode_as: DecodeAs = None,
     no_color: NoColor = False,
 ) -> None:
-    """Find faults in a capture, with their time, frames, cause, certainty, and advice.
+    """Find problems in a capture, and show the time, frames, cause, certainty and advice for each.
 
     pcli diagnose -r capture.pcap
 

@@ -39,7 +39,7 @@ def keys(
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
-    """Show Key_Shared subscriptions: owners of key ranges, keys that moved or lost their order.
+    """Show Key_Shared subscriptions: owners of key ranges, keys that moved or were delivered out of order.
 
     pcli stats keys -r capture.pcap
 

@@ -24,7 +24,7 @@ __all__ = [
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH", help="Captures, folders of them, patterns, or URIs (s3://bucket/captures)."),
+    typer.Argument(metavar="PATH", help="Captures, folders, glob patterns, or URIs (s3://bucket/captures)."),
 ]
 Out = Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder or URI of the tables.")]
 Only = Annotated[

@@ -108,7 +108,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", _BROKERS, _brokers, "the brokers: this one"),
     Endpoint("GET", f"{_BROKERS}/health", _ok, "health of the broker"),
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
-    Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that it reproduces"),
+    Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that the broker reproduces"),
     Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "the leader: this one"),
     Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
     Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings changed at runtime"),

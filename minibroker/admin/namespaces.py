@@ -206,6 +206,6 @@ ENDPOINTS: Final = (
         "POST",
         f"{_SPACE}/clearBacklog/{{subscription}}",
         _clear,
-        "acknowledge everything on the subscriptions with one name",
+        "acknowledge everything on the subscriptions with this name",
     ),
 )

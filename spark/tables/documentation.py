@@ -45,8 +45,8 @@ FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER B
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "`state` of messages": STATES,
     "`evidence` of messages (`complete`, or the first of the other values that applies)": EVIDENCE,
-    "`again` of a delivery and `redelivered` of subscriptions (`redelivered` uses the state of the whole consumer: its "
-    "`ack_timeout` or `reopened` can be `nack` or `left` in `again`)": AGAIN,
+    "`again` of a delivery and `redelivered` of subscriptions (`redelivered` is computed from the state of the whole "
+    "consumer, so one redelivery can be `ack_timeout` or `reopened` there and `nack` or `left` in `again`)": AGAIN,
     "`end` and `ends` of connections, consumers and producers": ENDS,
     "`doubts`": DOUBTS,
 }

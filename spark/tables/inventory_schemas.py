@@ -12,7 +12,7 @@ __all__ = ["CAPTURES", "CAPTURES_ORDER", "GAPS", "GAPS_ORDER", "STATUSES"]
 
 STATUSES: Final = {
     "read": "read to its end",
-    "partly": "damaged or truncated; everything before the damage was read",
+    "partly": "damaged or truncated (everything before the damage was read)",
     "unreadable": "not opened or not read because of an error",
     "not a capture": "neither pcap nor pcapng, compressed or not",
 }

@@ -174,7 +174,7 @@ def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str
 def _batch_fields() -> dict[str, Field]:
     """Return the fields of a message in a batch that are not in its metadata."""
     rows = (
-        ("pulsar.batch", "message", ("pulsar.batch",), "presence of a batch"),
+        ("pulsar.batch", "message", ("pulsar.batch",), "present if the payload is a batch"),
         ("pulsar.batch.index", "number", ("pulsar.batch", "index"), "index of the message in its batch, from 0"),
         ("pulsar.batch.payload", "bytes", ("pulsar.batch", "payload"), "payload of the message, decompressed"),
     )

@@ -19,7 +19,7 @@ redelivered-after-ack-timeout and never-acked.
 
 ## What to do
 
-Set the timeout well above the longest processing time plus the time that messages wait in the queue, or reduce the
+Set the timeout well above the longest processing time plus the time that messages wait in the queue, or use a smaller
 queue. A better solution is to disable the timeout and use negative acknowledgements for failures.
 """
 

@@ -1,4 +1,4 @@
-"""Responses about a producer or consumer that arrived before the response to its creation.
+"""Responses about a producer or consumer that arrived before the response to the request that creates it.
 
 ## What it means
 

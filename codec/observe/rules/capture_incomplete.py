@@ -13,7 +13,8 @@ packets whose captured length is below their original length.
 
 ## What would disprove it
 
-Nothing: the data is missing. Findings that missing data could explain mention it and have a lower certainty.
+Nothing: the data is missing. If missing data could explain a finding, the finding mentions it and has a lower
+certainty.
 
 ## What to do
 
@@ -46,7 +47,7 @@ def evaluate(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
             f"The capture is incomplete: {'; '.join(missing)}.",
             capture.gaps.first_ns or capture.first_ns,
             capture.gaps.frames,
-            "Findings that missing data could explain mention it and have a lower certainty.",
+            "If missing data could explain a finding, the finding mentions it and has a lower certainty.",
             "Start the capture before the clients connect. Capture both directions on the relevant host with whole "
             "packets (-s 0) and a large buffer (-B).",
         )

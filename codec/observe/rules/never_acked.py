@@ -23,7 +23,7 @@ than this consumer ever took to acknowledge one.
 
 `pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest one.
 If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). With an acknowledgement
-timeout, forgotten messages are redelivered.
+timeout, messages that the application never acknowledges are redelivered.
 """
 
 from __future__ import annotations

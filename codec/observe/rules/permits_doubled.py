@@ -1,4 +1,4 @@
-"""A consumer that requested its whole queue twice, usually after a reconnect.
+"""A consumer that requested permits for its whole queue twice, usually after a reconnect.
 
 ## What it means
 
@@ -69,7 +69,7 @@ RULE = Rule(
     name="permits-doubled",
     group="consumer",
     facts=("permits.doubled", "permits.surplus", "permits.queue"),
-    title="a consumer that requested its whole queue once too often",
+    title="a consumer that requested permits for its whole queue twice",
     issue="apache/pulsar#20591",
     evaluate=evaluate,
 )

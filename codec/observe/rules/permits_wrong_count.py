@@ -15,8 +15,8 @@ is not caused by the client:
 
 ## On the wire
 
-Compare the sum of FLOW permits with the number of messages and the number of entries: here it matches the entries, or
-exceeds the messages by less than a queue.
+Compare the sum of FLOW permits with the number of messages and the number of entries: here the sum equals the number of
+entries, or exceeds the number of messages by less than the queue size.
 
 ## What would disprove it
 

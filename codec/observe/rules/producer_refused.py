@@ -10,9 +10,9 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 - *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is exceeded, because a subscription does not
   acknowledge.
 - *TopicTerminatedError*: the topic was terminated permanently.
-- *NotAllowedError*: a message that exceeds the topic's limit, a policy, or transactions that are not enabled.
-- *PersistenceError*, *ServiceNotReady*: a problem of the broker's storage, or a topic that is being moved; clients
-  retry.
+- *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
+  enabled.
+- *PersistenceError*, *ServiceNotReady*: the broker's storage has a problem, or the topic is being moved; clients retry.
 
 ## On the wire
 

@@ -19,7 +19,7 @@ each second. A producer that waits for exclusive access (WaitForExclusive, `prod
 
 ## What would disprove it
 
-A receipt in a gap of the capture. With gaps the finding is only possible.
+A receipt in a gap of the capture. With gaps the certainty of the finding is at most *possible*.
 
 ## What to do
 

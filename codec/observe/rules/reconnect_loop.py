@@ -2,11 +2,11 @@
 
 ## What it means
 
-At least three rounds within a minute had the same cause:
+At least three connections or attempts within a minute ended for the same reason:
 
 - *refused*: no process listens on that address and port (a RST answers the SYN).
-- *auth*: the login is refused, see auth-refused.
-- *keep_alive*: a PING was not answered, see keep-alive-missed.
+- *auth*: the login is refused; see auth-refused.
+- *keep_alive*: a PING was not answered; see keep-alive-missed.
 - *fin_broker*, *reset_broker*, *reset_client*: one side closes or resets the connection.
 
 Connections that an application opens and closes itself are not counted.
@@ -24,7 +24,7 @@ a warning.
 
 ## What to do
 
-Find the cause: its name determines where to look. If the broker is starting, wait.
+Find out why the connections end. The finding states how they ended. If the broker is starting, wait.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ delay starts at the call. Only the ages distinguish the two, so the finding is l
 
 ## What would disprove it
 
-Ages that differ widely: then the application rejects messages, see redelivered-after-nack.
+Ages that differ widely: then the application rejects messages. See redelivered-after-nack.
 
 ## What to do
 
-If processing takes longer than the timeout, raise the timeout, see ack-timeout-too-short. If messages are never
+If processing takes longer than the timeout, raise the timeout: see ack-timeout-too-short. If messages are never
 acknowledged, find them with never-acked. Negative acknowledgements are more explicit, and a redelivery back-off
 prevents storms.
 """

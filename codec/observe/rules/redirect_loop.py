@@ -2,10 +2,10 @@
 
 ## What it means
 
-LOOKUP requests the broker that owns a topic. A broker that does not own it responds with Redirect and the address of
-the presumed owner. If that broker redirects the client back, each broker considers the other one the owner, and the
-client follows redirects until it gives up. Newer clients limit the number of redirects; old ones did not and overflowed
-the stack.
+LOOKUP requests the address of the broker that owns a topic. A broker that does not own it responds with Redirect and
+the address of the presumed owner. If that broker redirects the client back, each broker considers the other one the
+owner, and the client follows redirects until it gives up. Newer clients limit the number of redirects; old ones did not
+and overflowed the stack.
 
 ## On the wire
 

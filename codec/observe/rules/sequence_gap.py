@@ -14,8 +14,9 @@ SENDs skip ids, or a step is larger than any queue, this is assumed and nothing 
 
 ## On the wire
 
-The `sequence_id` of SEND, and `highest_sequence_id` of a batch. If a client sends no highest id, a batch counts with
-all its messages, so a small gap after it is not detected. The first SEND of a session may have any id.
+The `sequence_id` of SEND, and `highest_sequence_id` of a batch. If a client sends no highest id, each message of a
+batch is assumed to use an id, so a small gap after the batch is not detected. The first SEND of a session may have any
+id.
 
 ## What would disprove it
 

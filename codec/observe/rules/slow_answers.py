@@ -23,8 +23,8 @@ but a notification.
 ## What to do
 
 Check the broker at that time: garbage collection, latency of its bookies, topics being loaded, `topics stats` and the
-publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one is, its topic
-is.
+publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one is slow, its
+topic is the cause.
 """
 
 from __future__ import annotations

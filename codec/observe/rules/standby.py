@@ -4,7 +4,7 @@
 
 One consumer of a Failover subscription is active and receives all messages; the others are on standby. The active
 consumer is determined by priority, name and, for partitioned topics, the partition. A standby looks like a stuck
-consumer: it is connected, has permits, there is a backlog, and it receives nothing.
+consumer: it is connected and has permits, and there is a backlog, but it receives nothing.
 
 ## On the wire
 

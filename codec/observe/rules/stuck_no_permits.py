@@ -18,9 +18,9 @@ the broker's statistics: `availablePermits` 0 (or negative after a batch), `unac
 
 ## What would disprove it
 
-A FLOW from this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the finding is
-only possible. Consumers that hold their messages, and consumers whose FLOWs stop suddenly, are reported by
-paused-client.
+A FLOW from this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the certainty of
+the finding is at most *possible*. Consumers that hold their messages, and consumers whose FLOWs stop suddenly, are
+reported by paused-client.
 
 ## What to do
 

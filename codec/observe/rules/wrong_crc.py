@@ -16,7 +16,7 @@ first, in the direction of the message. If only the second one shows it, the pro
 ## What would disprove it
 
 Truncated frames, and frames with a retransmission that has different bytes, are excluded, because the capture itself
-may be wrong. Frames found by search after a gap may not be frames.
+may be wrong. Frames found by search after a gap may be false matches.
 
 ## What to do
 

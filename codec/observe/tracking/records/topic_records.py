@@ -20,7 +20,7 @@ AGAIN: dict[str, str] = {
     "left": "the consumer that held it closed",
     "lost": "the connection of the consumer that held it broke",
     "unload": "the broker closed the consumer, which subscribed again: unload, restart, deletion",
-    "seek": "a SEEK, or a reset through the admin API, moved the cursor before it",
+    "seek": "a SEEK, or a reset through the admin API, moved the cursor before this delivery",
     "reopened": "another consumer subscribed after the last one had left",
     "aborted": "the transaction that acknowledged it was aborted",
     "twice": "the same consumer received it twice without a cause on the wire",
