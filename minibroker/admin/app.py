@@ -1,8 +1,9 @@
-"""The ASGI application: from requests to endpoints, and from their values to responses.
+"""The ASGI application: passes requests to endpoints and converts their values to responses.
 
 Rules of this file
 1. A request is one turn of the broker: `begin_turn` with the time before it, `finish_turn` after it.
-2. Errors are ``{"reason": …}``. A path that is not in the table gets a 404 with an explanation.
+2. The body of an error is ``{"reason": …}``. The response for a path that is not in the table is a 404 with an
+   explanation.
 3. Paths are matched percent-encoded, as they were sent: the name of a topic can contain an encoded slash.
 """
 

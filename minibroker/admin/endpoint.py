@@ -3,8 +3,8 @@
 Rules of this file
 1. An endpoint is a function of one `Call`. It returns a value (200, as JSON), None (204) or a `Reply`. It rejects a
    request with a `RestError`, which has the status, or with an error of the broker.
-2. The parts of a path are percent-encoded, as they were sent; `topic` and `namespace` decode them. An invalid name is a
-   412, as on the real broker.
+2. The parts of a path are percent-encoded, as they were sent; `topic` and `namespace` decode them. An invalid name
+   results in a 412, as on the real broker.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Call:
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """Return a part of the path as a 64-bit integer. Raises 404 otherwise."""
+        """Return a part of the path as a 64-bit integer. Raises 404 if it is not one."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
             raise RestError(404, f"{text!r} is not a number")
@@ -111,7 +111,7 @@ class Call:
         return name
 
     def topic(self) -> Topic:
-        """Return the topic of the path, loaded. Raises 404 if it does not exist. Its bundle is served from now on."""
+        """Load and return the topic of the path, and start serving its bundle. Raises 404 if it does not exist."""
         name = self.topic_name
         self.namespace("Namespace not found")
         return self.load(name)
@@ -160,7 +160,7 @@ class Endpoint:
 
     method: str
     path: str
-    """With its parts in braces; ``{domain}`` is persistent or non-persistent."""
+    """The path, with its parameters in braces; ``{domain}`` is persistent or non-persistent."""
     function: Callable[[Call], Any]
     text: str
     """Description of the endpoint."""

@@ -1,6 +1,6 @@
 """The REST response for a stored message (generateResponseWithEntry).
 
-The body is the uncompressed payload, the headers contain the metadata. The payload of a batch or an encrypted message
+The body is the uncompressed payload; the headers contain the metadata. The payload of a batch or an encrypted message
 is returned as it was sent; a payload that cannot be decompressed is returned unchanged.
 """
 

@@ -1,4 +1,4 @@
-"""Ids and messages of a topic: the last message, by time, id or position; and statistics."""
+"""Ids and messages of a topic (the last message, or messages by time, id or position), and its statistics."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def _given(value: Any, policy: Policy | None = None) -> Reply:
-    """Return a value, or an empty response without one."""
+    """Return the value, or an empty response if it is None."""
     empty = 204 if policy is not None and policy.no_content else 200
     return Reply(200 if value is not None else empty, value)
 

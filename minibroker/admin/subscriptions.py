@@ -1,6 +1,6 @@
 """Subscriptions: create, delete, move the cursor, inspect (PersistentTopics of 4.2.4).
 
-An operation on a partitioned topic applies to all partitions if possible; otherwise it is a 405.
+An operation on a partitioned topic applies to all partitions if possible; otherwise the response is a 405.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_LOOKED_AT: Final = 10_000
 _LARGEST_BATCH: Final = 1 << 16
 """Maximum batch size for a cursor position within a batch; the client declares the number of messages."""
 _FEW: Final = 1000
-"""A backlog below this is not expired while its first message is newer than requested."""
+"""A backlog with fewer entries does not expire if its first message is newer than the requested age."""
 
 
 def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:

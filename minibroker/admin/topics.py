@@ -1,9 +1,10 @@
 """Topics: create, delete, list, unload, terminate, and their properties (PersistentTopics of 4.2.4).
 
 Rules of this file
-1. Delete without ``force`` is a 412 while a client is connected. Subscriptions without consumers do not prevent it.
-2. Operations that the real broker executes in the background (compaction, truncation, trimming) are answered as if they
-   had finished. Closed ledgers that are not needed are deleted as usual.
+1. Without ``force``, a delete while a client is connected results in a 412. Subscriptions without consumers do not
+   prevent it.
+2. Operations that the real broker executes in the background (compaction, truncation, trimming) get the response of a
+   finished operation. Closed ledgers that are not needed are deleted as usual.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The election of the active consumer (AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer).
 
-Only consumers with the best priority level take part. On a partition, the partition index modulo their number selects
-one in order of names; on a topic without partitions, a hash ring of their names does. A new consumer can become active.
+Only consumers with the best priority level take part. On a partition, they are sorted by name, and the partition index
+modulo their number selects one. On a topic without partitions, a hash ring of their names selects one. A new consumer
+can become active.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 | HashRangeAutoSplit | auto-split without it | 0 to 65535 |
 | HashRangeExclusive | sticky: consumers declare their ranges | 0 to 65535 |
 
-The slot of a key is never 0: 0 means unknown, and a key that hashes to 0 gets slot 1. The ring of the Classic
+The slot of a key is never 0: 0 means unknown, and a key that hashes to 0 gets slot 1. The ring of the classic
 dispatcher has the size of an int.
 """
 
@@ -134,7 +134,7 @@ class HashRangeAutoSplit:
         self._put(upper - (widest >> 1), consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Assign the range to the next higher range; the highest range goes to the one below."""
+        """Merge the consumer's range into the next higher one; the highest range is merged into the one below."""
         bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
         place = self._bounds.index(bound)
         if bound == SLOTS and place:

@@ -1,7 +1,8 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
-Delivery times are grouped by the largest power of two of milliseconds within the tick. Unless ``deliverAtTimeStrict``
-is set, an entry can be delivered up to one tick early. Offsets are returned in order of their delivery times.
+Delivery times are grouped into intervals of 2^n milliseconds, the longest that fits into a tick. Unless
+``deliverAtTimeStrict`` is set, an entry can be delivered up to one tick early. Offsets are returned in order of their
+delivery times.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class InMemoryDelayedDeliveryTracker:
         self.highest = 0
         """The latest delivery time of all added entries."""
         self.fixed_delays = True
-        """Whether all times were added in ascending order; then no later entry can be due earlier."""
+        """Whether all times were added in ascending order. If so, no later entry can be due earlier."""
 
     def cutoff(self, now: int) -> int:
         """Return the time up to which entries are due."""

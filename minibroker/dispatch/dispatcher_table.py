@@ -36,13 +36,13 @@ class DispatcherKind:
     domain: str
     """The domain of its topics: persistent or non-persistent."""
     setting: str
-    """The setting that selects it, or empty if it is selected by default."""
+    """The setting that selects it; empty if it is selected by default."""
     make: Callable[..., Any]
     """Its class, named as in Pulsar."""
     since: str
     """The version of Pulsar that introduced it."""
     until: str = ""
-    """The version of Pulsar that removed it, or empty."""
+    """The version of Pulsar that removed it; empty if none did."""
 
     @property
     def file(self) -> str:

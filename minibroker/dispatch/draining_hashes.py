@@ -1,7 +1,6 @@
 """DrainingHashesTracker (PIP-379): slots assigned to another consumer while the previous one has pending entries.
 
-No entry of such a slot is sent to the new consumer until the previous one has acknowledged, redelivered or lost all of
-its pending entries.
+No entry of such a slot is sent to the new consumer until the previous one has no pending entries left in this slot.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class DrainingHashesTracker:
         return len(self._slots)
 
     def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
-        """After the slots were reassigned: track the pending entries of each consumer in slots that it lost."""
+        """Track the pending entries of each consumer in slots that it lost; called after slots were reassigned."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
             for slot, entries in Counter(consumer.hashes.values()).items():

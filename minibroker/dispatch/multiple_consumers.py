@@ -1,4 +1,4 @@
-"""PersistentDispatcherMultipleConsumers: Shared.
+"""PersistentDispatcherMultipleConsumers: the dispatcher for Shared.
 
 Rules of this file
 1. Entries to redeliver are sent before new entries, lowest offset first. Entries at or below the mark-delete position
@@ -42,7 +42,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_permits = 0
         self.total_unacked = 0
         self.blocked = False
-        """Whether the limit of unacknowledged messages of the subscription is reached; no new entries are read."""
+        """Whether the subscription has reached its limit of unacknowledged messages. No new entries are read while this
+        is True."""
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
         self._chunks: dict[str, Consumer] = {}
@@ -121,7 +122,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.broker.schedule(self)
 
     def cursor_moved(self) -> None:
-        """Remove entries below the new cursor position from redelivery and from the pending acks."""
+        """Remove entries up to the new mark-delete position from redelivery and from the pending acks."""
         done = self.cursor.mark_delete
         self.replay.forget_below(done + 1)
         for consumer in self.consumers:
@@ -177,7 +178,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return self.replay.lowest(size)
 
     def _is_lookahead_exhausted(self) -> bool:
-        """Return whether enough entries with one fixed delay wait that no later entry can be due."""
+        """Return whether so many entries with the same fixed delay are waiting that no later entry can be due."""
         tracker = self.delayed_tracker
         if tracker is None or not tracker.size:
             return False
@@ -215,7 +216,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         wait = self.delayed_tracker.wait(self.broker.now) if self.delayed_tracker is not None else -1
         if self._delay_timer is not None:
             if 0 <= self._delay_timer.due - self.broker.now <= wait:
-                return  # the timer fires in time, and is then set again
+                return  # the timer fires early enough, and is then set again
             self._delay_timer.cancel()
             self._delay_timer = None
         if wait >= 0:

@@ -1,4 +1,4 @@
-"""The base of dispatchers of non-persistent topics: an entry is sent at once or dropped (NonPersistentDispatcher)."""
+"""Base class of the dispatchers of non-persistent topics: an entry is sent or dropped (NonPersistentDispatcher)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NonPersistentDispatcher"]
 
 
 class NonPersistentDispatcher(Dispatcher):
-    """A dispatcher without cursor and redelivery: an entry without an available consumer is dropped."""
+    """A dispatcher without a cursor and without redelivery: an entry without an available consumer is dropped."""
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)

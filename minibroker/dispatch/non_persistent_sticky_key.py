@@ -29,7 +29,7 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether the mode equals the first consumer's."""
+        """Return whether the mode is the same as the first consumer's."""
         return is_sticky(meta) == self.sticky
 
     def add(self, consumer: Consumer) -> None:

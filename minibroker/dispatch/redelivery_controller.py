@@ -19,7 +19,7 @@ class MessageRedeliveryController:
 
     def __init__(self) -> None:
         self.waiting: dict[int, int] = {}
-        """Offset to slot; 0 is no slot."""
+        """Offset to slot; 0 means no slot."""
         self.counts: dict[int, int] = {}
         """Offset to redelivery count."""
         self._heap: list[int] = []
@@ -54,9 +54,10 @@ class MessageRedeliveryController:
         return slot in self._slots
 
     def lowest(self, count: int, passes: Callable[[int, int], bool] | None = None) -> list[int]:
-        """Return at most ``count`` lowest offsets.
+        """Return the lowest offsets, at most ``count``.
 
-        With ``passes``, only those for which it returns True, called in order.
+        If ``passes`` is given, it is called for each offset in order, and only offsets for which it returns True are
+        returned.
         """
         found: list[int] = []
         looked: list[int] = []
@@ -86,7 +87,7 @@ class MessageRedeliveryController:
             self.remove(offset)
 
     def forget_below(self, offset: int) -> None:
-        """Remove everything below an offset after the mark-delete position jumped."""
+        """Remove everything below an offset, because the mark-delete position moved past it."""
         for one in [one for one in self.waiting if one < offset]:
             self.remove(one)
         for one in [one for one in self.counts if one < offset]:

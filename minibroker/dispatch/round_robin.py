@@ -1,8 +1,8 @@
 """The round robin of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
 
-Consumers are ordered by priority level, 0 first. Selection continues after the consumer selected last. If that position
-has a worse level than another consumer, available consumers of better levels come first. Unavailable consumers are
-skipped, first within the level, then for worse levels.
+Consumers are ordered by priority level, 0 first. Selection continues after the consumer that was selected last. If
+another available consumer has a better level than the next one, it is selected first. If no consumer of its level is
+available, worse levels follow.
 """
 
 from __future__ import annotations

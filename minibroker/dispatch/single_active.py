@@ -1,11 +1,11 @@
-"""PersistentDispatcherSingleActiveConsumer: Exclusive and Failover.
+"""PersistentDispatcherSingleActiveConsumer: the dispatcher for Exclusive and Failover.
 
 Rules of this file
 1. One active consumer receives all messages in order; the other consumers of a Failover subscription stand by. When the
    active consumer changes, delivery restarts at the first unacknowledged entry.
 2. On Failover a change takes effect after ``activeConsumerFailoverDelayTimeMillis``, for the first consumer too. Until
    then FLOW and REDELIVER have no effect.
-3. A read is limited by the permits, counted in entries. All read entries are sent, whatever permits are left.
+3. The permits limit the number of entries in a read. All entries that were read are sent, even if the permits run out.
 4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts stay 0.
 5. An Exclusive consumer with key hash ranges receives only entries in these ranges. The others stay unacknowledged.
 """
@@ -36,7 +36,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self.failover = failover
         self._active: Consumer | None = None
         self._activated = False
-        """Whether the active consumer is served: the failover delay is over."""
+        """Whether the active consumer receives entries, because the failover delay is over."""
         self._timer: Timer | None = None
         self._ranges: KeyHashRanges | None = None
 
@@ -57,8 +57,8 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Remove a consumer; the next active one restarts at the first unacknowledged entry."""
         self.consumers.remove(consumer)
         if self.consumers and self.subscription.resetting:
-            # A seek by the active consumer elects no other: delivery pauses until a consumer joins or leaves (seen on
-            # 4.2.4).
+            # After a seek by the active consumer no other is elected: delivery pauses until a consumer joins or leaves
+            # (verified on 4.2.4).
             self._activated = False
             self._cancel_timer()
             return
@@ -96,7 +96,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         return by_ring(found, self.topic.full_name)
 
     def _activate(self) -> None:
-        """Start serving the active consumer from the first unacknowledged entry."""
+        """Start delivery to the active consumer at the first unacknowledged entry."""
         self._cancel_timer()
         if self._active is None:
             return
@@ -120,9 +120,9 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """Restart at the first unacknowledged entry, whatever ids are given, if the active consumer requests it.
+        """If the active consumer requests it, restart at the first unacknowledged entry; the ids are ignored.
 
-        The epoch is applied in any case: the client drops messages with an older epoch.
+        The epoch is always applied, because the client drops messages with an older epoch.
         """
         if consumer.sends_epoch:
             consumer.epoch = max(consumer.epoch, epoch)

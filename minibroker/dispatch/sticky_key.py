@@ -1,10 +1,11 @@
-"""PersistentStickyKeyDispatcherMultipleConsumers: Key_Shared.
+"""PersistentStickyKeyDispatcherMultipleConsumers: the dispatcher for Key_Shared.
 
 Rules of this file, in addition to those of Shared
 1. The slot of an entry's key determines its consumer (`consumer_selectors`). Entries of one key are sent in order.
 2. An entry waits while an earlier entry of its slot waits, while its slot drains at another consumer
    (`draining_hashes`), and while its consumer has no permits. All later entries of the slot then wait too.
-3. While entries wait, others may pass them, as far as ``keySharedLookAheadMsgInReplayThreshold…`` allows.
+3. Entries of other slots may be sent before waiting ones, within the limits of
+   ``keySharedLookAheadMsgInReplayThreshold…``.
 4. With allowOutOfOrderDelivery an entry waits only for permits of its consumer.
 """
 
@@ -62,7 +63,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
         self._replay_blocked = False
-        """Whether no waiting entry can be sent until something changes, so that checking them again is useless."""
+        """Whether no waiting entry can be sent until the state changes, so they are not checked again."""
         self._unblock_timer: Timer | None = None
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
@@ -74,7 +75,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether mode and ordering equal the first consumer's."""
+        """Return whether mode and ordering are the same as the first consumer's."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
@@ -194,7 +195,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return True
 
     def _available_entries(self, consumer: Consumer) -> int:
-        """Return how many entries a consumer may receive: one per permit, within its unacknowledged limit."""
+        """Return how many entries a consumer may receive: one per permit, up to its limit of unacked messages."""
         if not consumer.available:
             return 0
         average = max(1.0, consumer.avg_messages_per_entry)

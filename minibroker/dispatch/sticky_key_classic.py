@@ -1,9 +1,9 @@
-"""PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared as before Pulsar 4.0, without draining hashes.
+"""PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared before Pulsar 4.0, without draining hashes.
 
-Selected by ``subscriptionKeySharedUseClassicPersistentImplementation``. A consumer that joins while others have pending
-entries is *recently joined*: it receives only entries read before it joined, until all of those are acknowledged. It
-waits for all keys; with draining hashes a consumer waits only for the affected keys. The ring has the size of an int,
-so keys map to other consumers.
+The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while others
+have pending entries is *recently joined*: it receives only entries read before it joined, until all of those are
+acknowledged. Entries of all keys wait for this; with draining hashes only those of the affected keys do. The ring has
+the size of an int, so keys map to consumers differently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PersistentStickyKeyDispatcherMultipleConsumersClassic"]
 
 
 class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyDispatcherMultipleConsumers):
-    """The Classic dispatcher of Key_Shared."""
+    """The classic dispatcher for Key_Shared subscriptions."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription, meta)
@@ -58,7 +58,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             self.recently_joined.clear()
 
     def run(self) -> None:
-        """Read and send, after the recently joined consumers whose wait is over were released."""
+        """Release the recently joined consumers whose wait is over, then read and send."""
         while self.recently_joined:
             consumer, position = next(iter(self.recently_joined.items()))
             if self.cursor.mark_delete + 1 < position:
@@ -78,7 +78,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         return self._can_receive(offset, replay=True)
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Distribute entries; those that recently joined consumers may not receive yet wait."""
+        """Distribute entries. Entries that a recently joined consumer may not receive yet wait."""
         if not self.recently_joined:
             return super().dispatch(entries, replay=replay)
         free = []
@@ -90,7 +90,10 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         return super().dispatch(free, replay=replay) if free else False
 
     def _can_receive(self, offset: int, *, replay: bool, key_hash: int = -1) -> bool:
-        """Return whether the consumer of the key may receive an entry: a recently joined one only earlier ones."""
+        """Return whether the consumer of the key may receive an entry.
+
+        A recently joined one may receive only earlier entries.
+        """
         slot = self.replay.waiting.get(offset, 0) if key_hash < 0 else self.selector.slot(key_hash)
         owner = self.selector.select(slot) if slot else None
         if owner is None or owner not in self.recently_joined:

@@ -1,7 +1,7 @@
 """PersistentStreamingDispatcherSingleActiveConsumer and …MultipleConsumers: the streaming read of Pulsar 2.8 to 3.0.
 
-Selected by ``streamingDispatch``. Entries are dispatched one by one as they are read, not in batches. The only visible
-difference: Shared distributes single entries in turn, not slices.
+The setting ``streamingDispatch`` selects them. Entries are dispatched one by one as they are read, not in batches. The
+only visible difference is that Shared distributes single entries in turn, not slices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PersistentStreamingDispatcherMultipleConsumers", "PersistentStreamin
 
 
 class PersistentStreamingDispatcherSingleActiveConsumer(PersistentDispatcherSingleActiveConsumer):
-    """The Streaming dispatcher of Exclusive and Failover."""
+    """The streaming dispatcher for Exclusive and Failover subscriptions."""
 
     def read(self, count: int) -> list[Entry]:
         """Read one entry."""
@@ -26,7 +26,7 @@ class PersistentStreamingDispatcherSingleActiveConsumer(PersistentDispatcherSing
 
 
 class PersistentStreamingDispatcherMultipleConsumers(PersistentDispatcherMultipleConsumers):
-    """The Streaming dispatcher of Shared."""
+    """The streaming dispatcher for Shared subscriptions."""
 
     def read(self, count: int) -> list[Entry]:
         """Read one entry."""

@@ -1,13 +1,13 @@
 """ManagedCursor: the position of a subscription in its topic.
 
 Rules of this file
-1. All entries up to the mark-delete position are acknowledged. After it, single entries can be acknowledged out of
-   order. When the entries before such a run are acknowledged, the mark-delete position moves to the end of the run,
+1. All entries up to the mark-delete position are acknowledged. Single entries after it can be acknowledged out of order
+   and form runs. When all entries before a run are acknowledged, the mark-delete position moves to the end of the run,
    across ledgers.
 2. A partly acknowledged batch is an unacknowledged entry with an ack set of the remaining messages.
 3. If the mark-delete position passes the read position, the read position follows it.
 4. Entries acknowledged out of order are stored as bits, in pages of 1024 offsets. A million of them takes about 100 KB,
-   and no operation except listing them visits more than the pages in its range.
+   and every operation except listing them visits only the pages in its range.
 
 Source of the rules: ManagedCursorImpl.
 """
@@ -99,7 +99,10 @@ class ManagedCursor:
         return True
 
     def mark_delete_to(self, offset: int) -> None:
-        """Acknowledge all entries up to ``offset``. Ignored if the offset is already passed or does not exist yet."""
+        """Acknowledge all entries up to ``offset``.
+
+        This has no effect if they are already acknowledged or the offset does not exist yet.
+        """
         if not self.mark_delete < offset < self._ledger.next:
             return
         if self.ack_sets:
@@ -176,7 +179,7 @@ class ManagedCursor:
         return entries
 
     def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
-        """Read single entries where some are deleted, and the rest in one read."""
+        """Read single entries where some of them are deleted, and the entries after those in one read."""
         ledger = self._ledger
         entries: list[Entry] = []
         position = self.next_unacked(self.read_position)

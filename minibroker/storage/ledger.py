@@ -1,8 +1,9 @@
 """ManagedLedger: the entries of a topic and their ids.
 
 Rules of this file
-1. Inside the broker an entry is identified by its offset, its number in the topic; on the wire by ledger id and entry
-   id. This module converts between them. A topic is a list of ledgers; the last one is open.
+1. Inside the broker, an entry is identified by its offset, which is its number in the topic. On the wire it is
+   identified by ledger id and entry id. This module converts between the two. A topic is a list of ledgers; the last
+   one is open.
 2. A ledger that is full or old is closed after the append that filled it, and the next one is opened at once. An unload
    does the same. A closed ledger without entries is removed. The last confirmed entry belongs to the old ledger until
    the first append to the new one.
@@ -70,7 +71,7 @@ class EntryCache:
         self._old_ledgers: list[ManagedLedger] = []
 
     def add_ledger(self, ledger: ManagedLedger) -> None:
-        """Record a ledger that had no young entries and gets one."""
+        """Record a ledger that is about to get its first young entry."""
         self._young_ledgers.append(ledger)
 
     def age(self) -> None:
@@ -232,7 +233,7 @@ class ManagedLedger:
     def position(self, offset: int) -> tuple[int, int]:
         """Return ledger id and entry id of an offset.
 
-        Entry id -1 before the first entry. ``next`` gets its future id.
+        The entry id is -1 before the first entry. For ``next``, the id of the future entry is returned.
         """
         ledger = self._current
         if offset < ledger.base:
@@ -242,7 +243,7 @@ class ManagedLedger:
         return ledger.id, offset - ledger.base
 
     def offset_of(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the offset of an entry, or None if it does not exist, was deleted, or does not exist yet."""
+        """Return the offset of an entry, or None if it never existed, was deleted, or does not exist yet."""
         ledger = self._current
         if ledger_id != ledger.id:
             known = self._by_id.get(ledger_id)
@@ -252,7 +253,7 @@ class ManagedLedger:
         return ledger.base + entry_id if 0 <= entry_id < ledger.entries else None
 
     def next_valid(self, ledger_id: int, entry_id: int) -> int:
-        """Return the offset of an entry, else of the next entry that exists, else ``next``."""
+        """Return the offset of the first existing entry at or after an id; ``next`` if there is none."""
         ledger = self._by_id.get(ledger_id)
         if ledger is not None:
             return ledger.base + min(max(entry_id, 0), ledger.entries)
@@ -358,12 +359,12 @@ class ManagedLedger:
         self._min_age = settings.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE
 
     def _index(self, offset: int) -> int:
-        """Return the index of the ledger that contains an offset; the last ledger also for later offsets."""
+        """Return the index of the ledger that contains an offset; the last ledger's for later offsets."""
         return bisect_right(self.ledgers, offset, key=_base) - 1
 
 
 def timestamp(entry: Entry) -> int | None:
-    """Return the broker timestamp of an entry, else its publish time, or None if the metadata is unreadable."""
+    """Return the broker timestamp of an entry or, without one, its publish time; None if the metadata is unreadable."""
     if not entry.parsed:
         entry.parse()
     if entry.block:

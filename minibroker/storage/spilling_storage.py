@@ -5,7 +5,8 @@ Rules of this file
 2. All storages share one pool. Entries are collected in blocks. When the pool exceeds its memory limit, the oldest
    block of any topic is written to the file. The space of a file is released when its last block is trimmed.
 3. A block is read from the file as a whole and cached, so sequential reads are about as fast as from memory. A block in
-   a file costs memory per block, not per entry: the index of its entries is stored in the file, before the entries.
+   a file uses a fixed amount of memory, whatever its number of entries, because the index of its entries is stored
+   before them in the file.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Storage(Protocol):
         """Store ``data`` as number ``end``. Raises StorageFull, without any change, if there is no room."""
 
     def read(self, first: int, count: int) -> list[bytes]:
-        """Return up to ``count`` entries from number ``first`` on, at least one if there is one.
+        """Return up to ``count`` entries from number ``first`` on, and at least one if any exists.
 
         Call again for the rest.
         """

@@ -32,7 +32,7 @@ class Rate:
     acked: float = 0.0
     """Messages acknowledged."""
     dropped: float = 0.0
-    """Messages dropped because no consumer had permits; of a subscription of a non-persistent topic."""
+    """Messages dropped because no consumer had permits (only for subscriptions of non-persistent topics)."""
 
 
 class ClientRates(Protocol):

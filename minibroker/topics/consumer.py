@@ -79,7 +79,7 @@ class Consumer:
         self.metadata = {pair.key: pair.value for pair in command.metadata}
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
-        """Whether the consumer accepts any schema (AutoConsume), so that it declares none for the topic."""
+        """Whether the consumer accepts any schema (AutoConsume) and therefore declares none for the topic."""
         self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
         """Whether deliveries contain its epoch: Exclusive and Failover on persistent topics, without readCompacted."""
         self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.sends_epoch else -1
@@ -114,7 +114,7 @@ class Consumer:
         return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
 
     def flow(self, permits: int) -> int:
-        """Add permits. Return the number that counts now."""
+        """Add permits. Return the number that is available at once, 0 if the consumer is blocked."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
             self.permits_while_blocked += permits
@@ -123,10 +123,7 @@ class Consumer:
         return permits
 
     def unacked_room(self) -> int:
-        """Return how many messages may be sent before the limit of unacknowledged messages.
-
-        Very large without a limit.
-        """
+        """Return how many messages may be sent within the limit of unacknowledged messages; 1 << 62 without one."""
         return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
 
     # -- delivery ------------------------------------------------------------------------------------------------------
@@ -203,9 +200,9 @@ class Consumer:
     # -- pending acks --------------------------------------------------------------------------------------------------
 
     def release(self, offset: int, messages: int = -1) -> int:
-        """Remove a pending ack, or some messages of it. Return the decrease of unacknowledged messages.
+        """Remove a pending ack, or some of its messages. Return the decrease in unacknowledged messages.
 
-        Without its messages an entry stays pending until it is removed as a whole.
+        An entry without remaining messages stays pending until it is removed as a whole.
         """
         left = self.pending.get(offset, -1)
         if left < 0:
@@ -220,9 +217,9 @@ class Consumer:
         return messages
 
     def unblock(self, *, requested: bool = False) -> int:
-        """Unblock if half of the limit is acknowledged or redelivery was requested.
+        """Unblock if at most half of the limit is still unacknowledged, or if redelivery was requested.
 
-        Return the permits that count now.
+        Returns the stored permits that become available.
         """
         if not self.blocked or not (requested or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
             return 0

@@ -4,11 +4,11 @@ Rules of this file
 1. The highest stored sequence id is kept per producer name. A message is a duplicate if its lowest id is not above it.
    A batch that contains a stored message is dropped as a whole.
 2. Of a chunked message only the last chunk is checked and recorded.
-3. When deduplication is enabled for a topic, it starts without recorded ids. An unload keeps them.
+3. When deduplication is enabled for a topic, it starts without recorded ids. An unload keeps the recorded ids.
 4. A producer name is removed after brokerDeduplicationProducerInactivityTimeoutMinutes without a producer.
 
-Source of the rules: MessageDeduplication. There, ids are first pushed and persisted later, and the state between the
-two is Unknown. Here an entry is stored at once, so Unknown does not occur.
+Source of the rules: MessageDeduplication. Pulsar first pushes an id and persists it later; between the two the state is
+Unknown. The mini-broker stores an entry at once, so Unknown does not occur.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class MessageDeduplication:
         self._gone: dict[str, int] = {}
         """Names without a producer, with the time of removal (ms)."""
         self._before: tuple[str, int | None] | None = None
-        """The value that the last check overwrote: name and previous id, or None if there was none."""
+        """The name of the last checked producer and the id that the check overwrote, None if it had none."""
 
     def check(self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None) -> bool:
-        """Return whether a message with the sequence ids of its SEND is a duplicate; otherwise record the ids.
+        """Return whether a message is a duplicate, by the sequence ids of its SEND. If it is not, record the ids.
 
-        ``highest``: highest id of a batch, ignored if it is lower. ``metadata``: reads the metadata of a chunk, else
-        None.
+        ``highest``: the highest id of a batch, ignored if it is below the lowest. ``metadata``: reads the metadata of a
+        chunk; None for other messages.
         """
         self._before = None
         if metadata is not None and not _is_last_chunk(metadata()):
@@ -78,7 +78,7 @@ class MessageDeduplication:
             self._gone[name] = now
 
     def purge(self, now: int) -> None:
-        """Remove names that were inactive too long; Pulsar does this periodically."""
+        """Remove names that have been inactive for too long; Pulsar does this periodically."""
         limit = now - self._settings.brokerDeduplicationProducerInactivityTimeoutMinutes * _MINUTE
         for name in [name for name, since in self._gone.items() if since < limit]:
             del self._gone[name]

@@ -1,7 +1,8 @@
 """DispatchRateLimiter: the number of entries that a dispatcher may read under its dispatch rates.
 
-The limits of the broker, the topic and the subscription apply together. They are charged after sending, in messages or,
-with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher retries after one second.
+The limits of the broker, the topic and the subscription apply together. They are charged after messages are sent: in
+messages or, with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher retries after one
+second.
 """
 
 from __future__ import annotations

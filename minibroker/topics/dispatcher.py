@@ -1,7 +1,7 @@
 """The interfaces of dispatchers, and the code that all dispatchers of persistent topics share.
 
 A dispatcher selects the consumer of each entry. It never waits: `run` does the work that is possible now and returns.
-Permits, entries, acknowledgements, consumers and timers schedule it again with ``broker.schedule``.
+New permits, entries, acknowledgements and consumers, and timers, schedule it again with ``broker.schedule``.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ class PersistentDispatcher(Dispatcher):
         self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:
-        """Return the entries of one read: the permits or, with precise flow control, permits by batch size."""
+        """Return how many entries to read.
+
+        With precise flow control, this is the permits divided by the average batch size; otherwise it is the permits.
+        """
         if self.settings.preciseDispatcherFlowControl:
             permits = -(-permits // max(1, int(average + 0.5)))
         return max(1, min(permits, self.settings.dispatcherMaxReadBatchSize))

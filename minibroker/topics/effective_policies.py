@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The topic's policy overrides the namespace's, which overrides the setting (`Policies.effective`).
-2. A limit that changes starts with all of its tokens, and reading resumes on connections paused by the old limit. An
+2. A changed limit starts with all of its tokens, and reading resumes on connections that the old limit paused. An
    unchanged limit keeps its tokens when other policies change.
 3. System topics do not require encryption and accept any schema.
 """
@@ -117,7 +117,7 @@ class EffectivePolicies:
             self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
         both = (self._publish_throttle, self._broker.publish_throttle)
         self.throttles = [one for one in both if one is not None]
-        """The publish rate limits: of the topic and of the broker."""
+        """The publish rate limits of the topic and of the broker."""
 
     def release(self) -> None:
         """Resume reading from the connections that the topic's publish rate limit paused."""
@@ -146,7 +146,7 @@ class EffectivePolicies:
         )
 
     def dispatch_limiters(self, subscription: object) -> list[RateLimiter]:
-        """Return the dispatch rate limits of a subscription: of the broker, the topic and the subscription."""
+        """Return the dispatch rate limits that apply to a subscription: the broker's, the topic's and its own."""
         own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
         if own is not None:
             self._own_limiters[subscription] = own

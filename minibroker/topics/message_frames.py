@@ -1,7 +1,7 @@
 """MESSAGE frames, encoded on the hot path: one for each delivered entry.
 
 Rules of this file
-1. The bytes equal those of `codec.wire.hot.push_message`; a test compares them.
+1. The bytes are equal to those from `codec.wire.hot.push_message`; a test compares them.
 2. Constant parts are cached: consumer id, ledger id, partition, and the length prefixes for each size of entry id.
 """
 
@@ -32,7 +32,7 @@ class MessageFrameWriter:
         self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
         self._ledger = -1
         self._heads: list[tuple[int, bytes]] = []
-        """By size of the entry id: size of the command, and the part of it before the entry id."""
+        """The command's size and its bytes before the entry id, by size of the entry id."""
 
     def write(self, ledger: int, entry: int, count: int, data: bytes) -> bytes:
         """Return one frame with the bytes of an entry; ``count`` is the redelivery count."""

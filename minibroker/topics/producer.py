@@ -2,12 +2,12 @@
 
 Rules of this file
 1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the liveness
-   check of another producer with its name. Its id is then in use, and a SEND closes the connection.
-2. Receipts are sent in the order of the entries. An error of a check is sent at once. The order is still kept, because
-   an append is complete when it returns.
-3. When the broker closes a producer, its id stays known for a while: SENDs in flight are dropped without a response.
-   Clients below version 5 do not support CLOSE_PRODUCER; their connection is closed.
-4. The fast path, with no check but the checksum, is the hot path of the whole broker. `fast_path` is True while it may
+   check of another producer with its name. While it is joining, its id is in use, and a SEND closes the connection.
+2. Receipts are sent in the order of the entries. The error of a failed check is sent at once. The order is kept
+   nevertheless, because an append is complete when it returns.
+3. When the broker closes a producer, the connection keeps its id for a while and drops SENDs in flight without a
+   response. Clients below version 5 do not support CLOSE_PRODUCER; their connection is closed.
+4. The fast path, which checks only the checksum, is the hot path of the whole broker. `fast_path` is True while it may
    be used; everything that enables a check clears it.
 """
 
@@ -71,7 +71,7 @@ class Producer:
         self.connection = connection
         self.id = command.producer_id
         self.request_id = command.request_id
-        """Request id of its PRODUCER command, which can get two responses."""
+        """Request id of its PRODUCER command. The command can get two responses."""
         self.name = name
         self.access_mode = command.producer_access_mode
         self.topic_epoch = signed(command.topic_epoch) if command.HasField("topic_epoch") else None

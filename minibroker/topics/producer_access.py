@@ -2,12 +2,13 @@
 
 Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRemoved)
 1. A topic can have an exclusive producer, a queue of producers that wait for exclusive access, and an epoch. The epoch
-   increases with each new exclusive producer; a former one that reconnects has a lower epoch and is fenced.
-2. A claim with an epoch sets that epoch, a claim without one sets the next; the first is 0. Epochs are Java longs: the
-   value after the largest is the smallest.
+   increases with each new exclusive producer. A former exclusive producer that reconnects has a lower epoch and is
+   fenced.
+2. A claim with an epoch sets that epoch. A claim without one increases the epoch by one, starting at 0. Epochs are Java
+   longs and wrap from the largest value to the smallest.
 3. A waiting producer that leaves keeps its place in the queue with the epoch that it claimed. When its turn comes, the
-   place takes an epoch and passes access on; the next producer gets one epoch more (as on 4.2.4).
-4. Fencing closes producers on the broker only. Their clients notice it when their next SEND closes the connection.
+   place uses up an epoch and access passes to the next producer, whose epoch is one higher (as on 4.2.4).
+4. Fencing closes producers only on the broker. A fenced client is not notified; its next SEND closes the connection.
    Waiting producers receive an error.
 """
 
@@ -84,7 +85,7 @@ class ProducerAccess(Generic[_P]):
         return _MODES[producer.access_mode](self, producer)
 
     def next_holder(self) -> _P | None:
-        """After a producer left: return the new exclusive producer, with its claim applied, or None."""
+        """After a producer has left, return the new exclusive producer with its claim applied, or None."""
         if not self.exclusive and (self.producers or not self._waiting):
             return None
         self.exclusive, self.holder = False, None

@@ -1,8 +1,8 @@
 """From SEND to SEND_RECEIPT with all checks, in the order of the broker.
 
 Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, NonPersistentTopic.publishMessage)
-1. The tables below define the order; the first failing check determines the response. Rate limits are charged in the
-   middle: a message rejected before costs nothing, a message rejected after is charged.
+1. The tables below define the order; the first failing check determines the response. Rate limits are charged between
+   the checks: a message rejected before that point is not charged, a message rejected after it is.
 2. The metadata is parsed only if a check needs it. Invalid metadata then closes the connection; otherwise the message
    is stored and confirmed like any other.
 3. A SEND with two sequence ids, the second not below the first, is a batch: errors contain the higher one. A highest id
@@ -11,7 +11,7 @@ Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, Non
    checked nor recorded, whatever its metadata contains (verified on 4.2.4).
 5. A non-persistent topic responds first and delivers the entry afterwards; the id is always 0:0.
 
-The broker's limits of SENDs in flight (maxPendingPublishRequestsPerConnection and others) are never reached, because an
+The broker's limits on SENDs in flight (maxPendingPublishRequestsPerConnection and others) are never reached, because an
 entry is stored when `publish` returns.
 """
 
@@ -95,7 +95,10 @@ def publish(producer: Producer, publication: Publication) -> None:
 
 
 def _transaction(producer: Producer, publication: Publication) -> None:
-    """Reject transactions, which are disabled as by default. Non-persistent topics do not support them."""
+    """Reject transactions, which are disabled as in Pulsar's default settings.
+
+    Non-persistent topics do not support them.
+    """
     if publication.in_transaction:
         if producer.topic.persistent:
             raise Refused(pb.NotAllowedError, "Transaction buffer disable!")

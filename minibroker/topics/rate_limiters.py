@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A bucket contains at most the tokens of one period and starts full. It fills evenly (class AsyncTokenBucket).
-2. It is charged afterwards and can become negative: one message always passes, and the deficit delays the next ones.
+2. It is charged after a message passes and can become negative: a message that exceeds the remaining tokens passes, and
+   the deficit delays the next ones.
 3. An empty bucket resumes when it contains a hundredth of a period's tokens, not at the first token. Otherwise reading
    from a connection would stop and resume for every message.
 4. A publisher that exceeds a limit gets no error: the broker stops reading from its connection until there are tokens

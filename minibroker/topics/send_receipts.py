@@ -1,7 +1,7 @@
 """SEND_RECEIPT frames, encoded on the hot path: one for each published message.
 
 Rules of this file
-1. The bytes equal those of `codec.wire.hot.push_send_receipt`; a test compares them.
+1. The bytes are equal to those from `codec.wire.hot.push_send_receipt`; a test compares them.
 2. Constant parts are cached: the producer id, the ledger id, and the length prefixes.
 """
 

@@ -1,7 +1,8 @@
 """A subscription: its consumers, acknowledgements and cursor (PersistentSubscription and NonPersistentSubscription).
 
 Rules of this file
-1. The subscription type is its consumers' type: fixed while one is attached, free if there is none.
+1. The subscription type is the type of its consumers. It is fixed while a consumer is attached; the first consumer sets
+   it.
 2. On Shared and Key_Shared, entries are acknowledged individually, and the acknowledgement is credited to the consumer
    with the pending ack. On Exclusive and Failover only the cursor is updated. A position that does not exist yet ends
    the processing of a list of ids.
@@ -132,7 +133,7 @@ class Subscription:
         return self.dispatcher.overlapping_consumer(meta) if kind == KEY_SHARED and meta is not None else None
 
     def add_consumer(self, consumer: Consumer, kind: int) -> None:
-        """Attach a consumer; a dispatcher of another kind is replaced. Raises Refused without any change."""
+        """Attach a consumer; a dispatcher of another kind is replaced. If this raises Refused, nothing has changed."""
         meta = consumer.key_shared_meta
         if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.accepts_mode(meta)):
             self.dispatcher = self.topic.make_dispatcher(self, kind, meta)
@@ -165,7 +166,7 @@ class Subscription:
             consumer.send_reached_end_of_topic()
 
     def topic_terminated(self) -> None:
-        """Send REACHED_END_OF_TOPIC if the terminated topic has no backlog here."""
+        """Send REACHED_END_OF_TOPIC if the topic is terminated and the subscription has no backlog."""
         if self.cursor is not None and self.backlog == 0:
             self.send_reached_end_of_topic()
 
@@ -205,7 +206,7 @@ class Subscription:
         self._after_ack()
 
     def _acknowledge_bits(self, consumer: Consumer, offset: int, bits: int) -> bool:
-        """Store the remaining bits of a batch. Return True if none remain, so that the entry is acknowledged."""
+        """Store the remaining bits of a batch. Return True if none remain; the entry is then acknowledged."""
         cursor = self.cursor
         assert cursor is not None
         if cursor.is_deleted(offset):
@@ -312,7 +313,7 @@ class Subscription:
     # -- cursor position -----------------------------------------------------------------------------------------------
 
     def reset(self, offset: int, bits: int | None = None) -> None:
-        """Reset the cursor (SEEK, resetcursor) after disconnecting the consumers, on Failover only the active one."""
+        """Disconnect the consumers (on Failover only the active one), then reset the cursor (SEEK, resetcursor)."""
         cursor = self.cursor
         if cursor is None:
             return
@@ -382,9 +383,9 @@ def _difference(what: str, name: Callable[[Any], str], active: int, new: int) ->
 
 
 def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
-    """Return why a Key_Shared consumer conflicts with the attached ones, in the style of AbstractSubscription.
+    """Return why a Key_Shared consumer conflicts with the attached ones, in the words of AbstractSubscription.
 
-    Or "".
+    Returns an empty text if there is no conflict.
     """
     active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
     why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)

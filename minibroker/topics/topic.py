@@ -1,13 +1,13 @@
 """A topic: its ledger, producers and subscriptions (PersistentTopic and NonPersistentTopic).
 
 Rules of this file
-1. A persistent topic has a ledger, a non-persistent one has none: its ids are always 0:0, nothing is stored, and only
+1. A persistent topic has a ledger; a non-persistent one has none: its ids are always 0:0, nothing is stored, and only
    connected consumers receive messages. Everything else is the same, so there is one class.
 2. An unload closes the clients and the current ledger; stored entries remain. Producers are closed before consumers.
-   The topic epoch and the sequence ids of deduplication remain too, the counters do not. A non-persistent topic is
+   The topic epoch and the sequence ids of deduplication also remain; the counters restart. A non-persistent topic is
    removed; the next client creates it again.
-3. A topic is fenced while it is unloaded or deleted. A producer promoted to exclusive access at that moment is refused.
-   The producers after it get no response (as on 4.2.4), and their clients keep waiting.
+3. A topic is fenced while it is unloaded or deleted. A producer that would get exclusive access at that moment is
+   refused. The producers queued after it get no response (as on 4.2.4), and their clients keep waiting.
 4. Policies are looked up when they change, not for every message. `fast_path` is True if none of them affects SEND.
 5. Retention is not implemented: closed ledgers are deleted as soon as no durable subscription needs them. This is
    checked when a ledger is closed, a subscription is deleted or a mark-delete position moves
@@ -99,7 +99,7 @@ class Topic:
     # -- policies ------------------------------------------------------------------------------------------------------
 
     def effective(self, setting: str) -> Any:
-        """Return the effective value of a setting: of the topic, its namespace, or the broker."""
+        """Return the effective value of a setting from the topic, its namespace or the broker."""
         return self.effective_policies.effective(setting)
 
     def policies_changed(self) -> None:
@@ -180,9 +180,12 @@ class Topic:
             producer.refuse(refusal)
 
     def _attach(self, producer: Producer) -> None:
-        """Attach an admitted producer if the topic is open and the name free; check the liveness of the name's owner.
+        """Attach an admitted producer if the topic is open and the name is free.
 
-        A producer with the same id on the same connection was answered before, so there is no successor to handle.
+        If not, check whether the name's owner is alive.
+
+        A second producer with the same id on the same connection has already got its response and does not reach this
+        method.
         """
         if self.fenced:
             raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")

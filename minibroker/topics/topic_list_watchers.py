@@ -1,4 +1,4 @@
-"""Lists of topics: matching by a pattern, their hash, and the watchers of changes.
+"""Lists of topics that match a pattern: their hash, and the watchers that report changes.
 
 Rules of this file (TopicList, TopicListService; 4.2.4)
 1. A pattern is matched without its scheme, against the whole ``tenant/namespace/local name`` without the partition
@@ -142,7 +142,7 @@ class TopicListWatchers:
             del watcher.connection.watchers[watcher.id]
 
     def changed(self, name: TopicName, new: Iterable[str] = (), deleted: Iterable[str] = ()) -> None:
-        """Notify watchers of new or deleted topics with one name (the partitions of a partitioned topic)."""
+        """Notify watchers of new or deleted topics. All have the same base name: a topic or the partitions of one."""
         if name.persistent:
             for watcher in list(self._by_namespace.get(namespace_of(name), ())):
                 watcher.changed(new, deleted)

@@ -5,9 +5,9 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
    requests a lookup. The first served bundle of a namespace also serves the bundle of its ``__change_events``, because
    the broker reads the policies of topics there.
 2. A topic exists if it is stored (persistent), loaded (non-persistent), or has partitions.
-3. The check whether a missing topic may be created precedes the check of its partition: a partition beyond the count is
-   TopicNotFound; a partition without a partitioned topic, and the bare name of a partitioned topic, are
-   NotAllowedError.
+3. The check whether a missing topic may be created precedes the check of its partition. A partition beyond the count
+   results in TopicNotFound. A partition without a partitioned topic, and the bare name of a partitioned topic, result
+   in NotAllowedError.
 4. Loaded topics stay in memory: an unload only closes their clients.
 """
 
@@ -47,7 +47,7 @@ class TopicRegistry:
     # -- bundles -------------------------------------------------------------------------------------------------------
 
     def look_up(self, name: TopicName) -> None:
-        """Serve the bundle of a topic from now on. Raises Refused (TopicNotFound) if its namespace does not exist."""
+        """Start serving the bundle of a topic. Raises Refused (TopicNotFound) if its namespace does not exist."""
         namespace = self.check_namespace(name)
         self._served.add((namespace.name, namespace.bundle(str(name))))
         if self._broker.settings.topicLevelPoliciesEnabled:
@@ -111,14 +111,14 @@ class TopicRegistry:
     # -- creation ------------------------------------------------------------------------------------------------------
 
     def load(self, name: TopicName) -> Topic | None:
-        """Return the topic, loaded now if it is only stored, or None."""
+        """Return the topic, or None. A topic that is only stored is loaded."""
         topic = self.topics.get(str(name))
         if topic is None and str(name) in self.stored:
             topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic for a producer or consumer, created if this is allowed. Raises Refused."""
+        """Return the topic for a producer or consumer; create it if allowed. Raises Refused."""
         self.check_owned(name)
         topic = self.topics.get(str(name))
         if topic is not None:

@@ -29,7 +29,7 @@ class TransportCnx(Protocol):
         """Queue a whole frame for the client."""
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
-        """Queue a command, for MESSAGE followed by the entry."""
+        """Queue a command; MESSAGE is followed by the entry."""
 
     def answer_error(self, request_id: int, refused: Refused) -> None:
         """Queue ERROR for a request."""
@@ -50,7 +50,7 @@ class TransportCnx(Protocol):
         """Free the id of a consumer that was closed."""
 
     def pause_reading(self) -> None:
-        """Stop reading from the client until `resume_reading` is called as often."""
+        """Stop reading from the client until `resume_reading` has been called as many times as this method."""
 
     def resume_reading(self) -> None:
         """Undo one `pause_reading`."""
