@@ -2,8 +2,8 @@
 
 Packages in the order of the data: ``reading`` (bytes to frame positions), ``fields`` (frame positions to columns),
 ``split_merge`` (splits that were read independently), ``lifecycles`` (tables `messages` and `exchanges`), ``permits``,
-and ``observation`` (frames shuffled to the tasks that run the Tracker and the rules). `frame_columns` has the shared
-types, `table_schema` the notation of schemas.
+and ``observation`` (frames shuffled to the tasks that run the Tracker and the rules). `frame_columns` contains the
+shared types, and `table_schema` the notation of schemas.
 
 Ordinary frames are read in bulk. All others go through the objects of codec.capture and codec.observe and return as
 rows. Both paths give the same results; the tests compare them on every capture.

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The parts are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The bytes
-   between them are therefore parts of their own: a `take` then copies every second part and nothing else.
+   between them are therefore treated as separate parts, and a `take` copies only every second part.
 2. A row with a negative start is null.
 """
 
@@ -34,7 +34,10 @@ def binary_array(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
 
 
 def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.LargeBinaryArray:
-    """Return the ranges at even indices, and the bytes between them at odd ones; the ranges are in order."""
+    """Return an array with the ranges at even indices and the bytes between them at odd ones.
+
+    The ranges must be in order.
+    """
     # With many large frames the offsets of a window may exceed 32 bits.
     kind, width = (pa.binary(), np.int32) if len(data) < 1 << 31 else (pa.large_binary(), np.int64)
     offsets = np.zeros(2 * len(begin) + 1, width)
@@ -46,6 +49,6 @@ def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.Larg
 
 
 def _one_by_one(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """Return the bytes of ranges that overlap, because a frame occurs twice."""
+    """Return the bytes of ranges that may overlap. They overlap if a frame occurs twice."""
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     return pa.array([data[start:end].tobytes() if start >= 0 else None for start, end in pairs], pa.binary())

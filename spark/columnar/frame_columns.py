@@ -1,9 +1,10 @@
-"""Frames as columns: the content of a window's frames, equal to that of the objects of codec.
+"""Frames as columns: the contents of a window's frames, equal to those of codec's frame objects.
 
 Rules of this file
 1. A row is a frame. Rows are in the order in which `read_capture` yields the frames.
 2. Numbers are int64, whatever the width of the field; -1 means absent. Fields of the frequent commands are never
-   negative, except ``partition`` and ``batch_index``, whose default is -1. 64-bit unsigned ids keep their bits.
+   negative, except ``partition`` and ``batch_index``, whose default is -1. 64-bit unsigned ids are stored with the same
+   bits.
 3. Bytes are not copied: ``data`` contains them, and columns contain positions in it.
 4. ``complete`` is false if the command has content without a column: decode the bytes of `Frames.head` instead.
 """
@@ -50,8 +51,8 @@ class Places:
     kept: Longs
     """Number of captured bytes; less than the length prefix states if the capture is incomplete."""
     turn: Longs
-    """The packet whose processing completed the frame; it never decreases. Usually the packet in which the frame ends;
-    a later one if bytes were reordered."""
+    """The packet that completed the frame: usually the packet in which the frame ends, a later one if bytes were
+    reordered. It never decreases."""
     packet: Longs
     """`CapturedFrame.packet`, counted from 1 over all packets of this reader."""
     first_packet: Longs
@@ -97,7 +98,7 @@ class Frames:
 
     places: Places
     type: Longs
-    """Number of the command type, for one of 64 bits its bits; -1 if it could not be read."""
+    """Number of the command type; a 64-bit type keeps its bits. -1 if it could not be read."""
     size: Longs
     """Bytes of the whole frame, including its length prefix, according to that prefix."""
     complete: Bools
@@ -106,13 +107,14 @@ class Frames:
     other types and for commands with further fields (is_chunk); the columns then contain what they can represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
-    REDELIVER_UNACKNOWLEDGED_MESSAGES; of other commands whichever of the two they have."""
+    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, whichever of the two they have."""
     request: Longs
     """request_id of any command."""
     sequence: Longs
     """sequence_id of SEND, SEND_RECEIPT, SEND_ERROR."""
     highest: Longs
-    """highest_sequence_id of the same commands. In receipts brokers write -1 if there is none; it is -1 here too."""
+    """highest_sequence_id of the same commands. It is -1 if there is none, which is also the value that brokers send in
+    receipts."""
     messages: Longs
     """num_messages of SEND; messagePermits of FLOW."""
     ledger: Longs
@@ -135,7 +137,7 @@ class Frames:
     acks: AckIds
     command_end: Longs
     """Index into ``data`` after the command."""
-    # Of SEND and MESSAGE; all are -1 if there is no metadata.
+    # These columns are set for SEND and MESSAGE; they are -1 if there is no metadata.
     metadata_start: Longs
     metadata_end: Longs
     payload_size: Longs

@@ -40,7 +40,7 @@ def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
 
 
 def names_of(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
-    """Return the same as a dictionary of distinct texts with int32 indices, for rows with few distinct texts."""
+    """Return the texts as a dictionary with int32 indices, for rows with few distinct texts."""
     coded = _coded(data, starts, ends)
     try:
         names = coded.dictionary.cast(pa.string())

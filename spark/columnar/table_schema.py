@@ -39,7 +39,7 @@ def record(*fields: pa.Field) -> pa.DataType:
 
 
 def many(kind: pa.DataType | Iterable[pa.Field]) -> pa.DataType:
-    """Return the type of a list of these values; of a list of structs if ``kind`` is a list of fields."""
+    """Return the type of a list of these values. If ``kind`` is a list of fields, the values are structs."""
     # Spark uses the name "element" for list elements, so the types stay equal when Spark copies them.
     return pa.list_(pa.field("element", kind if isinstance(kind, pa.DataType) else pa.struct(list(kind))))
 

@@ -1,4 +1,4 @@
-"""Milliseconds of the wire format as nanoseconds of the tables.
+"""Conversion of milliseconds in the wire format to nanoseconds in the tables.
 
 Rules of this file
 1. A time that does not fit in 64 bits as nanoseconds (from the year 2262 on) is null. Some producers send microseconds,

@@ -30,11 +30,11 @@ _STEPS: Final = (
     (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
     (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
 )
-"""The bits that stay, the bits that move down, and the distance."""
+"""The bits that are kept, the bits that are shifted right, and the shift distance."""
 
 
 def gather(data: Bytes, starts: Longs, width: int) -> Matrix:
-    """Return the ``width`` bytes (and slack) from each of ``starts`` on."""
+    """Return ``width`` bytes, and slack, from each position in ``starts``."""
     width += -width % 8 + SLACK
     size = len(data)
     if len(starts) and int(starts.max()) + width > size:

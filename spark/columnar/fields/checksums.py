@@ -1,4 +1,6 @@
-"""CRC-32C of metadata and payload, with one call of the library per frame, the most expensive step per byte of result.
+"""CRC-32C of metadata and payload.
+
+It takes one call of the library per frame, and is the slowest step per byte of result.
 
 Rules of this file
 1. The library accepts only ``bytes``. One gather returns all slices of one size as a list, so slices are processed size
@@ -43,7 +45,7 @@ def read_checksums(frames: FrameBuilder, checked: ChecksummedFrames) -> None:
 
 
 def _of_one_size(data: Bytes, starts: Longs, size: int) -> Longs:
-    """Return the checksums of the ``size`` bytes from each of ``starts`` on; size is not 0."""
+    """Return the checksums of the ``size`` bytes from each position in ``starts``; ``size`` must not be 0."""
     pieces: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
     found = np.empty(len(starts), np.int64)
     step = max(1, _ROOM // size)

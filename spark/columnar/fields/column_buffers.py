@@ -4,8 +4,8 @@ Rules of this file
 1. In most windows most columns are empty: no chunks, no transactions, no epochs. An empty column is one number in
    memory, repeated by a stride of 0 and read-only. It gets its own memory when it is first written, so all writes must
    go through `Blank.column`.
-2. That memory is one block, allocated at once and touched only where it is used. The system then uses large pages, and
-   page faults, the largest cost of this package, are few.
+2. That memory is one block, allocated at once and touched only where it is used. This lets the system use large pages
+   and avoids most page faults, the largest cost of this package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLAGS: Final = ("complete", "metadata_complete")
 _OTHERS: Final = ("places", "acks", "words")
 _NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]
 _ZERO: Final = frozenset({"crc", "key_kind"})
-"""Columns in which 0 means no value; in the others -1 does."""
+"""Columns in which 0 means no value. In all others -1 does."""
 
 
 class FrameBuilder(Frames):

@@ -1,7 +1,7 @@
 """The fields that have columns, and the conditions under which the columns contain all of a command.
 
 Rules of this file
-1. ``complete`` can be true only for the commands in LISTED. Of other commands the columns contain the ids only.
+1. ``complete`` can be true only for the commands in LISTED. For other commands, the columns contain only the ids.
 2. It is true if every field of the command has a column, all required fields are present, and no number equals the
    value that its column uses for an absent field. The command consists of its type and one body.
 """
@@ -132,7 +132,7 @@ def _is_plain(type_: int, key: str, value: Any) -> bool:
 
 
 def _pairs(type_: int, values: Values) -> bool:
-    """Return whether a transaction id has both its numbers, and a PING or PONG its body."""
+    """Return whether a transaction id has both of its numbers, and whether a PING or PONG has its body."""
     if type_ in (BY_NAME["PING"].number, BY_NAME["PONG"].number):
         return bool(values)
     field = COMMANDS[type_].field

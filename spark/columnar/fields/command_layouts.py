@@ -31,7 +31,7 @@ __all__ = ["CommandLayout", "command_layout", "id_layout"]
 
 _ID_COLUMNS: Final = {"ledgerId": "ledger", "entryId": "entry", "partition": "partition", "batch_index": "batch_index"}
 _NARROW: Final = 4
-"""Varints of up to this many bytes fit any 32-bit field."""
+"""Maximum size of a varint that always fits a 32-bit field."""
 _MINUS_ONE: Final = b"\xff" * 9 + b"\x01"
 
 
@@ -41,7 +41,7 @@ class CommandLayout:
 
     shape: Layout
     numbers: dict[str, Spot]
-    """Column of Frames to spot. A spot of no bytes means the value -1."""
+    """Column of Frames to spot. An empty spot means the value -1."""
     words: list[Spot]
     """The ack set of a MESSAGE."""
     ids: list[tuple[dict[str, Spot], list[Spot]]]
@@ -64,7 +64,7 @@ class _Kind:
 
 
 def _kind(message: Descriptor, keys: dict[str, str], prefix: str, needed: frozenset[str]) -> _Kind:
-    """Return the numbers of ``keys`` below ``prefix``, and the nested messages that contain others."""
+    """Return the fields in ``keys`` directly below ``prefix``, and the nested messages that contain further ones."""
     kind = _Kind(needed=needed)
     for one in message.fields:
         key, tag = prefix + one.name, one.number << 3

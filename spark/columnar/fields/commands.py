@@ -1,7 +1,7 @@
-"""The commands of a window: layout by layout if columns can represent them, else row by row.
+"""The commands of a window, decoded layout by layout if columns can represent them, otherwise row by row.
 
 Rules of this file
-1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs of many ids have their own decoder.
+1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs with many ids have their own decoder.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Rules of this file
 1. Names are those of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol, without a prefix.
-2. A field that the frame does not contain is null. So is -1 in an id, which brokers send for an absent id.
-3. Of the metadata the table has the fields that a lifecycle needs, but no properties; of the payload only the size.
+2. A field that the frame does not contain is null. An id of -1, which brokers send for an absent id, is also null.
+3. From the metadata, the table contains the fields that a lifecycle needs, but no properties; from the payload, only
+   the size.
 """
 
 from __future__ import annotations

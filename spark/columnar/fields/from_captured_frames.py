@@ -2,8 +2,8 @@
 
 Rules of this file
 1. All values come from the objects; nothing is parsed again. The bytes of the frames are concatenated.
-2. An object contains the packet in which it ends, not the packet at which it was produced. The turn is therefore the
-   highest packet so far. It never decreases, and it is exact wherever no frame had to wait for older bytes.
+2. An object contains the packet in which its frame ends, not the packet that completed it. ``turn`` is therefore the
+   highest packet so far. It never decreases, and it is exact unless a frame had to wait for older bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, START, Longs, Pl
 __all__ = ["SYNC", "places_of"]
 
 SYNC: Final = {"start": START, "anchored": ANCHORED, "resync": RESYNC}
-"""The terms of pcli.codec.capture.frames to the numbers of columns."""
+"""Mapping from the terms of pcli.codec.capture.frames to the numbers in columns."""
 
 
 def places_of(frames: Sequence[CapturedFrame]) -> Places:

@@ -1,8 +1,8 @@
 """Rows of the same layout, decoded together: first by size, then layout by layout.
 
 Rules of this file
-1. Nearly all messages of one type and size have one of very few layouts. A remaining row determines a layout, all rows
-   with that layout are decoded, and the loop continues with the rest.
+1. Nearly all messages of one type and size have one of very few layouts. In each round, one of the remaining rows
+   determines a layout, and all rows with that layout are decoded.
 2. The loop stops after MOST layouts, after a layout that few rows have, or if few rows remain. The remaining rows, and
    rows without a layout, are decoded in another way.
 3. A bounded number of layouts is kept from window to window.
@@ -89,14 +89,15 @@ def read_alike(
 ) -> Longs:
     """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.
 
-    Returns the remaining rows; if there are few rows, all of them.
+    Returns the rows that remain. If there are only a few rows, these are all of them.
     """
     if len(rows) < book.few:
         return rows
     matrix = gather(data, starts, size)
     odd: list[int] = []
     for _ in range(MOST):
-        # Ids increase, so the first rows are often the last of their layout; the middle row is more typical.
+        # Ids increase, so the first row often has the layout of shorter ids, which few rows share. The middle row is
+        # more typical.
         middle = len(rows) >> 1
         try:
             found = book.find(matrix[middle, :size].tobytes())

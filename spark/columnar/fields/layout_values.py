@@ -1,4 +1,4 @@
-"""Numbers and ack sets from a matrix of messages of one layout.
+"""Numbers and ack sets from a matrix of messages with the same layout.
 
 A spot is a varint: its first byte and its size, which is 0 if the value is -1 in all rows.
 """

@@ -1,4 +1,4 @@
-"""Layouts: the bytes of a message that are structure, and the positions of its numbers and texts.
+"""Layouts: the structural bytes of a message, and the positions of its numbers and texts.
 
 Rows of one layout are decoded together, each number from one column.
 

@@ -1,4 +1,4 @@
-"""The metadata of a window's SENDs and MESSAGEs: common layouts first, then field by field, then row by row."""
+"""The metadata of a window's SENDs and MESSAGEs, decoded by common layouts, then field by field, then row by row."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _marked_rows(matrix: Matrix, size: int) -> Longs:
 
 
 def _marked(frames: FrameBuilder, rows: Longs) -> Bools:
-    """Return which rows have that mark, for metadata of any size."""
+    """Return which rows have the dead letter mark, for metadata of any size."""
     pieces = binary_array(frames.places.data, frames.metadata_start[rows], frames.metadata_end[rows])
     _, offsets, whole = pieces.buffers()
     edges = np.frombuffer(offsets, np.int32)[: len(rows) + 1] if offsets is not None else np.zeros(1, np.int32)

@@ -1,7 +1,7 @@
-"""ACKs of many ids: each ACK is split into ids by a loop, and the ids of all ACKs are decoded by their layouts.
+"""ACKs with many ids: a loop splits each ACK into ids, and the ids of all ACKs are decoded by their layouts.
 
-Clients that group acknowledgements send up to some thousand ids in one ACK. Such ACKs rarely share a layout, but their
-ids have very few.
+Clients that group acknowledgements send up to several thousand ids in one ACK. These ACKs rarely share a layout, but
+their ids have very few layouts.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class ChecksummedFrames:
 
     rows: Longs
     start: Longs
-    """Index into ``data`` of the first checksummed byte; the last is the frame's last."""
+    """Index into ``data`` of the first checksummed byte. The last checksummed byte is the frame's last byte."""
     stored: Longs
 
 

@@ -1,7 +1,8 @@
-"""Flat messages of many layouts: in each round all rows advance by one field, whichever field that is.
+"""Flat messages with many layouts: in each round all rows advance by one field, which need not be the same field.
 
 Rules of this file
-1. The result equals that of `row_decoder.pull_places` for a valid protobuf message: of a repeated field the last value.
+1. For a valid protobuf message, the result is equal to that of `row_decoder.pull_places`: a repeated field has its last
+   value.
 2. A row is rejected, and decoded row by row, if a field has a fixed size, a tag has more than two bytes, a number has
    more than eight, or a field with a column has an unexpected wire type.
 """

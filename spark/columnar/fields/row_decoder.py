@@ -30,7 +30,7 @@ __all__ = ["RowReader"]
 _ACK: Final = BY_NAME["ACK"].number
 _KINDS: Final = {"Individual": 0, "Cumulative": 1}
 _REACH: Final = 24
-"""At least the size of a tag and a number."""
+"""Number of bytes that a tag and a number have at most."""
 _u32 = Struct(">I").unpack_from
 
 Place = int | tuple[int, int]
@@ -85,7 +85,7 @@ class RowReader:
         return places.data[start : min(start + int(places.kept[row]), end + _REACH)].tobytes()
 
     def _put_ids(self, row: int, values: Values) -> None:
-        """Store the ids of an ACK, and the first also in the columns of Frames."""
+        """Store the ids of an ACK. The first id is also stored in the columns of Frames."""
         ids = []
         for one in values.get("pulsar.ack.message_id", ()):
             words = self._ids.words.put_list(one.get("ack_set", ()))

@@ -15,7 +15,7 @@ from pcli.spark.columnar.table_schema import LONG
 __all__ = ["array_of", "longs_of", "picked", "struct_of", "table_in_batches", "texts_at"]
 
 _AT_ONCE: Final = 8192
-"""Maximum number of rows held as dicts at the same time: a thousand take some megabytes."""
+"""Maximum number of rows that exist as dicts at the same time: a thousand use several megabytes."""
 
 
 def picked(values: Longs, places: Longs) -> Longs:
@@ -27,7 +27,7 @@ def picked(values: Longs, places: Longs) -> Longs:
 
 
 def array_of(values: Any, kind: pa.DataType) -> pa.Array:
-    """Return an Arrow array of these values, or the values themselves if they are one."""
+    """Return these values as an Arrow array; an Arrow array is returned unchanged."""
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 

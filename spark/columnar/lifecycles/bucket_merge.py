@@ -1,9 +1,9 @@
 """The merge of one bucket: rows of producers and of consumers with the same message id.
 
 Rules of this file
-1. A message is usual if each subscription received it once, or once more after a REDELIVER that names it, acknowledged
-   it at most once and completely, and the columns contain all its data. Usual messages never become Python objects.
-   event_histories.py handles the others one by one.
+1. A message is usual if all of this is true: each subscription received it once, or a second time after a REDELIVER
+   with its id; each acknowledged it at most once, and completely; the columns contain all its data. Usual messages
+   never become Python objects. event_histories.py processes the others one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
 3. Chunks and messages of non-persistent topics are not identified by message ids (chunked_messages.py,
    non_persistent_messages.py).
@@ -37,8 +37,8 @@ _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_num
 
 
 _AT_ONCE: Final = 8192
-"""Maximum number of messages without an id that are objects at the same time. A capture of one direction contains only
-such messages."""
+"""Maximum number of messages without an id that are objects at the same time. A capture of only one direction contains
+no other messages."""
 _FEW: Final = 32
 """Maximum number of rows that are inserted one by one."""
 _FAR: Final = np.iinfo(np.int64).max
@@ -51,7 +51,7 @@ class MergedBucket:
     messages: pa.Table
     """Rows of MESSAGES."""
     chunks: pa.Table
-    """Rows of CONSUMED that belong to chunks. `join_chunks` makes messages of those of all buckets."""
+    """Rows of CONSUMED that belong to chunks. `join_chunks` combines the chunks of all buckets to messages."""
 
 
 def merge_bucket(
@@ -81,7 +81,10 @@ def merge_bucket(
 
 
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
-    """Return both tables as one, in order of time if ``rest`` is short: each of its rows costs two slices."""
+    """Return both tables as one.
+
+    It is in order of time if ``rest`` is short, because each row of ``rest`` costs two slices.
+    """
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
     rest = rest.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
@@ -185,9 +188,9 @@ class _MessageGroups:
         return usual
 
     def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
-        """Return which pairs are a delivery, a REDELIVER of it and the next delivery, then at most one ACK.
+        """Return the pairs with a delivery, a REDELIVER for it, a second delivery, and then at most one ACK.
 
-        Only subscriptions with individual acknowledgement qualify: on others a REDELIVER requests all messages.
+        The subscription must acknowledge individually, because on others a REDELIVER requests all messages.
         """
         consumers = self._consumers
         first, second = both[:, 0], both[:, 1]

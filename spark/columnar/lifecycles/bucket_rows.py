@@ -59,7 +59,7 @@ class Consumers:
     """Frame of an effective ACK; -1 if none. Also set in rows without a delivery."""
     persistent: Bools
     unusual: Bools
-    """True if the columns do not contain everything."""
+    """True if the columns do not contain all data of the frame."""
     nacked: Longs
     """Frame of the redelivery request; -1 if none."""
 

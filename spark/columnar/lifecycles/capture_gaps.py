@@ -1,8 +1,9 @@
 """Gaps of the capture from EVENTS, by connection and by topic.
 
 Rules of this file
-1. A gap lies between two frames: the last one of its direction before the gap, and the last one of all when the gap
-   was reported, which is later than the gap itself. Any event between these two frames may be missing.
+1. A gap lies between two frames: the last frame of its direction before the gap, and the last frame of any connection
+   before the gap was reported. The report is later than the gap itself. Any event between these two frames may be
+   missing.
 2. The readers and writers of a topic are found by name; without a name, by the ledgers that they read and write.
 """
 
@@ -78,7 +79,7 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
 
 
 def _before(attached_at_end: list[tuple[int, int]], number: int, side: int) -> int:
-    """Return the last frame of a direction up to a number among the ends of runs; 0 if none."""
+    """Return the last end of a run, of one direction and up to a frame number; 0 if there is none."""
     return max((one for one, its in attached_at_end if one <= number and side in (-1, its)), default=0)
 
 

@@ -1,12 +1,13 @@
 """`collect_facts`: owners of ids, ends of transactions and other small facts, from the forwarded frames.
 
 Rules of this file
-1. Names come from the Observer and Tracker of pcli.codec: they process the commands, and the first frame of each
-   producer and consumer whose opening command was not captured. The current owner of the ids is recorded after each
+1. Names come from the Observer and Tracker of pcli.codec: they process the commands, and also the first frame of each
+   producer or consumer whose opening command was not captured. The current owner of the ids is recorded after each
    frame.
 2. Other facts that messages depend on (ends of transactions, cursor resets, gaps) are recorded in the same pass.
 3. Each split forwards the first frame of each producer and consumer. If the opening command was not captured, only the
-   first of these frames is used. Otherwise the Tracker would count all messages between two of them as passed over.
+   first of these frames is used. With several of them, the Tracker would count all messages between two of these frames
+   as skipped.
 """
 
 from __future__ import annotations
@@ -131,7 +132,10 @@ class _FactCollector:
     # -- owners of ids
 
     def _note(self, observed: Facts) -> None:
-        """Record the owner of the frame's id; for a response the sender of its request, which may be closed by now."""
+        """Record the owner of the frame's id.
+
+        For a response, this is the sender of the request, which may be closed by now.
+        """
         peer = observed.peer
         if peer is None:
             return

@@ -1,11 +1,11 @@
 """The history of one entry at one subscription, event by event.
 
-Used for entries with several deliveries or other unusual events. It performs the steps of pcli.codec.observe.tracking
-for one position.
+This module processes entries with several deliveries or other unusual events. It performs the steps of
+pcli.codec.observe.tracking for one position.
 
 Rules of this file
-1. An individual ACK counts for the last receiver of the entry. So does a cumulative ACK that covers it, unless the
-   subscription is Shared or Key_Shared.
+1. An individual ACK applies to the last receiver of the entry. A cumulative ACK that covers the entry also does, unless
+   the subscription is Shared or Key_Shared.
 2. An ACK in a transaction takes effect at the commit; its time is the time of the ACK.
 3. A delivery makes the entry unacknowledged again.
 """

@@ -268,8 +268,8 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     if gaps_of_connection is not None and gaps_of_connection.ended:
         causes.append((gaps_of_connection.last_number, "lost"))
     causes = [one for one in causes if past.number <= one[0] < last.number]
-    # On Exclusive and Failover a REDELIVER that names one message requests all: one for another message may be the
-    # cause.
+    # On Exclusive and Failover, a REDELIVER with one id requests all messages, so a REDELIVER with another id may be
+    # the cause.
     return min(causes)[1] if causes else "twice" if sub.individual else None
 
 

@@ -1,11 +1,10 @@
 """Requests and their responses as rows of `exchanges`.
 
 Rules of this file
-1. ACKs with a request id are frequent: those with a plain response in their window are rows of ``answered``, and only
-   their names are added here. The Observer of pcli.codec pairs all other requests.
-2. A request without a response has a row if a response is possible. It is not possible for commands with which a
-   broker closes something, or for a refreshed login on an open connection. A waiting PRODUCER gets two responses; the
-   first counts.
+1. ACKs with a request id are frequent: if the response is plain and in the same window, both are a row of ``answered``,
+   and this module only adds the names. The Observer of pcli.codec pairs all other requests.
+2. A request without a response has a row if a response is possible. No response is possible to a broker's own close
+   commands, or to a refreshed login on an open connection. A waiting PRODUCER gets two responses; the first one counts.
 3. SEND and its receipt are in ``messages``. The duplicate connection of a proxied conversation has no rows.
 """
 
@@ -43,7 +42,7 @@ _OWNERS: Final = {
     for number, row in COMMANDS.items()
     if row.ids.keys() & {"producer_id", "consumer_id"}
 }
-"""Fields that contain an error, and the id of an owner, by command type."""
+"""Names of the fields with the error and with the owner's id, by command type."""
 
 
 def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:

@@ -13,8 +13,7 @@ from pcli.spark.columnar.lifecycles.row_operations import dense, joint_key
 __all__ = ["Intervals"]
 
 _FULL: Final = 1 << 62
-"""Keys stay below this value. Hostile ids would leave too few bits for the frames, so such ids are replaced by
-ranks."""
+"""Upper limit of keys. Very large ids would leave too few bits for the frames, so they are replaced by ranks."""
 
 
 @dataclass(slots=True)

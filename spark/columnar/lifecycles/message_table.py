@@ -1,9 +1,10 @@
 """Usual messages as a table, column by column.
 
 Rules of this file
-1. Values of the publication come from the SEND, or without it from the metadata of the first delivery.
+1. Values of the publication come from the SEND. If it was not captured, they come from the metadata of the first
+   delivery.
 2. -1 in a partial becomes null here.
-3. Rows are made in MESSAGES_ORDER: sorting a table of lists afterwards would cost as much as making it.
+3. Rows are created in MESSAGES_ORDER, because sorting a table of lists afterwards would take as long as creating it.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class _TableBuilder:
             rank[order] = np.arange(size)
             place = rank[place]
         self._place, self._wide = place, (usual.acked < 0) & (usual.cumulative_ns < 0)
-        # A second delivery is an item of its own if it was to another consumer.
+        # A second delivery is a separate item if it was to another consumer.
         other = np.flatnonzero(usual.redelivered >= 0)
         other = other[~_same(consumers, usual.delivered[other], usual.redelivered[other])]
         pair = np.concatenate([np.arange(len(place)), other])
@@ -147,7 +148,7 @@ class _TableBuilder:
         return picked(longs(self._usual.consumers.table, name), self._first)
 
     def _delivered_at(self) -> Longs:
-        """Return the earliest delivery. After a gap, a frame may come later in the order than its time."""
+        """Return the earliest delivery. After a gap, the order of frames may differ from the order of their times."""
         found, there = np.full(len(self._counts), -1, np.int64), self._counts > 0
         if there.any():
             times = longs(self._usual.consumers.table, "delivered_ns").take(self._rows)
@@ -175,7 +176,7 @@ class _TableBuilder:
         by_session = np.array([*(place.get(one.topic, -1) for one in facts.sessions), -1])
         topic = by_publisher[self._publisher]
         if (topic < 0).any():
-            # The highest topic of its deliveries: all known ones are equal.
+            # The maximum over the deliveries: all known topics of a message are equal, and unknown ones are -1.
             found = np.full(len(topic), -1, np.int64)
             np.maximum.at(found, self._message, by_session[self._session])
             topic = np.where(topic >= 0, topic, found)
@@ -239,7 +240,7 @@ class _TableBuilder:
         return struct_of(columns, _PRODUCER)
 
     def _sequences(self) -> pa.Array:
-        """Return sequence ids: of SENDs any number; of deliveries null if the metadata has none."""
+        """Return sequence ids. For a SEND, this is any number; for a delivery, it is null if the metadata has none."""
         if self._all_sent:
             return pa.array(self._of_sent("sequence"))
         return pa.array(self._sent_or_delivered("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))

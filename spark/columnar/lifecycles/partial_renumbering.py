@@ -49,7 +49,8 @@ class Renumbering:
     """Differences of offsets, by 2 * the split's stream + from_client; None if all are 0
     (merge_results.SplitRenumbering.offsets)."""
     sync: Longs | None = None
-    """Certainty of the frame boundaries by the same key, as in Places.sync; negative or None: that of each frame."""
+    """Certainty of the frame boundaries by the same key, as in Places.sync. If it is negative or None, each frame keeps
+    its own."""
 
     @classmethod
     def of(
@@ -60,7 +61,7 @@ class Renumbering:
         offsets: Longs | None = None,
         sync: Longs | None = None,
     ) -> Renumbering:
-        """Return the mapping for frames with these numbers in the recording, in order; -1 if dropped."""
+        """Return the mapping for frames with these numbers in the recording, in order; -1 for dropped frames."""
         kept = np.flatnonzero(numbers >= 0)
         moved = numbers[kept] - (kept + 1)
         changes = np.flatnonzero(np.append(True, moved[1:] != moved[:-1])) if len(kept) else kept
@@ -70,7 +71,7 @@ class Renumbering:
         return cls(streams, starts, moved[changes], packets, offsets, sync)
 
     def numbers(self, values: Longs) -> Longs:
-        """Return frame numbers in the recording; -1 remains."""
+        """Return frame numbers in the recording; -1 is kept."""
         if not len(self.starts):
             return values
         at = np.searchsorted(self.starts, values, side="right") - 1

@@ -64,9 +64,9 @@ class TransactionEnd:
     number: int
     commit: bool
     topic: str
-    """Empty: all topics."""
+    """Empty for all topics."""
     subscription: str
-    """Empty: all subscriptions of the topic."""
+    """Empty for all subscriptions of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ class RedeliveryCause:
     """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
-    """The consumer whose messages are redelivered, with ``stream``; -1: all consumers; with ``all_but``: all others."""
+    """With ``stream``, the consumer whose messages are redelivered; -1 for all consumers. With ``all_but``, all
+    others."""
     all_but: bool = False
 
 
@@ -90,7 +91,7 @@ class ConnectionGaps:
     """Its last frame."""
     ended: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Each as two frames: the last one of its direction before the gap, and the last one of all when it was
+    """Each gap as two frames: the last one of its direction before the gap, and the last one of all before it was
     reported."""
     weak: list[tuple[int, int]] = field(default_factory=list)
     """Runs of resynchronized frames: from the first frame to the one at which the run is long enough to be certain."""
@@ -151,9 +152,9 @@ class RecordingFacts:
     session: Longs
     """Index into ``sessions`` for each row of ``consumers``."""
     ready: Bools
-    """True if its ACKs are effective, for each row of ``consumers``."""
+    """Whether the consumer's ACKs are effective, for each row of ``consumers``."""
     until: Longs
-    """The frame from which the next row of the same consumer holds, for each row of ``consumers``."""
+    """The frame from which the next row of the same consumer applies, for each row of ``consumers``."""
     duplicate_connections: frozenset[int] = frozenset()
     """Second connections of proxied conversations, whose frames do not count."""
     system: frozenset[int] = frozenset()

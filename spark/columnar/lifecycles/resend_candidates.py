@@ -1,9 +1,10 @@
 """Rows of ``published`` that may belong to messages that were sent several times.
 
 Rules of this file
-1. A client resends a message later with the same producer name, sequence id and publish time. If the ranges of both
-   values in a later session overlap those of an earlier one with that name, the rows of the overlap are candidates. So
-   are the rows with the connection, producer_id and sequence id of an unpaired frame.
+1. A client resends a message later with the same producer name, sequence id and publish time. If the ranges of sequence
+   id and publish time in a later session overlap those of an earlier session with the same name, the rows in the
+   overlap are candidates. Rows with the connection, producer_id and sequence id of an unpaired frame are also
+   candidates.
 2. A producer without a topic (its PRODUCER was not captured) may belong to any topic of its name.
 """
 

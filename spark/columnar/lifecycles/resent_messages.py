@@ -1,4 +1,4 @@
-"""SENDs and receipts that are not a plain pair, matched by the ProducerTracker of pcli.codec.
+"""SENDs and receipts that are not plain pairs, matched by the ProducerTracker of pcli.codec.
 
 Rules of this file
 1. The ProducerTracker processes all commands about connections and producers, all unpaired SENDs, receipts and errors,

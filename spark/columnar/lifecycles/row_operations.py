@@ -1,7 +1,7 @@
 """Vectorized operations on rows: selection, joint keys, sorting, grouping.
 
 Rules of this file
-1. Several columns become one key by ranking the values of each, so that no width is assumed.
+1. Several columns are combined into one key by ranking the values of each, so no column width is assumed.
 2. A column with the same value in all rows (see `FrameBuilder`) stays a single number until it becomes a table column.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 
 _FULL: Final = 1 << 62
 _ROOM: Final = 1 << 42
-"""Maximum product of ranges of a joint key: it leaves bits for a million row indices, see `order_of`."""
+"""Maximum product of the ranges in a joint key. It leaves enough bits for a million row indices (`order_of`)."""
 
 
 def picked(column: Any, rows: Longs) -> Any:
@@ -86,7 +86,10 @@ def ranked(values: Longs) -> tuple[Longs, Longs]:
 
 
 def joint_key(columns: Iterable[Longs]) -> Longs:
-    """Return several columns as one, from 0: equal where all are equal, and in their order."""
+    """Return several columns as one key, starting at 0.
+
+    Keys are equal where all columns are equal, and sort in the same order.
+    """
     parts = list(columns)
     if not len(parts[0]):
         return parts[0]
@@ -110,7 +113,7 @@ def order_of(key: Longs) -> Longs:
     bits = max(1, len(key)).bit_length()
     if not len(key) or int(key.max()) >= _FULL >> bits:
         return np.argsort(key, kind="stable")
-    # The row index is in the low bits: sorting numbers is several times as fast as sorting indices.
+    # The low bits contain the row index, because sorting numbers is several times as fast as sorting indices.
     packed: Longs = key << bits
     packed |= np.arange(len(key), dtype=np.int64)
     packed.sort()
@@ -146,7 +149,7 @@ def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
 
 
 def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
-    """Return a table of arrays; a number stands for a constant column, None for a column of nulls."""
+    """Return a table of arrays. A number results in a constant column, and None in a column of nulls."""
     size = next(len(one) for one in columns.values() if one is not None and not isinstance(one, int))
     arrays = []
     same: dict[int, pa.Array] = {}

@@ -1,9 +1,9 @@
 """Deliveries within a split, with their acknowledgements and redelivery requests.
 
 Rules of this file
-1. A row is a MESSAGE frame. It includes the first individual ACK after it and the first REDELIVER that names it, if
-   they come from the same consumer before the next MESSAGE with the same id to it. All others have rows of their own.
-   Nothing is omitted, so the sorted rows of a message are its history.
+1. A row is a MESSAGE frame. It includes the first individual ACK after it and the first REDELIVER with its id, if the
+   same consumer sent them before it received the next MESSAGE with that id. All other ACKs and REDELIVERs have their
+   own rows. Nothing is omitted, so the sorted rows of a message are its history.
 2. Transaction and ack set of an ACK are stored as a few bytes, see `pack_ack`.
 3. Cumulative ACKs are rows of their own table: the positions that they cover are determined after all splits.
 """
@@ -200,7 +200,7 @@ class SplitDeliveries:
 
 
 def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
-    """Return the delivery for each of ``acked``, then ``nacked``; -1 if it is not the first of its kind after one."""
+    """Return the delivery of each of ``acked``, then ``nacked``; -1 if it is not the first after a delivery."""
     tables = (delivered, acked, nacked)
     key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])

@@ -4,7 +4,7 @@ Rules of this file
 1. A SEND and a SEND_RECEIPT are a pair if they are the only frames of the split with their connection, producer_id and
    sequence id, are in this order, and the columns contain all of both. All others are unpaired and forwarded as bytes:
    chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
-2. Pairs are matched in each window, then among the frames that the windows of the split left over.
+2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split.
 3. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits.
 """
 
@@ -36,7 +36,7 @@ _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ERROR: Final = BY_NAME["SEND_ERROR"].number
 
 _REQUEST, _RESPONSE, _UNUSUAL = 0, 1, 2
-"""A SEND, a receipt, any frame that makes its sequence id unusual."""
+"""The kinds of frames: a SEND, a receipt, any other frame with the sequence id, which makes the id unusual."""
 
 _COLUMNS: Final = {
     "messages": "messages",

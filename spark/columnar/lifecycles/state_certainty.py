@@ -1,13 +1,13 @@
 """The evidence of a row: whether missing frames of the capture could change its state.
 
 Rules of this file
-1. A gap of a connection affects a message at a subscription if it may lie between the SEND and the frame that
-   acknowledged it there. Without a delivery or acknowledgement, the end of the capture replaces that frame.
+1. A gap of a connection affects a message at a subscription if the gap may lie between the SEND and the frame that
+   acknowledged the message there. Without a delivery or acknowledgement, the end of the capture replaces that frame.
 2. If the SEND of a message was not captured, any earlier gap of a producer's connection may contain it. Without such a
    gap, the message was sent before the capture or on a connection that was not captured.
-3. The end of the capture leaves these messages open: those that wait for a receipt, those without a delivery, those
-   held by a consumer that is still attached, and those not delivered to a subscription that existed at the SEND and
-   still exists.
+3. These messages are open at the end of the capture: messages without a receipt or without a delivery, messages held by
+   a consumer that is still attached, and messages not delivered to a subscription that existed at the SEND and still
+   exists.
 """
 
 from __future__ import annotations

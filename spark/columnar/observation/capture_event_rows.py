@@ -1,10 +1,11 @@
 """Connections, notes and ends of connections as rows of frame_header_rows.HEADS.
 
 Rules of this file
-1. A note or an end has the number of frames before it in the whole recording, and the time of the last one, so that
-   the observer of a part reports the same as the observer of the whole.
-2. A connection is described in its state at the end of the recording: its client and its protocol may be found late.
-3. There are few of these rows: each one is a Python object and JSON.
+1. A note or an end has the number of frames before it in the whole recording, and the time of the last one, so that the
+   observer of a part reports the same as the observer of the whole.
+2. A connection is described as it is at the end of the recording, because its client and protocol may be identified
+   late.
+3. There are only a few of these rows, so each can be a Python object and JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RecordingEvent:
     last_ns: int
     """Time of that frame; 0 if none."""
     order: int
-    """Greater than that of every earlier one in the recording; at least 1."""
+    """Sort key, at least 1, that increases over the notes and ends of the recording."""
     item: Note | StreamEnd
 
 

@@ -2,12 +2,12 @@
 
 Rules of this file
 1. Connections with the same addresses and ports are tied: the later one ends the earlier one.
-2. Connections with the same topic or transaction are tied: its state exists once.
-3. Connections with the same ledger are tied if a consumer without SUBSCRIBE receives messages of it, because the
-   ledger determines its topic. Connections with the same producer name are tied if SENDs without PRODUCER contain it,
-   because the producer may reconnect under that name. Otherwise the known topic ties them.
-4. The two connections of a proxied conversation are tied: the CONNECT of the second one comes from the host of the
-   first one, or goes to the address that the first one names, while the first one waits for its CONNECTED.
+2. Connections with the same topic or transaction are tied, because they share its state.
+3. Connections with the same ledger are tied if a consumer without SUBSCRIBE receives messages of it, because the ledger
+   determines its topic. Connections with the same producer name are tied if SENDs without PRODUCER contain it, because
+   the producer may reconnect under that name. In all other cases, the known topic ties the connections.
+4. The two connections of a proxied conversation are tied: while the first one waits for its CONNECTED, the second one's
+   CONNECT is sent from the host of the first one, or to the address in the first one's CONNECT.
 5. Hosts do not tie connections: their events are recorded (host_history.py).
 
 The findings of the groups are therefore those of the whole recording, with two exceptions. Memory limits apply to each
@@ -111,9 +111,9 @@ def unopened(rows: TieRows) -> Iterator[Row]:
 
 
 def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
-    """Yield the rows with ledgers and producer names that tie, each with the tie.
+    """Yield the rows whose ledgers and producer names tie connections, each with the tie.
 
-    A producer that was closed may have sent afterwards, which is like sending without PRODUCER.
+    A producer may send after it was closed; this counts as sending without PRODUCER.
     """
     closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
     found = [*unopened(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]

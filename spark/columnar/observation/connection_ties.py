@@ -1,9 +1,9 @@
 """Ties between connections: all values in a window's frames that require joint observation.
 
 Rules of this file
-1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. `connection_groups`
-   decides which of these matter when the whole recording is known. Here they are only recorded, for frequent frames
-   once for each window.
+1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. When the whole
+   recording is known, `connection_groups` determines which of these matter. This module only records them; for frequent
+   frames, it does so once for each window.
 2. Only values that pcli.codec.observe.tracking joins are ties: SUBSCRIBE and PRODUCER open a topic, LOOKUP does not.
 """
 
@@ -151,7 +151,7 @@ def _txn(most: int, least: int) -> str:
 
 
 def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-    """Yield the ties of dead letters between their sender and the topic that they came from."""
+    """Yield the ties of dead letters between their sender and the original topic."""
     places = frames.places
     for row in dead_letters(frames).tolist():
         start = int(places.start[row])

@@ -58,7 +58,7 @@ _FIGURES: Final = {
 
 
 def _own(one: FinalConsumer, name: str, value: int) -> Any:
-    """Return a counter of the last session; if that has ended, its value at the end."""
+    """Return a counter of the last session, or its value at the session's end."""
     return one.figures[name] if one.figures else value
 
 

@@ -1,6 +1,7 @@
 """The figures of `topics stats` at the end of a recording.
 
-They are read before the Tracker finishes: a finished Tracker has released its lifecycles, and the backlog is lost.
+They are read before the Tracker finishes, because a finished Tracker has released its lifecycles and no longer has the
+backlog.
 """
 
 from __future__ import annotations

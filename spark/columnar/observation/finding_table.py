@@ -1,8 +1,8 @@
 """The columns of the table `findings`, and the merge of the findings of all groups.
 
 Rules of this file
-1. Two findings with the same identity are one: that of the connection with the last frame (for example, the version of
-   a library is reported once for all connections of a host).
+1. Of two findings with the same identity, only the one of the connection with the later last frame is kept. The version
+   of a library, for example, is reported once for all connections of a host.
 2. Rows are sorted by severity, certainty and start; then by rule, subject and cause.
 """
 

@@ -1,9 +1,9 @@
 """Frames as small rows for a shuffle: each with its bytes up to the payload.
 
 Rules of this file
-1. A row contains everything that pcli.codec.observe reads of a frame (frames_from_rows.py restores the frame).
+1. A row contains everything that pcli.codec.observe reads from a frame (frames_from_rows.py restores the frame).
    Payloads are omitted; the row has the result of the checksum instead.
-2. A dead letter includes its payload, because its batch contains the origin of each message.
+2. The row of a dead letter includes the payload, because the batch contains the origin of each message.
 3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
 4. ``place`` and ``stream`` are plain columns, which a later stage can replace with the numbers of the recording.

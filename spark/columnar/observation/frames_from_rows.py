@@ -4,7 +4,7 @@ Rules of this file
 1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, missing bytes, parts and checksum
    result are those of the captured frame; the payload is absent.
 2. Fields that no observer reads are not restored: ``packet``, ``packets``, ``offset``.
-3. The row of a connection precedes all others of it.
+3. The row of a connection precedes all other rows about it.
 4. A type that does not fit the column is read from the bytes.
 """
 
@@ -64,7 +64,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def parts(self) -> Parts:
-        """Positions of the parts in the whole frame; of the payload only its position."""
+        """Positions of the parts in the whole frame. The payload has only a position, because its bytes are absent."""
         parts = self._parts
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)

@@ -1,15 +1,15 @@
 """The division of a group of connections that is too large for one task into parts of connections and parts of topics.
 
 Rules of this file
-1. The state of a connection needs all its frames, and nothing of topics. Connections with the same ports, and those of
-   a proxied conversation, are in the same part.
-2. The state of a topic needs the traffic of its producers and consumers on all connections. These are one part, with
-   everything that ties (connection_groups.py) add. Of the connections it only needs their ends, their doubts, and the
-   times of frames from the broker (partial_trackers.py).
-3. Commands other than traffic are few. They are sent to every part that is related to their connection; the results of
-   a part for objects of other parts are dropped (`Division.is_of`).
-4. For a producer without PRODUCER only its connection is known: all producers and consumers of that connection are in
-   one part, with the frames that belong to none of them.
+1. The state of a connection depends on all its frames and on no topic. Connections with the same ports, and those of a
+   proxied conversation, are in the same part.
+2. The state of a topic needs the traffic of its producers and consumers on all connections. These form one part, with
+   everything that is tied to them (connection_groups.py). About the connections, the part needs only their ends, their
+   doubts, and the times of frames from the broker (partial_trackers.py).
+3. The few commands that are not traffic are sent to every part that is related to their connection. A part's results
+   about objects of other parts are dropped (`Division.is_of`).
+4. Only the connection of a producer without PRODUCER is known. All producers and consumers of that connection are
+   therefore in one part, together with the frames that belong to none of them.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Return the sets that use the frames of each connection; the rest only if there is no other."""
+    """Return the sets that use the frames of each connection; its rest only if it has no other set."""
     shares: dict[int, list[Hashable]] = {}
     for owner in owners:
         shares.setdefault(owner[0], []).append(owner)

@@ -1,7 +1,7 @@
 """Events of hosts, recorded by group, and the records of hosts made from all of them.
 
 Rules of this file
-1. The connections of a client address may be in many groups. Groups therefore do not keep records of hosts: each one
+1. The connections of a client address may be in many groups. Groups therefore do not keep records of hosts. Each group
    writes events as rows, and one task replays all rows in order (`play`).
 2. The records are filled by the Hosts class of pcli.codec.observe.tracking, as for a whole recording.
 """

@@ -95,7 +95,7 @@ def pack(tables: Mapping[str, pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> dict[str, list[pa.RecordBatch]]:
-    """Return the tables in rows of PACKED: by name a list of those of all groups, which may be empty."""
+    """Return the tables in rows of PACKED: for each name a list of the groups' tables, which may be empty."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*TABLES, *INNER)}
     for row in (row for batch in batches for row in batch.to_pylist()):
         with pa.ipc.open_stream(row["data"]) as stream:

@@ -201,7 +201,7 @@ def conclude(
     cluster: str = "",
     only: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Return the findings of a recording, sorted: those of all groups, and those about hosts and the capture.
+    """Return the sorted findings of a recording: the findings of all groups, and those about hosts and the capture.
 
     The first three arguments are results of `observe` of each group.
     """

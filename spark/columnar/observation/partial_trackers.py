@@ -1,12 +1,12 @@
-"""Two Trackers with one half of a Tracker each: connections without topics, and topics without connections.
+"""Two Trackers that each do half of a Tracker's work: connections without topics, and topics without connections.
 
 Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
-are observed (`TopicTracker`), at the same positions among the frames. Of the broker's frames in other parts, a topic
-part only receives the times (`BrokerFrameTime`).
+are observed (`TopicTracker`), at the same positions among the frames. A part of topics receives only the times of the
+broker's frames in other parts (`BrokerFrameTime`).
 
 Rules of this file
-1. An event has the place of the frame, or of the note or end after it, that caused it. Doubts that a frame raises
-   about its connection follow the frame; all other events precede it.
+1. An event has the place and order of the frame, note or end that caused it. Doubts that a frame raises about its
+   connection follow the frame; all other events precede it.
 2. The events at the end of the recording are replayed when a TopicTracker finishes.
 """
 
@@ -127,7 +127,7 @@ class TopicTracker(Tracker):
             super().note_broker_frame(stream, time_ns, frame)
 
     def play(self, number: int) -> None:
-        """Replay the events before a frame, or those with it except doubts about its connection."""
+        """Replay the events before a frame, or the events at its place except doubts about its connection."""
         event = self._next
         while event is not None and (event["place"], event["order"], event["event"] == "doubt") < (number, 0, True):
             self._replay_event(event)

@@ -3,7 +3,8 @@
 Rules of this file
 1. Unknown values are null: the values that records use for them (-1, 0 as a time or frame, an empty text) become null.
 2. A number from the wire that is too large for its column becomes null.
-3. Counts by name (kinds of ends, errors) are a list of names with counts, because the names are many and not fixed.
+3. Counts by name (kinds of ends, errors) are a list of names with counts, because there are many names and they are not
+   fixed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def known(value: Any) -> Any:
 
 
 def non_negative(value: int) -> int | None:
-    """Return a number that is not negative; None otherwise."""
+    """Return the number, or None if it is negative."""
     return value if value >= 0 else None
 
 
@@ -90,10 +91,10 @@ def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
 
 
 def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the reasons for unknown figures; ``names``: our columns by their names in Pulsar's statistics."""
+    """Return the reasons for unknown figures; ``names``: the columns by their names in Pulsar's statistics."""
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
 def state_duration(stretch: StateDuration, now_ns: int) -> int:
-    """Return the total duration of a state in ns; a state that still holds counts until now."""
+    """Return the total duration of a state in ns; a state that has not ended counts up to now."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

@@ -1,11 +1,11 @@
 """The parts of topics that receive the rows of frames (group_division.py).
 
 Rules of this file
-1. Traffic is sent to the part of its producer or consumer. Every other command, and the row of a connection, is sent
-   to all parts related to the connection. Notes and ends are sent to none: their effects are replayed
+1. Traffic is sent to the part of its producer or consumer. Every other command, and the row of a connection, is sent to
+   all parts related to the connection. Notes and ends are sent to none: their effects are replayed
    (partial_trackers.py).
-2. The time of the broker's last frame on a connection is needed at the end, or with a frame of the connection. So the
-   last traffic frame of each connection is reported to the parts that do not receive it.
+2. The time of the broker's last frame on a connection is needed at the end, or with a frame of the connection. The last
+   traffic frame of each connection is therefore reported to the parts that do not receive it.
 """
 
 from __future__ import annotations

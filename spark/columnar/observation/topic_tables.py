@@ -1,6 +1,6 @@
 """The columns of the tables `topics`, `subscriptions` and `keys`.
 
-A figure of `topics stats` that is unknown is null; the column unknown has the reason.
+An unknown figure of `topics stats` is null; the column ``unknown`` contains the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FinalSubscription:
 
     record: SubscriptionRecord
     figures: dict[str, Any]
-    """Empty if the broker has removed it, or it was never opened."""
+    """Empty if the broker has removed the subscription, or if it was never opened."""
     now_ns: int
 
 

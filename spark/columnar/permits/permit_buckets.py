@@ -7,7 +7,7 @@ Rules of this file
    and between two events of its connection. They do not depend on how a session began.
 3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part; then the
    changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts are merged
-   (`merge_permits`): sums, the minimum of the lowest, the last balance. So the table does not depend on the cuts.
+   (`merge_permits`): sums, the minimum of the lowest, the last balance. The table is therefore independent of the cuts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The session of a consumer to which a FLOW or MESSAGE belongs, and the balance at the start of each part of it.
 
 Rules of this file
-1. Sessions are those of pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins one, unless its id belongs to a
-   consumer that is ready; CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end it. A session's number is that of its
-   SUBSCRIBE frame, 0 if not captured. After the end of a session FLOWs do not count, but MESSAGEs do.
-2. Each part of a recording (a cut) contains only sums between one event of a connection and the next. Here all parts
-   are combined by these sums alone: the number of rows depends on consumers and cuts, not on traffic.
+1. Sessions are those of pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins a session, unless its id belongs to
+   a consumer that is ready. CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end it. A session's number is the number
+   of its SUBSCRIBE frame, 0 if not captured. After the end of a session, FLOWs do not count, but MESSAGEs do.
+2. Each part of a recording (a cut) contains only sums between one event of a connection and the next. This module
+   combines all parts by these sums alone, so the number of rows depends on consumers and cuts, not on traffic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Captures to frame positions, one window at a time: the columnar counterpart of `read_capture`.
 
 Rules of this file
-1. The result equals that of `read_capture`: the same frames in the same order, with the same notes and stream ends
+1. The result is equal to that of `read_capture`: the same frames in the same order, with the same notes and stream ends
    between them. Ordinary packets are processed together and leave the objects of codec.capture in the same state as
    `read_capture` would; all other packets are processed by these objects.
 2. The result does not depend on where windows begin and end.

@@ -2,10 +2,10 @@
 
 Rules of this file
 1. A lane holds the packets of one connection in the window: two sides, each a sequence of packets in capture order.
-2. A side stops being ordinary at a packet that is not ordinary, and at data that do not continue the previous data.
-   The first data must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
+2. A side stops being ordinary at an unusual packet, and at data that do not continue the previous data. The first data
+   must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
 3. A direction that is not armed stops being ordinary at its next packet: only `TcpReassembly.segment` can process it.
-   An ignored direction (IGNORE) stops only at a packet that is not ordinary.
+   An ignored direction (IGNORE) stops only at an unusual packet.
 4. Both sides stop at the same packet, because a packet of one side may change the other.
 """
 

@@ -1,4 +1,4 @@
-"""Joined bytes to frames, and which of these the object path must process.
+"""The frames in joined bytes, and which of them the object path must process.
 
 Rules of this file
 1. Nothing is changed here. If a frame is unusual, the connection is reported with the packet from which the object path
@@ -108,7 +108,7 @@ def _unusual(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[t
 
 
 def _unusual_open(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[tuple[int, int]]:
-    """Return the same for incomplete last frames."""
+    """Return the stretch and start of each incomplete last frame that is unusual."""
     found = []
     for owner, (one, at, end) in enumerate(zip(joined.stretches, frames.opened, joined.end.tolist())):
         if unusual_open(pool, at, end, one.direction.limit) or (one.checked and not may_begin(pool, at, end)):

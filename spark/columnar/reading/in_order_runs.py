@@ -1,7 +1,7 @@
 """Stretches of ordinary packets of many directions at once: deliver their frames and update the directions.
 
 Rules of this file
-1. Nothing is changed until all frames are checked. A connection with an unusual frame is left unchanged.
+1. No state changes until all frames are checked. A connection with an unusual frame is left unchanged.
 2. Afterwards each direction has the state that `capture.fast_path` would produce packet by packet: offset, expected
    sequence number, acknowledgement, the incomplete frame with its packets, and the verified bytes.
 3. This includes ``Connection.last``, which only packets on the slow path change: those that are not lean, those that

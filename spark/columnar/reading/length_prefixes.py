@@ -49,7 +49,7 @@ def unusual(pool: bytearray, start: Longs, size: Longs, limit: Longs) -> Bools:
     """Return which complete frames, of ``size`` bytes including the length prefix, are not ordinary."""
     if len(pool) < _HEAD.itemsize:
         return np.ones(len(start), np.bool_)
-    # A frame that is too short is unusual anyway: any bytes serve as its head.
+    # A frame that is too short is unusual in any case, so the contents of its head do not matter.
     heads = np.ndarray((len(pool) - 9,), "V10", pool, 0, (1,))[np.minimum(start, len(pool) - _HEAD.itemsize)].view(
         _HEAD
     )
@@ -69,7 +69,7 @@ def unusual_open(pool: bytearray, start: int, end: int, limit: int) -> bool:
 
 
 def missing(pool: bytearray, start: int, end: int, head: int) -> int:
-    """Return the bytes missing from a started frame: to its end, its lengths, or its first ``head`` bytes."""
+    """Return how many bytes a started frame lacks up to its end, its lengths, or its first ``head`` bytes."""
     left = end - start
     if left < head:
         return (8 if left < 8 else head) - left

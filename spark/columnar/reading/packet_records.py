@@ -30,7 +30,7 @@ MAX_TIME: Final = (1 << 63) - 1
 
 @dataclass(slots=True)
 class Records:
-    """The packets of a window; columns of one length."""
+    """The packets of a window, as columns of equal length."""
 
     data: bytes
     """The window."""

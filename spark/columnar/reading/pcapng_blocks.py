@@ -1,10 +1,10 @@
-"""The pcapng format in columns: all enhanced packet blocks at once, other blocks by the reader of the object path.
+"""The pcapng format in columns: all enhanced packet blocks are read at once, other blocks by the object path's reader.
 
 Rules of this file
 1. The loop steps from block to block. Enhanced packets are checked together afterwards. Other blocks are passed in
    order to the reader of `codec.capture.pcapng`, because they change the meaning of later packets.
-2. If any check of a window fails, the reader of the object path reads the window again: it stops at the right packet
-   with the right message.
+2. If any check of a window fails, the reader of the object path reads the window again, because it stops at the right
+   packet with the right message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Part = tuple[Longs, Longs, Longs, Longs, Longs]
 
 
 class _WrongError(Exception):
-    """A window that fails a check. It is never raised out of this module."""
+    """A window that fails a check. This module never lets it reach a caller."""
 
 
 class PcapngColumns(PcapngReader):

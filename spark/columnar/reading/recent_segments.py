@@ -1,10 +1,10 @@
 """The most recent data packets, for comparison with retransmissions, when most packets are processed together.
 
 Rules of this file
-1. The content equals that of `capture.recent_packets` at the current packet: the last HISTORY data packets before it
-   over all connections, in order, whether they were processed together or one by one.
-2. Packets processed together are stored in columns; an entry is made only on demand. Packets processed together may
-   come after the current packet; these are excluded.
+1. The content is equal to that of `capture.recent_packets` at the current packet: the last HISTORY data packets before
+   it over all connections, in order, whether they were processed together or one by one.
+2. Packets processed together are stored in columns; an entry is created only on demand. Those after the current packet
+   are excluded.
 3. At the end of a window the last packets are copied with their bytes, and the window is released.
 """
 
@@ -26,7 +26,7 @@ _key = itemgetter(0)
 
 
 class RecentSegments(History):
-    """A `History` made of entries and of packets of a window."""
+    """A `History` that consists of entries and of packets of a window."""
 
     def __init__(self) -> None:
         self._before: list[Entry] = []

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another one can
-   begin after it. So it is enough that all heads are plausible. The frame itself must be valid only where a packet ends
-   within the next head.
+   begin after it. It is therefore enough that all heads are plausible. The frame itself must be valid only if a packet
+   ends within the next head.
 2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way. A
    direction that nears the end of its budget is left to the object path.
 """
@@ -67,10 +67,10 @@ def plausible(pool: bytearray, start: Longs) -> Bools:
 
 
 def may_begin(pool: bytearray, start: int, end: int) -> bool:
-    """Return the same for an incomplete frame; True if it has fewer than HEAD_SIZE bytes."""
+    """Return whether an incomplete frame can begin there; True if it has fewer than HEAD_SIZE bytes."""
     return end - start < HEAD_SIZE or PATTERNS[None].match(pool, start) is not None
 
 
 def within_budget(direction: Direction, size: int) -> bool:
-    """Return whether verifying ``size`` bytes stays within a direction's budget, whichever packets contain them."""
+    """Return whether ``size`` bytes can be verified within a direction's budget, whichever packets contain them."""
     return direction.budget.spent + size <= BUDGET * (direction.offset + 1024)

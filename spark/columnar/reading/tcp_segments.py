@@ -8,7 +8,7 @@ Rules of this file
    together.
 3. `codec.capture.fast_path` processes a lean packet without reading the connection. For all others it stores the packet
    number in ``Connection.last``, so the columnar reader must do the same.
-4. Headers are gathered as records of 40 or 60 bytes: one pass over memory for all their fields.
+4. Headers are gathered as records of 40 or 60 bytes, so one pass over memory reads all their fields.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _put(
     number, first = _numbers(words)
     if any((word != word[first].take(number)).any() for word in words):
         return False
-    # In most windows all packets are of this kind.
+    # In most windows this is true for all packets.
     put: Any = mine if len(mine) < len(segments.direction) else slice(None)
     segments.direction[put] = number + len(segments.keys)
     data = records.data

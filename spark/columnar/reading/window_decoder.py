@@ -1,12 +1,13 @@
 """Decode a window: ordinary stretches together, all other packets one by one, in order.
 
 Rules of this file
-1. Packets that are not ordinary are processed in capture order over all connections, so stream numbers, timers, gaps
-   and ends equal those of `read_capture`. A stretch is processed before the first other packet that follows it.
+1. Unusual packets are processed in capture order over all connections, so stream numbers, timers, gaps and ends are the
+   same as in `read_capture`. A stretch is processed before the first other packet that follows it.
 2. A timer fires at its packet, whichever connection that packet belongs to. A connection with a timer is processed
    together with others only up to that packet.
-3. A short stretch does not repay the cost of the arrays. After an unusual frame, packets are processed one by one for
-   a while, longer each time: no traffic can cause the same bytes to be scanned repeatedly.
+3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, packets are therefore
+   processed one by one for a while, longer each time, so that no traffic can cause the same bytes to be scanned
+   repeatedly.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from pcli.spark.columnar.reading.window_frames import WindowFrames
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Packets that a connection needs at the start of a window to be processed together with the others."""
+"""Minimum number of packets of a connection at the start of a window for processing together with the others."""
 LATER: Final = 48
-"""Packets that a connection needs within a window to be processed as a stretch of its own."""
+"""Minimum number of packets of a connection within a window for processing as a separate stretch."""
 
 
 class WindowDecoder:

@@ -1,4 +1,4 @@
-"""The result of a window: frames decoded together and frames decoded one by one, in one order, as Places.
+"""The result of a window as Places: frames decoded together and frames decoded one by one, in one order.
 
 Rules of this file
 1. One pool holds the bytes of all frames of the window; a frame is a range of it.
@@ -39,7 +39,7 @@ class WindowFrames:
         self._together: list[list[Longs]] = []
         """start, kept, packet (also the turn), first_packet, offset, index into the tables of directions."""
         self._directions: list[tuple[int, bool, int]] = []
-        """The state of directions at the time: stream, from_client, sync."""
+        """The state of the directions when each frame was produced: stream, from_client, sync."""
         self._single: list[tuple[int, ...]] = []
         """The same columns as ``_together``, and time_ns."""
         self._turns: list[int] = []
@@ -50,7 +50,7 @@ class WindowFrames:
         """The streams that began."""
 
     def collect(self, tcp: TcpReassembly, turn: int, streams: int) -> None:
-        """Take the object path's output for a packet. ``streams``: the number of streams before that packet."""
+        """Add the object path's output for a packet. ``streams``: the number of streams before that packet."""
         if tcp.table.count != streams:
             self.streams.append(next(reversed(tcp.table.living)).stream)
         output = tcp.output

@@ -1,9 +1,9 @@
-"""Merge splits of a capture that were read independently: every split size gives the result of `read_capture`.
+"""Merge splits of a capture that were read independently. The result is that of `read_capture` for every split size.
 
 1. Each split is read by `EdgeReader`. A split that starts mid-capture holds back the packets of connections whose frame
    boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).
 2. `chain` follows one connection through all splits that contain it. It replays the held packets (`packet_replay`) on
-   the state that the previous split ended with, and compares the result with the state that the split assumed
+   the state at the end of the previous split, and compares the result with the state that the split assumed
    (`connection_state`). If they agree, the rows of the split are valid. If not, the split is read again for this
    connection from the correct state (`reread_split`).
 3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,

@@ -3,7 +3,7 @@
 Rules of this file
 1. `chain` is a pure function of its spans and of the splits read again so far. It may run anywhere and repeatedly.
 2. The small facts about the whole recording are in `Context`.
-3. A span is valid or is read again as a whole; if its validity is uncertain, it is read again.
+3. A span is either valid or read again as a whole. If its validity is uncertain, it is read again.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _Step:
     def go(self, out: ChainResult) -> CarriedState | None:
         """Add to ``out`` and return the state at the end of the split.
 
-        None, without adding, to read the split again.
+        Returns None, and adds nothing, if the split must be read again.
         """
         span, replay = self._span, self._replay
         if span.given_up and not self._skipped:
@@ -210,7 +210,7 @@ class _Step:
         if assumed is not None and true is not None and assumed.keys != true.keys:
             over = end is None or end.stream.number != first or end.finished
             if over:
-                return None  # at the end of a connection it matters which direction is the first
+                return None  # the end of a connection depends on which direction is the first
         if end is None:
             return CarriedState(None, [], self._next)
         slide = dict.fromkeys(end.keys, 0)

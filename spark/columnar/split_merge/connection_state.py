@@ -1,11 +1,11 @@
 """The state of a connection at the boundary of two splits: renumbering, comparison, merge.
 
 Rules of this file
-1. Packets and offsets in a split are the split's own; `shifted_by` replaces them with the recording's. Sequence
-   numbers do not change.
-2. Two states are equal if no future packet can distinguish them. For a direction that is in order, at or in a frame
-   with a certain boundary, that means: equal next sequence number, equal bytes and packets of the open frame, equal
-   last acknowledgement.
+1. Packets and offsets in a split are the split's own; `shifted_by` replaces them with the recording's. Sequence numbers
+   do not change.
+2. Two states are equal if no future packet can distinguish them. For a direction that is in order, and at or in a frame
+   with a certain boundary, this requires an equal next sequence number, equal bytes and packets of the open frame, and
+   an equal last acknowledgement.
 3. The carried state adds what the assumed state lacks: the SYN, the certainty of the frame boundaries, the maximum
    frame size.
 """
@@ -45,7 +45,7 @@ def is_skipped(connection: Connection) -> bool:
 
 
 def states_agree(true: Connection, assumed: Connection) -> bool:
-    """Return whether the assumed state equals the true one. ``assumed`` already has the recording's packets."""
+    """Return whether the assumed state is equal to the true one. ``assumed`` already has the recording's packets."""
     if not (true.oriented and assumed.oriented) or true.stream.kind != "pulsar":
         return False
     if true.paused or true.closing >= 0 or true.finished or true.ended is not None:
@@ -136,7 +136,7 @@ def apply_true_state(
         return False
     for direction, was, start, mark in pairs:
         if direction.search is not None:
-            return False  # its positions are offsets, which nothing adjusts
+            return False  # its positions are offsets, and no function adjusts them
         # The budget always suffices for checks of frames: they read no more bytes than arrived. Searches may read
         # more.
         before = was.offset + mark.lost - start.offset + 1024

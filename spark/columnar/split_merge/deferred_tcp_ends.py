@@ -3,8 +3,8 @@
 `TcpReassembly` reports the end of a reset connection when another connection starts, unless it was reported before
 (rule 5 there). A split, or the replay of one connection, contains only some of these starts. The ends are therefore
 reported at the connection's own time, with the intervals in which a start would have caused the report; `merge_splits`
-moves them to their place. An end that only such a start would have caused is reported too; `merge_splits` keeps or
-drops it.
+moves them to their place. An end that only the start of another connection would have caused is also reported;
+`merge_splits` keeps or drops it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReportIntervals:
 
 
 IMMEDIATE: Final = ReportIntervals()
-"""The value for everything that does not wait."""
+"""The value for items that do not wait."""
 
 _Ended = tuple[Direction, int, int, int]
 
@@ -141,7 +141,8 @@ class DeferredEndsTcp(TcpReassembly):
         super().__init__(extractor.output, extractor, classifier, limit)
         self.deferred = extractor.output
         self.alarmed: dict[Connection, int] = {}
-        """The packet at which the timer of each connection was set: of simultaneous timers the oldest one is first."""
+        """The packet at which the timer of each connection was set. If timers fire at the same time, the oldest one is
+        first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""

@@ -1,11 +1,11 @@
 """Held packets of a connection that a split met in the middle, until its frame boundaries are known.
 
 Rules of this file
-1. All packets are held, of any kind. The merge replays them on the state at the end of the previous split, which is
-   exact. The assumed state only determines where the split continues independently.
-2. The assumed state is the one after the last held packet: both directions in order, at or within a frame. It is made
-   when both directions were captured and each one with data contains a complete valid frame. The merge compares it
-   with the true state. A wrong assumption costs time, never a frame.
+1. All packets are held, whatever their kind. The merge replays them on the state at the end of the previous split,
+   which gives the exact result. The assumed state only determines where the split continues independently.
+2. The assumed state is the one after the last held packet: both directions in order, at or within a frame. It is
+   created when both directions were captured and each direction with data contains a complete valid frame. The merge
+   compares it with the true state. A wrong assumption costs time but loses no frame.
 3. After an unusual event (a gap, a retransmission, an end) no assumption is made for some packets.
 4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held, which
    suffices for a connection without Pulsar. If it contains frames, it is read again.
@@ -30,7 +30,7 @@ from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 __all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
 
 FAR: Final = 1 << 40
-"""Offset of the first byte that a split reads of a connection it met in the middle; higher than any real offset."""
+"""Offset of the first byte of a connection that began before the split; higher than any real offset."""
 
 MOST_HELD: Final = 8 << 20
 """Maximum number of held bytes of a connection that may be Pulsar; more than the largest frames with the default
@@ -38,10 +38,10 @@ limit."""
 MOST_UNKNOWN: Final = 256 << 10
 """Maximum number of held bytes of any other connection."""
 _ONE_SIDED: Final = 64
-"""Packets after which a direction without packets is no longer waited for."""
+"""Number of packets after which the split no longer waits for a direction without packets."""
 
 _QUIET: Final = 16
-"""Packets after which a direction without data is assumed to be silent."""
+"""Number of packets after which a direction without data is assumed to be silent."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -84,7 +84,7 @@ class _Side:
         self.reset(-1)
 
     def reset(self, seq: int) -> None:
-        """Start again at a sequence number; -1 for that of the next packet."""
+        """Start again at a sequence number; -1 means the next packet's."""
         self.first = self.next = seq
         self.run = bytearray()
         self.marks: list[tuple[int, int, int]] = []
@@ -106,7 +106,7 @@ class _Side:
         return ahead == 0
 
     def look(self, limit: int) -> bool:
-        """Return whether the next frame boundary is known, or is here because there is no data."""
+        """Return whether the next frame boundary is known. Without data, it is at the current position."""
         if self.run and not self.found:
             self.found = self.search.advance(self.run, limit, final=False, due=True)
         return self.found or not self.run
@@ -200,7 +200,7 @@ def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None
         end = side.marks[number + 1][0] if number + 1 < len(side.marks) else len(data)
         if end > place:
             extractor.feed(direction, data, max(start, place), end, packet, time_ns)
-    # Checks do no harm to a direction with certain frame boundaries.
+    # If the frame boundaries are certain, the checks have no effect.
     direction.sync, direction.checked_bytes = RESYNC, 0
     direction.need = need_of(direction)
 

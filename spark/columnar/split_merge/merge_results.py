@@ -5,10 +5,10 @@ offsets of connections met in the middle from `held_packets.FAR`. All work on it
 (split, stream). The merge returns one `MergedSplit` for each split.
 
 Rules of this file
-1. The rows of a (split, stream) are either valid and renumbered, or all dropped; then ``extra`` contains them. An
-   aggregate by (split, stream) is dropped in the same way, and the extra rows are aggregated instead.
-2. There are few extra rows: frames across the boundary of a split, rows of splits read again, items from the end of
-   the recording. They have the recording's numbers.
+1. The rows of a (split, stream) are either valid and renumbered, or all dropped. In the latter case ``extra`` contains
+   them. An aggregate by (split, stream) is dropped in the same way, and the extra rows are aggregated instead.
+2. There are few extra rows: frames across the boundary of a split, rows of splits read again, items from the end of the
+   recording. They have the recording's numbers.
 3. The order is (split, turn, place): ``turn`` is the packet that completed a row, ``place`` its order within the turn.
    The place of a row of the split is its row number. Extra items with such a place precede that row; those below 0
    precede all rows of the split in this turn, those from AFTER on follow them. `MergedSplit.extra` is sorted.
@@ -33,10 +33,10 @@ AFTER: Final = 1 << 40
 """`Extra.place` of items of the packet itself, after all items of timers at that packet."""
 
 OWN: Final = -1
-"""In `SplitRenumbering.sync`: the row's own value applies."""
+"""Value in `SplitRenumbering.sync` if the row's own value applies."""
 
 DROPPED: Final = -1
-"""In `SplitRenumbering.streams`: no row of this stream is valid."""
+"""Value in `SplitRenumbering.streams` if no row of this stream is valid."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class SplitRenumbering:
     anchored: Longs
     """The split's offset from which the certainty is at most ANCHORED, by the same index."""
     lost: Longs
-    """The offset from which it is RESYNC. Both do not apply with OWN."""
+    """The split's offset from which the certainty is RESYNC. Neither limit applies to OWN."""
 
     @classmethod
     def of_none(cls, packets: int, streams: int) -> SplitRenumbering:

@@ -1,4 +1,4 @@
-"""The packets of one connection, processed one by one with the recording's numbers: exact, and slow.
+"""The packets of one connection, processed one by one with the recording's numbers. This is exact but slow.
 
 Rules of this file
 1. `codec.capture.streams` processes this connection alone. Effects of other connections are added: every packet may
@@ -31,7 +31,7 @@ __all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
 _RING: Final = -1
 LAST: Final = 1 << 59
 _END: Final = 1 << 60
-"""Places within a turn: items of timers, of the end of a file, and of the end of the recording."""
+"""Places within a turn of items from timers, from the end of a file, and from the end of the recording."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,8 @@ class Replay:
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
-            # As in `capture.fast_path`: these packets are ignored, even for whether the direction was captured.
+            # As in `capture.fast_path`, these packets are ignored; they do not even count as captured for their
+            # direction.
             direction.ack = direction.ack if held.data or held.missing else held.ack
             return
         segment = segment_of(held)
@@ -202,7 +203,10 @@ class Replay:
 
 
 def _is_plain(held: HeldSegment) -> bool:
-    """Return whether the fast path takes such a packet, as far as the segment shows; not in tunnels."""
+    """Return whether the fast path processes a packet like this, as far as the segment shows.
+
+    It does not in tunnels.
+    """
     return len(held.key) == 12 and not (held.flags & (SYN | FIN | RST) or held.packets or held.left_out)
 
 

@@ -1,8 +1,8 @@
 """A second reading of a split for a few connections, each from its true state, packet by packet.
 
 Rules of this file
-1. Packets of other connections are read only as columns. Packets that cannot be read so (fragments, tunnels, options)
-   go through `pull_segment`, whatever their connection.
+1. Packets of other connections are read only as columns. Packets that columns cannot represent (fragments, tunnels,
+   options) are read with `pull_segment`, whatever their connection.
 2. The data packets of other connections are counted from headers. The count only affects which retransmissions are
    still compared.
 """

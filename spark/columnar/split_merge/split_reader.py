@@ -1,12 +1,12 @@
-"""TCP of a split in the middle of a recording, and the data that the merge needs of it.
+"""TCP of a split in the middle of a recording, and the data about it that the merge needs.
 
 Rules of this file
-1. A connection that starts in the split is read as usual. The packets of one without SYN are held (`held_packets`)
-   until it continues from an assumed state.
+1. A connection that starts in the split is read as usual. The packets of a connection without a SYN are held
+   (`held_packets`) until it continues from an assumed state.
 2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the part of a key in a
    split; it is valid or read again as a whole.
 3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
-   frame boundaries are less certain, whether a retransmission precedes the assumed state. Frames after an assumed
+   frame boundaries are less certain, and whether a retransmission precedes the assumed state. Frames after an assumed
    state are checked like those after a resynchronization, so they are valid whether or not the true boundaries are
    certain.
 """
@@ -150,7 +150,7 @@ class EdgeTcp(DeferredEndsTcp):
         if direction is not None and direction in self._starts and segment.flags & FIN:
             ahead = signed_distance(segment.seq - direction.base - direction.offset)
             if direction.offset + ahead < self._starts[direction]:
-                # Its true offset may be negative; then it is not an end.
+                # If its true offset is negative, it is not an end.
                 self._edges[direction.connection].back = True
         if hold is None:
             super().segment(segment, packet, time_ns)
@@ -254,7 +254,7 @@ class EdgeTcp(DeferredEndsTcp):
 
 @dataclass(slots=True)
 class SplitEdges:
-    """The data that the merge needs of a split. Small, and can be pickled."""
+    """The data about a split that the merge needs. It is small and can be pickled."""
 
     packets: int
     fed: int
