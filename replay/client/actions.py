@@ -1,6 +1,6 @@
 """Actions that the engine requests from the asyncio client: connections, writes, HTTP requests.
 
-The asyncio client takes them after every turn, in order. It reports results with `Engine.connected`, `received`,
+The asyncio client executes them after every turn, in order. It reports results with `Engine.connected`, `received`,
 `disconnected` and `fetched`.
 """
 

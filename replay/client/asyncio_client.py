@@ -8,7 +8,7 @@ Rules of this file
 3. A connection that can't be opened is reported to the engine with a message that contains the remedy.
 4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, else as RemoteError. An exception in
    the engine is raised from everything that is being awaited.
-5. HTTP requests run in a thread and ignore proxies of the environment: brokers are reached directly.
+5. HTTP requests run in a thread and ignore proxy settings in the environment, because brokers are reached directly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 class Client:
     """A client of one cluster. It belongs to the event loop that enters it.
 
-    LocalError if its certificates are invalid.
+    Raises LocalError if its certificates are invalid.
     """
 
     def __init__(
@@ -86,7 +86,10 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Check that a broker is reachable, trying the hosts of the service URL in turn. RemoteError if all fail."""
+        """Check that a broker is reachable, trying the hosts of the service URL in turn.
+
+        Raises RemoteError if all fail.
+        """
         hosts = self.engine.url.hosts
         for left in range(len(hosts) - 1, -1, -1):
             try:
@@ -113,11 +116,11 @@ class Client:
         return made
 
     async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> IncomingMessage:
-        """Wait for the next message of a consumer. RemoteError if there will be none."""
+        """Wait for the next message of a consumer. Raises RemoteError if the consumer has ended."""
         return await self._next(consumer, consumer.receive)
 
     async def read_next(self, reader: Reader) -> IncomingMessage:
-        """Wait for the next message of a reader. RemoteError if there will be none."""
+        """Wait for the next message of a reader. Raises RemoteError if the reader has ended."""
         return await self._next(reader.consumer, reader.read_next)
 
     async def _next(
@@ -135,7 +138,7 @@ class Client:
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:
-        """Context of one turn: calls to the engine's objects inside it are written together at its end."""
+        """Context of one turn. The output of all calls to the engine's objects in it is written together at its end."""
         self.engine.advance(self.now())
         try:
             yield self.engine
@@ -215,7 +218,10 @@ class Client:
         task.add_done_callback(self._tasks.discard)
 
     def _arm(self) -> None:
-        """Set the timer of the loop to the engine's first deadline. An earlier timer is kept and sets the next."""
+        """Set the timer of the loop to the engine's first deadline.
+
+        An earlier timer is kept; when it fires, it sets the next one.
+        """
         deadline = self.engine.deadline
         if deadline is None:
             return

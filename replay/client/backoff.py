@@ -2,8 +2,8 @@
 
 Rules of this file (class Backoff of pulsar-common, 4.2.4)
 1. The delay doubles with each retry, from ``initial`` up to ``most``.
-2. Once after each reset, a delay is shortened so that the retries end at the mandatory stop, counted from the first of
-   them; never below ``initial``. A stop of 0, as in ConnectionHandler, shortens nothing later.
+2. Once after each reset, a delay is shortened, but not below ``initial``, so that the retries end at the mandatory
+   stop, counted from the first retry. A stop of 0, as in ConnectionHandler, shortens no later delay.
 3. Jitter only shortens a delay, by less than a tenth, in whole milliseconds. Delays of 10 ms or less have no jitter,
    and no delay falls below ``initial``. The first delay is therefore always ``initial``.
 """

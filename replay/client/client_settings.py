@@ -32,8 +32,8 @@ class ClientSettings:
     maxBackoffIntervalMs: int = 60_000
     """Maximum delay before a retry."""
     listenerName: str = ""
-    """The advertised listener that lookups request; empty: the default listener."""
+    """The advertised listener that lookups request; empty for the default listener."""
     memoryLimitBytes: int = 64 << 20
-    """Bytes of messages that producers may hold; 0: no limit."""
+    """Maximum bytes of messages that producers hold; 0 for no limit."""
     security: Security = field(default_factory=Security)
     """Credentials and TLS settings."""

@@ -24,7 +24,7 @@ CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """The dead letter policy: where messages are sent that were redelivered too often."""
+    """The dead letter policy: the topics for messages that were redelivered too often or are retried later."""
 
     maxRedeliverCount: int = 16
     """Maximum number of redeliveries before a message is sent to the dead letter topic."""

@@ -3,8 +3,8 @@
 Rules of this file
 1. A turn is one call from outside: a new connection, received bytes or a timer. All work of the turn is done when the
    call returns, and `take` returns the actions. The output of one turn is one write per connection.
-2. The caller passes the time, which never runs backwards here. Timers that were due before the input run before it,
-   each at its own time.
+2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that were due
+   before the input run before it, each at its own time.
 3. Operations take a callback, which is called exactly once, possibly before the operation returns.
 4. A connection is found with a lookup and shared through the pool (PulsarClientImpl.getConnection).
 """

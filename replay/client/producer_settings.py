@@ -33,7 +33,7 @@ class ProducerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
     """Metadata of the producer, shown in the topic's statistics."""
     schema: pb.Schema | None = None
-    """Schema of messages that have none of their own; None: bytes."""
+    """Schema of messages that do not specify one; None for bytes."""
 
     sendTimeoutMs: int = 30_000
     """Time-out of a message's receipt; 0: none."""

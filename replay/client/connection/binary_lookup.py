@@ -9,7 +9,8 @@ Rules of this file (BinaryProtoLookupService, PulsarClientImpl.getPartitionedTop
 4. Requests for the number of partitions and for the topics of a namespace are retried with back-off until
    ``lookupTimeoutMs`` is over, if the failure is retriable and not an authentication error. A lookup is not retried
    here: its handler retries the whole connection.
-5. If a broker lacks PIP-344, the request for the number of partitions is sent even if it may create the topic.
+5. If a broker does not support PIP-344, the request for the number of partitions is sent even if it may create the
+   topic.
 """
 
 from __future__ import annotations

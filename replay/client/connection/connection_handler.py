@@ -2,14 +2,14 @@
 
 Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 1. At most one search for a connection runs at a time, and only in the states CONNECTING and READY.
-2. The handler is attached to the connection before `opened` is called, so that it receives the broker's first
-   commands. Each new connection increments ``epoch``.
+2. The handler is attached to the connection before `opened` is called, so that it receives the broker's first commands.
+   Each new connection increments ``epoch``.
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
 4. If the broker closes one producer or consumer, only that handler reconnects: at once and without a lookup if the
    broker assigned another broker, else as in rule 3.
 5. A topic that migrated is looked up in its new cluster.
-6. A handler that finds no connection because the engine is closed is closed too.
+6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ConnectionHandler:
         settings = engine.settings
         waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs
         self.backoff = Backoff(*waits, stop_ms, engine.random)
-        """``stop_ms`` is its mandatory stop."""
+        """``stop_ms`` is the mandatory stop of the back-off."""
         self._index = engine.pool.any_index()
         self._finding_connection = False
         self._timer: Timer | None = None

@@ -6,14 +6,14 @@ Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck;
    are always sent at once.
 2. A tick sends the last cumulative ack in a command of its own, then one command with all individual acks: complete
    entries in order, then partial batches in order.
-3. An entry of a batch is acknowledged when all its messages are. Before that, the rest of the batch is sent as
-   ``ack_set`` (with ``batchIndexAckEnabled``) or nothing is sent. Without ack sets, a cumulative ack within a batch
+3. A batch entry is acknowledged when all its messages are acknowledged. Before that, the remaining messages are sent as
+   ``ack_set`` (with ``batchIndexAckEnabled``), or nothing is sent. Without ack sets, a cumulative ack within a batch
    acknowledges the previous entry.
 4. An individual ack of a chunked message acknowledges all its chunks, a cumulative ack only the last one.
 5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
    completes all acks in it. Without receipts, an ack is complete when it is accepted here.
-6. Waiting acks survive the loss of the connection and are sent on the next one. A message that is redelivered while
-   its ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
+6. Waiting acks survive the loss of the connection and are sent on the next one. A message that is redelivered while its
+   ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
    before the response to SUBSCRIBE; here they wait for it.
 7. Non-persistent topics have no acks (NonPersistentAcknowledgmentGroupingTracker).
 
@@ -49,7 +49,7 @@ _INDIVIDUAL: Final = pb.CommandAck.Individual
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
 _NO_BATCH: Final = AckSet(0)
-"""An ack set that belongs to no id."""
+"""A placeholder ack set that belongs to no id."""
 
 
 class Owner(Protocol):
@@ -99,7 +99,7 @@ class AckGroupingTracker:
         """Acknowledge one message."""
         acks = id_.acks
         if acks is self._current and done is None:
-            # Hot path: a message in the middle of a batch whose ack set waits already.
+            # Hot path: a message in the middle of a batch whose ack set is already waiting.
             acks.bits = left = acks.bits & ~(1 << id_.batch_index)
             if left:
                 return

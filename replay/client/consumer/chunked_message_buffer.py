@@ -4,9 +4,9 @@ Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
 1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 restarts the message: earlier chunks are
    dropped. If they have other positions in the topic (a producer resent them), they are acknowledged, because nothing
    will read them.
-2. A chunk that was received before is skipped; if it is a copy at another position, it is acknowledged. Any other chunk
-   out of order drops its message. The chunk is tracked for redelivery, or acknowledged if the message is older than
-   ``expireTimeOfIncompleteChunkedMessageMillis``.
+2. A chunk that was received before is skipped; if it is a copy at another position, it is acknowledged. If any other
+   chunk is out of order, its message is dropped. The chunk is tracked for redelivery, or acknowledged if the message is
+   older than ``expireTimeOfIncompleteChunkedMessageMillis``.
 3. At most ``maxPendingChunkedMessage`` messages are incomplete (0: no limit). Above that the oldest is dropped: its
    chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, else tracked for redelivery.
 4. Every ``expireTimeOfIncompleteChunkedMessageMillis``, counted from the first chunk, messages that have waited longer

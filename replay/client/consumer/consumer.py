@@ -89,7 +89,7 @@ class Consumer(ConsumerConnection):
         self.settings = settings
         self.parent = parent
         self.written = written or topic
-        """The topic as the application wrote it, short or long."""
+        """The topic name as given by the application, short or long."""
         self.create = create
         """Whether the broker may create the topic."""
         self.found_schema = found_schema
@@ -312,7 +312,7 @@ class Consumer(ConsumerConnection):
         redeliver_all(self)
 
     def redeliver(self, ids: set[ClientMessageId]) -> None:
-        """Request redelivery of these entries, or of all if the subscription type supports nothing else."""
+        """Request redelivery of these entries, or of all entries if the subscription type supports only that."""
         redeliver_some(self, ids)
 
     def _redeliver_timed_out(self, ids: set[ClientMessageId]) -> None:

@@ -3,11 +3,11 @@
 Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMessageUtil; 4.2.4)
 1. An entry with ``maxRedeliverCount`` redeliveries becomes a candidate. When its redelivery is requested, or when it is
    delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If sending fails,
-   its redelivery is requested after all.
+   redelivery of the entry is requested.
 2. Candidates are dropped on each new connection and when they are acknowledged.
 3. A letter contains the consumer's schema, so that it is registered, also for bytes (AUTO_PRODUCE_BYTES). It has the
-   payload, key, ordering key, event time and properties of the message, and unless present: REAL_TOPIC,
-   ORIGIN_MESSAGE_ID (also under the misspelt name that old clients read) and REAL_SUBSCRIPTION.
+   payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also under the
+   misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are missing.
 4. A retry letter contains the number of retries in RECONSUMETIMES and the delay in DELAY_TIME. After more than
    ``maxRedeliverCount`` retries it is sent to the dead letter topic.
 5. The producers are created when first needed, without batching and with chunking. A failed creation is retried after a
@@ -75,7 +75,10 @@ class DeadLetterSender:
         self._dead = _DeadLetterProducer(consumer, dead_topic, named)
 
     def send(self, id_: ClientMessageId, done: Callable[[bool], None]) -> None:
-        """Send the messages of a candidate and acknowledge it. Pass False if it is not one or sending failed."""
+        """Send the messages of a candidate and acknowledge it.
+
+        Pass False if the entry is not a candidate or if sending failed.
+        """
         messages = self.possible.get(id_.whole)
         if messages is None:
             done(messages is not None)

@@ -6,8 +6,8 @@ Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4
 2. An unreadable entry is acknowledged at once with its ``validation_error`` and returns one permit; a batch that could
    not be decrypted returns all its permits. With PIP-491 (``wholeEntryPermits``), an unreadable entry always returns
    the permits that the broker counted: the bits of its ack set, else its messages, if these are known.
-3. If a key is missing or wrong, ``cryptoFailureAction`` decides: the entry is left to the ack time-out without a
-   permit, acknowledged, or delivered as one encrypted message.
+3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack time-out
+   and returns no permit, or it is acknowledged, or it is delivered as one encrypted message.
 4. Skipped messages return their permits: duplicates, compacted messages, messages before the start in its batch, dead
    letters, all chunks except the last. Messages that the ack set excludes have no permits. An entry before the start
    that is not a batch returns none (as in 4.2.4).
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MessageReception"]
 
 _GROWTH = 64
-"""Maximum expansion of a payload by decompression: chunked messages have no size limit of their own."""
+"""Maximum expansion of a payload by decompression: chunked messages have no separate size limit."""
 
 
 class MessageReception:

@@ -6,7 +6,8 @@ Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
    all are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
 3. The ack time-out is tracked here for each message, and the children of the topics request the redelivery. Exclusive
    and Failover request the redelivery of all messages.
-4. An id without a topic can't be acknowledged, negatively acknowledged or sought, except the beginning and the end.
+4. An id without a topic can't be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning or
+   the end.
 5. After a seek each child sends permits for its whole queue again.
 6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. New partitions get a child with a
    queue of full size. A lower number is ignored.
@@ -380,6 +381,6 @@ class MultiTopicsConsumer:
 
 
 def _names(topic: str, first: int, count: int) -> list[str]:
-    """The full names of the partitions from ``first`` on; of a topic without any its own."""
+    """Return the full names of the partitions from ``first`` on, or the topic's own name if it has none."""
     name = TopicName.parse(topic)
     return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]

@@ -2,12 +2,12 @@
 
 Rules of this file (NegativeAcksTracker; 4.2.4)
 1. Negative acks apply to entries: the batch index is dropped, and the partition becomes -2. The receiver queue and the
-   dead letter candidates, which compare whole ids, therefore do not find the entry (observed: a message above its
+   dead letter candidates, which compare whole ids, therefore do not find the entry (as observed, a message above its
    ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic).
 2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared: entries that are due at about the same
    time are requested together, up to 2^bits ms too early.
-3. The first negative ack sets a timer to its whole delay; later the timer follows the earliest due time. A negative ack
-   with a shorter delay does not advance it.
+3. The first negative ack sets a timer to its whole delay; afterwards the timer is set to the earliest due time. A
+   negative ack with a shorter delay does not advance it.
 4. A delay is at least 100 ms. With a back-off it is the back-off's delay for the redelivery count, without a minimum.
 """
 

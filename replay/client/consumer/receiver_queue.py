@@ -4,8 +4,8 @@ Rules of this file (ConsumerImpl.increaseAvailablePermits, clearReceiverQueue; Z
 1. A new subscription has no permits; the first FLOW grants permits for the whole queue.
 2. A message that is received or skipped returns one permit. Returned permits are sent in one FLOW as soon as they are
    half the queue: 10, then 5, 5, 5. With a queue of 0 or 1, each permit is sent at once.
-3. While paused, no FLOW is sent. Permits returned meanwhile are sent at the end of the pause if they are at least half
-   the queue.
+3. While paused, no FLOW is sent. Permits returned during the pause are sent at its end if they are at least half the
+   queue.
 4. A queue of size 0 prefetches nothing: each receive requests one message.
 5. After a reconnect a non-durable subscription starts before the first waiting message, else after the last received
    one, else at its original start (`start_again`).
@@ -36,7 +36,7 @@ class ReceiverQueue:
         """``receiverQueueSize``: messages."""
         self.messages: deque[IncomingMessage] = deque()
         self.available = 0
-        """Returned permits that were not sent to the broker yet."""
+        """Returned permits that have not been sent to the broker yet."""
         self.paused = paused
         self._half = size // 2
         self._flow = flow

@@ -42,7 +42,7 @@ def redeliver_all(consumer: Consumer) -> None:
 
 
 def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
-    """Request redelivery of these entries, or of all if the subscription type supports nothing else."""
+    """Request redelivery of these entries, or of all entries if the subscription type supports only that."""
     if not ids:
         return
     if not consumer.individual:

@@ -1,13 +1,13 @@
 """SUBSCRIBE with the fields of the Java client (ConsumerImpl.connectionOpened, Commands.newSubscribe; 4.2.4).
 
 Rules of this file
-1. A single topic is sent as the application wrote it. Always present: priority, durable, read_compacted, initial
+1. A single topic is sent as given by the application. Always present: priority, durable, read_compacted, initial
    position, force_topic_creation, consumer epoch. Present only if set: metadata, properties, Key_Shared policy,
    replicated state.
 2. A start id is sent only for a non-durable subscription, always with a batch index (-1: none); a rollback only until
    the subscription has moved from its start.
-3. Bytes have no schema. AUTO_CONSUME is sent as itself to brokers with protocol version 21, to older ones as the schema
-   that was found.
+3. Bytes have no schema. To brokers with protocol version 21, AUTO_CONSUME is sent as such; to older ones, the schema
+   that was found is sent.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.
 1. Time is divided into ticks from the creation of the consumer. Messages received within one tick are in one bucket,
    which is due ``ackTimeout / tick`` (rounded up) plus one ticks later. Redelivery is therefore requested between one
    ack time-out and one tick more after a message was received.
-2. A message that is tracked already keeps its bucket. Acks and negative acks remove it; a cumulative ack removes all
-   messages up to it.
+2. A message that is already tracked keeps its bucket. Acks and negative acks remove the message; a cumulative ack
+   removes all messages up to its position.
 3. With a redelivery back-off, a due bucket only starts the back-off's delay for the redelivery count of each message;
    at each tick the messages whose delay is over are requested.
 4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover; 4.2.4 does, and requests the
@@ -60,7 +60,7 @@ class UnackedMessageTracker:
         return len(self._places) + len(self._waiting)
 
     def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """Track a received message. ``id`` is of an entry or of a chunked message."""
+        """Track a received message. ``id`` is the id of an entry or of a chunked message."""
         if not self.enabled or id_ in self._places:
             return
         self._places[id_] = (self._clock.now - self._start) // self._tick

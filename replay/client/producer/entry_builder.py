@@ -1,14 +1,14 @@
 """Entries built from messages: compression, encryption, framing.
 
 Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.serializeAndSendMessage; 4.2.4)
-1. A payload larger than ``compressMinMsgBodySize`` is compressed: of a message, or of a whole batch.
+1. The payload of a message, or of a whole batch, is compressed if it is larger than ``compressMinMsgBodySize``.
 2. The payload is then encrypted for all keys of the producer.
 3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts, for a
    message also the metadata. Chunks are not checked, because they are cut to size.
 4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
    message does not.
-5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch: checks of each
-   message when it is added would cost too much.
+5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch, because
+   checking each message when it is added would cost too much.
 6. Java compresses a message whose schema is not registered yet without a compression type in the metadata, which makes
    it unreadable. This client writes the type.
 """

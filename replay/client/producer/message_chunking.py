@@ -4,7 +4,7 @@ Rules of this file (ProducerImpl.sendAsync, serializeAndSendMessage; 4.2.4)
 1. Only messages that are not batched are chunked, and only on persistent topics. The message is compressed as a whole;
    each chunk is encrypted separately.
 2. A chunk has at most the broker's maximum message size minus the metadata without chunk fields, and at most
-   ``chunkMaxMessageSize``. The chunk fields are not counted: brokers accept some bytes above their limit.
+   ``chunkMaxMessageSize``. The chunk fields are not counted, because brokers accept a few bytes above their limit.
 3. All chunks have the same sequence id, the uuid ``<producer name>-<sequence id>`` and the size of the compressed
    message. A message that fits into one entry is not chunked.
 """

@@ -7,8 +7,8 @@ captures)
 2. The metadata of a batch contains publish time, key, ordering key, clusters and schema version of the first message
    (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
 3. In a batch, a message has its own key, ordering key, properties, event time, sequence id and null flags; other fields
-   are the batch's. A message with only a sequence id is encoded without protobuf: on this hot path an object
-   for each message would dominate the cost.
+   are the batch's. A message with only a sequence id is encoded without protobuf: on this hot path, creating a protobuf
+   object for each message would be the main cost.
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ class PartitionedProducer:
         self._make(first, self._first_made)
 
     def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
-        """Like `Producer.send`, for the message's partition. A message that found no space keeps its partition."""
+        """Like `Producer.send`, for the message's partition.
+
+        A message that was not accepted because the queue was full keeps its partition.
+        """
         away, self._turned_away = self._turned_away, None
         if away is not None and away[0] is message:
             partition = away[1]

@@ -10,8 +10,8 @@ Rules of this file (ProducerImpl, 4.2.4)
 4. A receipt that matches no entry closes the connection. After an unknown error the producer registers again, usually
    on the same connection, and resends all entries. Receipts that arrive before that still count; one for an entry after
    the failed one is a mismatch.
-5. Closing sends nothing: messages in the batch fail, and so do messages without a receipt when CLOSE_PRODUCER is
-   answered. They also fail if the response is an error; the Java client leaves them pending.
+5. Closing sends no messages: those in the batch fail at once, those without a receipt when the response to
+   CLOSE_PRODUCER arrives. They also fail if the response is an error; the Java client leaves them pending.
 6. An encrypting producer renews its data key every four hours.
 """
 
@@ -52,7 +52,7 @@ _CONNECTING: Final = State.CONNECTING
 _DATA_KEY_LIFE: Final = 4 * 3600 * 1000
 
 _NOWHERE: Final = MessageId(-1, -1)
-"""The broker's message id for a duplicate, too."""
+"""The message id for a duplicate, as in the broker's receipt."""
 
 _ENDS: Final = {
     State.CLOSING: ClientFailure("Closed", "the producer is closed"),
@@ -191,7 +191,7 @@ class Producer(ProducerRegistration):
         return True
 
     def _send_unusual(self, message: OutgoingMessage, done: Done | None) -> bool:
-        """Send a message that may need an entry of its own."""
+        """Send a message that may need a separate entry."""
         version = self._version_for(message)
         ids = self.ids
         if self._batch is not None and message.deliver_at is None and version is not None:

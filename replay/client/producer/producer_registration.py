@@ -1,14 +1,15 @@
 """Registration of a producer at its broker, on every connection, and the handling of failures.
 
 Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
-1. The first PRODUCER contains a name only if the application set one. Later ones contain the broker's name, still as
-   not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, also for shared producers.
+1. The first PRODUCER contains a name only if the application set one. Later ones contain the name that the broker
+   assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, also for
+   shared producers.
 2. A schema of plain bytes (type None) is not sent.
 3. A terminated topic and a producer that was fenced are final, whenever they are reported. A topic that does not exist
    closes the producer.
 4. After other failures, a producer that was ready once retries without limit. A new one retries while the failure is
    retriable and the operation time-out, counted from the first PRODUCER, has not passed.
-5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as the application wrote it, short or long; a partition always
+5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as given by the application, short or long; a partition always
    has its full name. Lookups use the full name.
 """
 

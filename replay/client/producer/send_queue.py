@@ -4,8 +4,9 @@ Rules of this file (ProducerImpl.processOpSendMsg, recoverProcessOpSendMsgFrom, 
 1. An entry is sent if there is a connection, and kept until its response. On a new connection all kept entries are
    resent in order.
 2. An entry with an unregistered schema is kept while the schema is registered (GET_OR_CREATE_SCHEMA), and all later
-   entries wait. An incompatible schema fails its entry only; after any other error the request is sent again.
-3. After a checksum error all entries are resent if the first one is undamaged. A NotAllowedError fails one entry only.
+   entries wait. If the schema is incompatible, only its entry fails; after any other error the request is sent again.
+3. After a checksum error all entries are resent if the first one is undamaged. After a NotAllowedError, only one entry
+   fails.
 """
 
 from __future__ import annotations

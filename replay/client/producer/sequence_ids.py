@@ -7,8 +7,8 @@ Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.
 2. ``pushed`` is the highest id in a batch or in the queue, ``published`` the highest id with a receipt. The broker's
    value in PRODUCER_SUCCESS changes ``published`` only.
 3. A message whose id is not above ``pushed`` is a possible duplicate; one not above ``published`` is a duplicate. Each
-   gets a batch of its own, so that the broker can deduplicate by its id. The next other message starts a new batch.
-   Messages that are not batched are not checked.
+   is sent in a separate batch, so that the broker can deduplicate by its id. The next message that is neither starts a
+   new batch. Messages that are not batched are not checked.
 """
 
 from __future__ import annotations
