@@ -116,11 +116,11 @@ class Client:
         return made
 
     async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> IncomingMessage:
-        """Wait for the next message of a consumer. Raises RemoteError if the consumer has ended."""
+        """Wait for the next message of a consumer. Raises RemoteError if the consumer fails."""
         return await self._next(consumer, consumer.receive)
 
     async def read_next(self, reader: Reader) -> IncomingMessage:
-        """Wait for the next message of a reader. Raises RemoteError if the reader has ended."""
+        """Wait for the next message of a reader. Raises RemoteError if the reader fails."""
         return await self._next(reader.consumer, reader.read_next)
 
     async def _next(

@@ -3,7 +3,7 @@
 Rules of this file
 1. Numbers, enums and booleans are kept, because a diagnosis needs ids, sequence numbers, permits and times. Text and
    bytes fields are treated as the table specifies for the field name. A field that is not in the table becomes filler,
-   so that a field of a later version reveals nothing until it is added to the table.
+   so a field of a later version reveals nothing until it is added to the table.
 2. Fields that are unknown to the generated code are dropped.
 3. Properties that clients themselves set for dead letters and schemas keep their names, because rules read them.
 """

@@ -51,7 +51,7 @@ class MergedBucket:
     messages: pa.Table
     """Rows of MESSAGES."""
     chunks: pa.Table
-    """Rows of CONSUMED that belong to chunks. `join_chunks` combines the chunks of all buckets to messages."""
+    """Rows of CONSUMED that belong to chunks. `join_chunks` combines the chunks of all buckets into messages."""
 
 
 def merge_bucket(

@@ -30,7 +30,7 @@ from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 __all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
 
 FAR: Final = 1 << 40
-"""Offset of the first byte of a connection that began before the split; higher than any real offset."""
+"""Offset assigned to the first byte that a split reads from a connection that began earlier; above any real offset."""
 
 MOST_HELD: Final = 8 << 20
 """Maximum number of held bytes of a connection that may be Pulsar; more than the largest frames with the default

@@ -252,8 +252,8 @@ class ProducerRecord:
     duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for identical resends, the purpose of deduplication. The others are for new messages with used
-    ids.
+    """Receipts of -1:-1 for identical resends, which deduplication is meant to drop. The others are for new messages
+    with used ids.
     """
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resends that were stored with a second message id: the topic contains the message twice."""
