@@ -43,8 +43,8 @@ def take(matcher, live, consumer=None):
     return matcher.take(0, live, live.data[live.parts.checked_start :], consumer, 0).step
 
 
-def test_responses_are_matched_by_request_id(lines):
-    first, second = lines(
+def test_responses_are_matched_by_request_id(steps):
+    first, second = steps(
         (frame(pb.CommandSuccess(request_id=1)), None), (frame(pb.CommandSuccess(request_id=2)), None)
     )
     matcher = ResponseMatcher([first, second])
@@ -53,36 +53,36 @@ def test_responses_are_matched_by_request_id(lines):
     assert matcher.missing() == [first]
 
 
-def test_receipts_with_one_sequence_id_are_matched_in_order(lines):
+def test_receipts_with_one_sequence_id_are_matched_in_order(steps):
     receipt = frame(pb.CommandSendReceipt(producer_id=1, sequence_id=4))
-    first, second = lines((receipt, None), (receipt, None))
+    first, second = steps((receipt, None), (receipt, None))
     matcher = ResponseMatcher([first, second])
     assert [take(matcher, receipt), take(matcher, receipt), take(matcher, receipt)] == [first, second, None]
 
 
-def test_a_delivery_to_an_exclusive_consumer_is_matched_by_consumer(lines):
-    first, second = lines((message(ALONE, b"a"), ALONE), (message(ALONE, b"b"), ALONE))
+def test_a_delivery_to_an_exclusive_consumer_is_matched_by_consumer(steps):
+    first, second = steps((message(ALONE, b"a"), ALONE), (message(ALONE, b"b"), ALONE))
     matcher = ResponseMatcher([first, second])
     assert take(matcher, message(ALONE, b"b"), ALONE) is second
     assert take(matcher, message(ONE, b"a"), ONE) is None
 
 
-def test_a_delivery_to_any_consumer_of_a_shared_subscription_matches(lines):
-    first, second = lines((message(ONE, b"a"), ONE), (message(TWO, b"b"), TWO))
+def test_a_delivery_to_any_consumer_of_a_shared_subscription_matches(steps):
+    first, second = steps((message(ONE, b"a"), ONE), (message(TWO, b"b"), TWO))
     matcher = ResponseMatcher([first, second])
     assert take(matcher, message(TWO, b"a"), TWO) is first
     assert take(matcher, message(ONE, b"b"), ONE) is second
 
 
-def test_deliveries_of_one_entry_are_matched_by_redelivery_count(lines):
-    first, second = lines((message(ONE, b"a"), ONE), (message(ONE, b"a", 1), ONE))
+def test_deliveries_of_one_entry_are_matched_by_redelivery_count(steps):
+    first, second = steps((message(ONE, b"a"), ONE), (message(ONE, b"a", 1), ONE))
     matcher = ResponseMatcher([first, second])
     assert take(matcher, message(ONE, b"a", 1), ONE) is second
     assert take(matcher, message(ONE, b"a"), ONE) is first
 
 
-def test_awaited_responses(lines):
-    first, second, third = lines(*((frame(pb.CommandSuccess(request_id=number)), None) for number in range(3)))
+def test_awaited_responses(steps):
+    first, second, third = steps(*((frame(pb.CommandSuccess(request_id=number)), None) for number in range(3)))
     matcher = ResponseMatcher([first, second, third])
     assert matcher.missing_before(0) is None
     assert matcher.missing_before(2) is first
@@ -93,8 +93,8 @@ def test_awaited_responses(lines):
     assert take(matcher, frame(pb.CommandSuccess(request_id=1))) is second
 
 
-def test_pings_are_not_awaited(lines):
-    assert ResponseMatcher(lines((frame(pb.CommandPing()), None))).missing_before(9) is None
+def test_pings_are_not_awaited(steps):
+    assert ResponseMatcher(steps((frame(pb.CommandPing()), None))).missing_before(9) is None
 
 
 def test_the_end_of_a_connection():
