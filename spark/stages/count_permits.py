@@ -3,7 +3,7 @@
 Rules of this file
 1. No task holds the whole history of a consumer: splits compute sums, the driver scans them once, and the rows of each
    split are computed from its own sums and its initial balances.
-2. A second in two windows is one row: rows are joined by connection.
+2. A second that spans two windows is one row. Rows are therefore merged by connection.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 __all__ = ["count_permits"]
 
 _BUCKET_BYTES = 256 << 20
-"""Bytes of sums that one task joins."""
+"""Size in bytes of the sums that one task merges."""
 
 
 def count_permits(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
 ) -> list[WrittenFile]:
-    """Write the table `permits` of one recording, whose index is ``place``."""
+    """Write the table `permits` of the recording with the index ``place``."""
     totals, events = (
         [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
         for name in ("totals", "events")
@@ -49,7 +49,7 @@ def count_permits(
 
 
 def _without(starts: pa.RecordBatch, duplicate_connections: frozenset[int]) -> pa.RecordBatch:
-    """Return all sums except those of duplicate connections, whose frames are counted on the other connection."""
+    """Return the balances without duplicate connections, whose frames are counted on the other connection."""
     if not duplicate_connections:
         return starts
     return starts.filter(
@@ -65,7 +65,7 @@ def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Reco
 def _cut(
     staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets: int, split: SplitParts
 ) -> Iterator[Block]:
-    """Yield a split's rows by connection."""
+    """Yield a split's rows as blocks by connection."""
     tables = list(tables_of(staging, split, "permit_changes"))
     if not tables:
         return
@@ -85,5 +85,5 @@ def _join(
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with the descriptions of columns, which an exchange omits."""
+    """Return the batch with the column descriptions, which an exchange omits."""
     return pa.RecordBatch.from_arrays(batch.columns, schema=PERMITS)

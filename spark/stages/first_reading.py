@@ -1,12 +1,13 @@
-"""The tables of a split from its first reading, with the split's numbers, which the merge of splits corrects.
+"""The tables that the first reading of a split produces. The merge of splits corrects their numbers.
 
 Rules of this file
-1. Only partials of lifecycles can be computed in this way (`RequiredData.once`): they contain frames and connections
-   only as numbers, which `partial_renumbering` replaces when the tables are loaded. No table is written twice.
+1. Only partials of lifecycles can be computed in the first reading (`RequiredData.once`). They refer to frames and
+   connections by number, and `partial_renumbering` replaces the numbers when the tables are loaded. No table is written
+   twice.
 2. Frames that the merge adds have the recording's numbers and are aggregated as one more split.
-3. If bytes are missing, or an assumed state was wrong, the split is read again, because the effect on its marks depends
-   on their positions.
-4. Data that only observation needs (notes and ends in order, frames by connection) is not produced here.
+3. If bytes are missing, or an assumed state was wrong, the split is read again, because the certainty of its frames
+   then depends on their offsets.
+4. Data that only observation needs (the order of notes and ends, frames per connection) is not produced here.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ __all__ = ["OwnTables", "correct_split", "stands"]
 
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
-"""For each frame of a split, with its own numbers: the packet that completed it, as difference from the previous
-frame, and its connection."""
+"""For each frame of a split: the packet that completed it, as the difference from the previous frame, and its
+connection, both with the split's numbers."""
 
 
 class OwnTables:
-    """The tables of one split, window by window."""
+    """The tables of one split, computed window by window."""
 
     def __init__(self, split: Split, required: RequiredData, staging: Staging) -> None:
         self._wanted, self._keeper = required, PartStorage(staging)
@@ -63,14 +64,14 @@ class OwnTables:
         self._turn, self._rows = int(places.turn[-1]), self._rows + len(places)
 
     def finish(self) -> SplitParts:
-        """Finish and return the results."""
+        """Complete the tables and return the results."""
         parts = self._parser.finish()
         parts.tables[_TURNS] = self._keeper.keep(_TURNS, [pa.Table.from_batches(self._turns, _TURN)])
         return parts
 
 
 def stands(joined: MergedSplit) -> bool:
-    """Return whether the tables of a split are correct except for its numbers."""
+    """Return whether the tables of a split are correct except for their numbers."""
     renaming = joined.renaming
     told = renaming.sync != OWN
     sure = (renaming.anchored[told] == NO_OFFSET) & (renaming.lost[told] == NO_OFFSET)
@@ -78,7 +79,7 @@ def stands(joined: MergedSplit) -> bool:
 
 
 def correct_split(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
-    """Return a split's tables and those of the added frames as the split of this number; it `stands`."""
+    """Return the tables of a split that `stands`, and of the frames added to it, as the split ``number``."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
     numbers, others = joined.numbers(turn, stream)
@@ -98,7 +99,7 @@ def _turns(staging: Staging, own: SplitParts) -> tuple[Longs, Longs]:
 
 
 def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the partials of the frames that the merge adds, which have these numbers."""
+    """Yield the partials of the items that the merge adds; ``numbers`` are their frame numbers."""
     if not extra:
         return
     both = list(zip(numbers.tolist(), (one.item for one in extra), strict=True))

@@ -1,16 +1,16 @@
 """Incremental runs: only new files are read; the tables of earlier files are kept.
 
 Steps
-- The state of the reader after each of the last files is kept, and so are the tables of every split. A file after all
-  earlier ones is read from that state. The remaining stages use the tables of old and new files.
-- Results from the end of the recording are not kept, because it was not the final end.
-- A file between others (it arrived late), or one that has changed (it was still being written), is read together with
-  all files after it, from the last state before it. These files must still exist.
+- The reader's state after each of the last files is kept, and so are the tables of every split. A file that follows all
+  earlier ones is read from the last state. The remaining stages use the tables of old and new files.
+- Results from the end of the recording are not kept, because files may follow.
+- If a file arrived late and precedes others, or has changed (it was still being written), it is read together with all
+  files after it, from the last state before it. These files must still exist.
 
 Rules of this file
-1. The tables are equal to those of one run over all files, row by row, in whatever order the files arrived.
-2. A file that was read and no longer exists remains in the tables. So does one that cannot be read now; `captures`
-   reports it.
+1. The tables have the same rows as those of one run over all files, in whatever order the files arrived.
+2. The rows of a file remain in the tables if the file no longer exists or cannot be read now. The table `captures`
+   reports a file that cannot be read.
 3. Options that affect what is read must be those of the first run.
 """
 
@@ -43,32 +43,32 @@ _STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
-"""Number of last files with a kept state: the number of files that may arrive late or change at small cost."""
+"""Number of last files whose state is kept. If a file arrives late or changes among them, little is read again."""
 
 
 @dataclass(slots=True)
 class KeptRecording:
-    """The kept values of a recording."""
+    """The data that is kept for a recording."""
 
     entries: list[Entry] = field(default_factory=list)
-    """Its files in order."""
+    """The files in order."""
     splits: list[SplitParts] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
-    """Files with the reader's state, by the number of files before it."""
+    """Names of the files that contain the reader's state, by the number of captures read until then."""
 
 
 @dataclass(slots=True)
 class IncrementalState:
-    """The kept values of an incremental run."""
+    """The data that an incremental run keeps for the next one."""
 
     options: dict[str, Any]
     recordings: dict[str, KeptRecording] = field(default_factory=dict)
-    """By cluster."""
+    """The recordings by cluster."""
 
 
 def kept_of(run: Run, request: Request, required: RequiredData) -> IncrementalState:
-    """Return the values of the last run, or empty ones; raise LocalError if that had other options."""
+    """Return the data of the previous run, or an empty state; raise LocalError if that run had different options."""
     store, options = run.staging.store, _options(request, required)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)
@@ -96,7 +96,7 @@ def _options(request: Request, required: RequiredData) -> dict[str, Any]:
 
 
 def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozenset[str]]:
-    """Return the plan with the earlier files that are not read now, in their positions, and the set of these files."""
+    """Return the plan with the earlier files that are missing or unreadable now, and the names of these files."""
     now = {hidden(entry.found.where): entry for entry in plan.entries}
     gone = [
         _as_missing(entry, now.get(entry.found.where))
@@ -118,9 +118,9 @@ def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozen
 
 
 def _as_missing(entry: Entry, now: Entry | None) -> Entry:
-    """Return a file as it was read, with the reason why it cannot be read now.
+    """Return the entry of an earlier run, with the reason why the file cannot be read now.
 
-    Without a reason if it does not exist.
+    The reason is empty if the file does not exist.
     """
     error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
     return replace(entry, head=replace(entry.head, error=error))
@@ -178,11 +178,11 @@ def read_new(
 
 
 def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
-    """Return the files for the next run, for `Run.commit`: current and final path."""
+    """Return the current and final paths of the files for the next run, for `Run.commit`."""
     files: dict[str, str] = {}
 
     def moved(path: str) -> str:
-        """Return a path in the state; existing files remain."""
+        """Return the final path of a file in the state; a file that is already there keeps its path."""
         files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
@@ -196,14 +196,14 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
         checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
         told.recordings[cluster] = replace(one, splits=splits, checkpoints=checkpoints)
     if all(path == name for path, name in files.items()) and set(files) <= set(run.base.state):
-        return {name: name for name in run.base.state}  # nothing was read
+        return {name: name for name in run.base.state}  # no file was read
     index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(told))
     moved(index)
     return files
 
 
 def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
-    """Return how many files, from the first, are unchanged."""
+    """Return the number of files, from the first on, that are unchanged."""
     pairs = zip(map(_identity, old), map(_identity, new))
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -213,7 +213,7 @@ def _identity(entry: Entry) -> tuple[str, int, int]:
 
 
 def _noted(entry: Entry) -> Entry:
-    """Return a file as it is kept; it is not opened by that name again."""
+    """Return the entry to keep. Its name contains no passwords, and the file is not opened by this name."""
     return replace(entry, found=replace(entry.found, where=hidden(entry.found.where)))
 
 
@@ -226,7 +226,7 @@ def _carried(store: Store, name: str) -> Checkpoint:
 
 
 def _with_streams(split: SplitParts, streams: Mapping[int, Stream]) -> SplitParts:
-    """Return the split with events that refer to the current connection objects instead of copies."""
+    """Return the split with events that refer to the current connection objects, not to unpickled copies."""
     told = [
         one if one.item.stream is None else replace(one, item=replace(one.item, stream=streams[one.item.stream.number]))
         for one in split.told

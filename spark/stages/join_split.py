@@ -1,11 +1,11 @@
-"""A split's frames as a part of the recording: valid rows are renumbered, frames of the merge are inserted.
+"""A split's frames as a part of the recording: valid rows are renumbered, and frames of the merge are inserted.
 
 Rules of this file
-1. The results, window by window, are those of one reader over the whole recording: the same frames, notes and ends in
-   the same order, with the recording's numbers.
-2. A window has all rows of its packets, so frames that the merge adds at these packets belong to it; the others follow
-   the last window.
-3. Nothing is inserted into ordinary windows: they are renumbered without copying.
+1. Each window contains what one reader of the whole recording would produce: the same frames, notes and ends in the
+   same order, with the recording's numbers.
+2. A window contains all rows of its packets. Frames that the merge adds at these packets therefore belong to it; other
+   added frames follow the last window.
+3. A window without added frames is renumbered without copying.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pcli.spark.columnar.split_merge.merge_results import Extra, MergedSplit, in
 __all__ = ["RowEvent", "SplitJoiner"]
 
 RowEvent = tuple[int, Note | StreamEnd]
-"""A note or end, and the row that it precedes."""
+"""The index of a row, and the note or end that precedes this row."""
 
 _COLUMNS: Final = tuple(one.name for one in fields(Places) if one.name not in ("data", "trouble"))
 
@@ -33,7 +33,7 @@ class SplitJoiner:
     """Converts a split's windows to the recording's numbers."""
 
     def __init__(self, joined: MergedSplit) -> None:
-        """Create a converter; ``joined``: the result of the merge for this split."""
+        """Create a converter from the result of the merge for this split."""
         self._renaming = joined.renaming
         self._extra = joined.extra
         self._taken = 0
@@ -41,7 +41,7 @@ class SplitJoiner:
         """Number of rows of the split before the window."""
 
     def window(self, places: Places, packets: int) -> tuple[Places, list[RowEvent]]:
-        """Return a window's places, and the notes and ends in it; ``packets``: those of the split up to its end."""
+        """Return a window's frames, notes and ends; ``packets``: the split's packets up to the end of the window."""
         last = packets + self._renaming.packets
         end = self._taken
         while end < len(self._extra) and self._extra[end].turn <= last:
@@ -49,7 +49,7 @@ class SplitJoiner:
         return self._joined(places, self._next(end))
 
     def rest(self) -> tuple[Places, list[RowEvent]]:
-        """Return the items after the last window."""
+        """Return the added frames, notes and ends after the last window."""
         return self._joined(places_of([]), self._next(len(self._extra)))
 
     def _next(self, end: int) -> Sequence[Extra]:
@@ -78,7 +78,7 @@ class SplitJoiner:
 
 
 def _merged(own: Places, extra: Sequence[Extra], framed: Any, at: Longs) -> Places:
-    """Return the places with frames that have their own bytes inserted before the rows ``at``."""
+    """Return ``own`` with the added frames and their bytes, which are inserted before the rows ``at``."""
     chosen = [one for one, is_frame in zip(extra, framed.tolist(), strict=True) if is_frame]
     more = places_of([one.item for one in chosen if isinstance(one.item, CapturedFrame)])
     more = replace(more, start=more.start + len(own.data), turn=np.array([one.turn for one in chosen], np.int64))

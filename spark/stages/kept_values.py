@@ -1,8 +1,8 @@
 """Serialization of the values that an incremental run keeps for the next one.
 
-They are pickles, because they contain objects of the reader. A pickle can name any function, so only classes of pcli,
-numpy arrays and plain containers are loaded: a manipulated file cannot run code. The class names are part of the
-format: after a class was renamed, older values are refused as those of another version.
+The values are pickled, because they contain objects of the reader. A pickle can name any function. To prevent a
+manipulated file from running code, only classes of pcli, numpy arrays and plain containers are loaded. Class names are
+part of the format: after a class is renamed, older values are rejected as values of a different version.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _PLAIN: Final = frozenset({
 
 
 def dump(value: Any) -> bytes:
-    """Return a value as bytes."""
+    """Serialize a value."""
     return zlib.compress(pickle.dumps(value, protocol=5), 1)
 
 
 def load(data: bytes, where: str) -> Any:
-    """Return the value; raise LocalError with ``where`` if it is damaged or of another version of pcli."""
+    """Deserialize a value; raise LocalError, which names ``where``, if it is damaged or of a different version."""
     try:
         return _RestrictedUnpickler(io.BytesIO(zlib.decompress(data))).load()
     except (zlib.error, pickle.UnpicklingError, AttributeError, ImportError, EOFError, TypeError, ValueError) as error:
@@ -43,7 +43,7 @@ def load(data: bytes, where: str) -> Any:
 
 class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
-        """Return a class that `dump` may contain; refuse all others."""
+        """Return a class that `dump` may contain; raise UnpicklingError for any other."""
         if (module, name) in _PLAIN or (module.startswith("pcli.") and "." not in name):
             found = super().find_class(module, name)
             if (module, name) in _PLAIN or isinstance(found, type):

@@ -18,7 +18,7 @@ __all__ = ["list_frames"]
 def list_frames(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
 ) -> list[WrittenFile]:
-    """Write the table of one recording, whose index is ``place``."""
+    """Write the table `frames` of the recording with the index ``place``."""
     sizes = [size_of([split], "frames") for split in reading.splits]
     write = partial(_write, staging, place, partitioned)
     return [one for some in engine.map("frames", write, reading.splits, sizes=sizes) for one in some]

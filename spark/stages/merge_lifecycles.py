@@ -1,10 +1,11 @@
-"""The tables `messages` and `exchanges`, from partials.
+"""The tables `messages` and `exchanges`, from the partials of all splits.
 
 Rules of this file
 1. The small tables (names, sessions, cumulative acks, gaps) are collected on the driver and sent to all tasks as
    `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large connection does
    not make the buckets uneven.
-2. The few messages that need more than their own rows (resent, refused, lost, chunked) are matched on the driver.
+2. The few messages that cannot be computed from their own rows alone (resent, refused, lost, chunked) are matched on
+   the driver.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 __all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_messages"]
 
 _BUCKET_BYTES: Final = 96 << 20
-"""Bytes of partials that one task merges; it needs about twice as much memory."""
+"""Size in bytes of the partials that one task merges. The task needs about twice as much memory."""
 
 _LONG: Final = frozenset({"published", "consumed", "answered"})
 """Partials that grow with the traffic."""
@@ -45,14 +46,14 @@ _LONG: Final = frozenset({"published", "consumed", "answered"})
 
 @dataclass(frozen=True, slots=True)
 class MergedFacts:
-    """The small tables of a recording and the facts from them."""
+    """The small tables of a recording and the facts derived from them."""
 
     small: Partials
     facts: RecordingFacts
 
 
 def collect_small_tables(staging: Staging, reading: ReadRecording) -> MergedFacts:
-    """Collect the small tables and their facts; set the duplicate connections of the recording."""
+    """Collect the small tables and derive the facts; set the duplicate connections of the recording."""
     small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
     facts = collect_facts(small, list(reading.streams.values()))
     reading.duplicate_connections = facts.duplicate_connections
@@ -73,7 +74,7 @@ def merge_messages(
     *,
     partitioned: bool,
 ) -> list[WrittenFile]:
-    """Write the table `messages` of one recording, whose index is ``place``."""
+    """Write the table `messages` of the recording with the index ``place``."""
     facts = engine.share(merged_facts.facts)
     resolved = _resolved(engine, staging, reading, merged_facts, facts)
     buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
@@ -104,7 +105,7 @@ def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitPa
 
 
 def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Block]:
-    """Yield the rows of a split, or those matched on the driver, by message."""
+    """Yield the rows of a split, or the rows matched on the driver, as blocks by message."""
     if isinstance(item, pa.Table):
         yield from _blocks("resolved", 0, item, buckets)
         return
@@ -118,7 +119,7 @@ def _blocks(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Blo
     if buckets == 1:
         parts = [(0, table)]
     else:
-        # NumPy sorts short integers by radix, which is faster.
+        # NumPy sorts short integers with radix sort, which is faster.
         of = (table["place"].to_numpy() % buckets).astype(np.uint16 if buckets < 1 << 16 else np.int64)
         order = np.argsort(of, kind="stable")
         table, of = table.take(pa.array(order)), of.take(order)
@@ -131,7 +132,7 @@ def _blocks(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Blo
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """Writes parts of a table."""
+    """A writer for the parts of a table."""
 
     staging: Staging
     table: str
@@ -151,7 +152,7 @@ _KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consu
 def _join(
     write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
 ) -> tuple[list[WrittenFile], pa.Table]:
-    """Write the messages of a bucket; return the parts and the chunks in it."""
+    """Write the messages of a bucket; return the written files and the chunks in the bucket."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
         batches[kind].append(pa.RecordBatch.from_arrays(batch.columns, schema=_KINDS[kind]))
@@ -169,7 +170,7 @@ def merge_exchanges(
     *,
     partitioned: bool,
 ) -> list[WrittenFile]:
-    """Write the table `exchanges` of one recording, whose index is ``place``."""
+    """Write the table `exchanges` of the recording with the index ``place``."""
     facts, streams = merged_facts.facts, list(reading.streams.values())
     few = exchanges_of_requests(merged_facts.small, facts, streams, reading.recording.cluster)
     write = _Write(staging, "exchanges", reading.recording.cluster, place, partitioned)
@@ -180,7 +181,7 @@ def merge_exchanges(
 
 
 def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[WrittenFile]:
-    """Write the answered ACKs of a split."""
+    """Write the rows of ACKs with a response in a split."""
     facts, streams = shared.value
     tables = [
         exchanges_of_acks(table, facts, streams, write.cluster) for table in tables_of(write.staging, split, "answered")

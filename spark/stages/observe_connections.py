@@ -1,10 +1,10 @@
 """Observation of groups of connections by the Observer, the Tracker and the rules, with one task for each group.
 
 Rules of this file
-1. Ties between connections (a topic, a transaction, a proxy) make them a group. A group is observed completely, in the
-   order of the recording, and its results do not depend on other groups in its task.
-2. A group that would keep one task busy while others are idle is divided: its connections are observed first, then its
-   topics (observe_topics). This costs a third more work, so small groups are not divided.
+1. Connections that share a topic, a transaction or a proxied conversation form a group. A group is observed completely,
+   in the order of the recording, and its results do not depend on other groups in its task.
+2. If one group would keep a task busy while others are idle, the group is divided: its connections are observed first,
+   then its topics (observe_topics). This costs a third more work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 
@@ -39,10 +39,10 @@ from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 __all__ = ["observe_recording"]
 
 _LARGE: int = 3_000_000
-"""Minimum number of frames of a divided group: about two minutes of one task."""
+"""Minimum number of frames of a divided group. One task needs about two minutes for so many."""
 
 _PART: int = 1_000_000
-"""Frames of a part of a group's topics."""
+"""Number of frames in each part of a divided group's topics."""
 
 _Tables = dict[str, pa.RecordBatch]
 
@@ -64,7 +64,7 @@ class _Item:
     """The input of one task: the rows of a split, and rows of connections, notes and ends."""
 
     split: SplitParts | None
-    """None if there are only the other rows."""
+    """The split, or None if the item has only ``rows``."""
     rank: int
     rows: pa.Table
 
@@ -72,7 +72,7 @@ class _Item:
 def observe_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]
 ) -> list[WrittenFile]:
-    """Write these tables of one recording."""
+    """Write the named tables of the recording with the index ``place``."""
     required = [name for name in OBSERVED if name in set(names)]
     if not required:
         return []
@@ -83,7 +83,7 @@ def observe_recording(
 
 
 def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
-    """Return the tables of one recording."""
+    """Return the tables of one recording by name."""
     frames: Counter[int] = Counter()
     for split in reading.splits:
         frames.update(split.frames)
@@ -109,7 +109,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
 
 
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
-    """Yield notes and ends by split, with one order over all."""
+    """Return the notes and ends of each split, numbered in one order over all splits."""
     order = count(1)
     return [[RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
 
@@ -117,7 +117,7 @@ def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]
 def _groups(
     engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
 ) -> tuple[dict[int, int], Division]:
-    """Return the group of each connection (in divided groups the part), and the divisions."""
+    """Return the group of each connection (its part, if the group is divided), and the division."""
     ties = [
         batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
     ]
@@ -147,7 +147,7 @@ def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Block]:
-    """Yield the rows of each group in a split, in order."""
+    """Yield a split's rows as blocks by group, in order."""
     tables = [] if item.split is None else tables_of(staging, item.split, "heads")
     rows = pa.concat_tables([*tables, item.rows])
     buckets = facts.value.buckets[rows["stream"].to_numpy()]
@@ -164,7 +164,7 @@ def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.Recor
 
 
 def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:
-    """Return the tables of a recording from those of its groups."""
+    """Combine the tables of all groups into the tables of the recording."""
     found = {name: [one[name] for one in given] for name in (*OBSERVED, *INNER)}
     events, parts = found.pop("host_events"), found.pop("capture_parts")
     findings = conclude(found.pop("findings"), events, parts, recording, cluster=cluster)

@@ -1,6 +1,6 @@
-"""Observation of the topics of a divided group: each part is a task, which replays the events of connections.
+"""Observation of the topics of divided groups: one task for each part, which replays the events of the connections.
 
-See `pcli.spark.columnar.observation.group_division`; `observe_connections` has observed the connections before.
+`observe_connections` observes the connections first; see `pcli.spark.columnar.observation.group_division`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def observe_topic_parts(
     division: Division,
     events: Iterable[pa.RecordBatch],
 ) -> list[dict[str, pa.RecordBatch]]:
-    """Return the tables of all parts of topics; ``events``: events of their connections."""
+    """Return the tables of each part of topics; ``events``: the events of the connections."""
     facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
     streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
     items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]
@@ -56,7 +56,7 @@ def observe_topic_parts(
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Block]:
-    """Yield the rows of each part in a split, in order."""
+    """Yield a split's rows as blocks by part, in order."""
     known, (rank, source) = facts.value, item
     required = pa.array(list(known.division.links), pa.int64())
     for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):

@@ -1,15 +1,15 @@
-"""A recording read by independent tasks, split by split, with the results of one reader.
+"""Reading of a recording by independent tasks, split by split. The results are equal to those of one reader.
 
-scan -> merge on the driver, with repeated reading of splits that do not fit -> parse
+scan -> merge on the driver, with repeated reading of some splits -> parse
 
 Rules of this file
-1. The first reading of a split determines how its connections start and end; the merge then determines its valid rows
-   and their numbers. The second reading makes tables of its frames with the recording's numbers. If the tables can be
-   corrected, they are made in the first reading (`first_reading`), and few splits are read twice.
-2. A split that did not end where the next one starts (a wrong boundary, damage) is read again with its true end.
-3. A connection that does not fit is read again in that split, from its true state; this may affect the next split.
-4. The driver holds data at the boundaries of splits. It holds no frames from their middle, except those of connections
-   that are read again.
+1. The first reading of a split determines how its connections start and end. The merge then determines its valid rows
+   and their numbers. The second reading produces tables with the recording's numbers. Tables that can be renumbered are
+   produced in the first reading (`first_reading`), and few splits are read twice.
+2. If a split does not end where the next one starts (a wrong boundary, damage), the next one is read again from there.
+3. If the state assumed for a connection at the start of a split was wrong, the connection is read again in that split
+   from its true state. This may affect the next split.
+4. The driver holds only frames at the boundaries of splits, and frames of connections that are read again.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class ScanResult:
     edges: SplitEdges
     ended: SplitEnd
     read: bool
-    """True if the file could be read."""
+    """Whether the file could be read."""
     own: SplitParts | None
-    """Its tables, if they are made in the first reading."""
+    """The split's tables, if they are produced in the first reading."""
 
 
 @dataclass(slots=True)
 class ParallelReading:
-    """The result for a recording."""
+    """The result of reading a recording."""
 
     parsed: list[ParseResult]
     merged_splits: MergedSplits
     positions: dict[int, int]
-    """Bytes read of each part, after decompression."""
+    """Number of bytes read from each part, after decompression."""
     again: int
     """How many times a connection was read again."""
 
@@ -89,7 +89,7 @@ class _Item:
     split: Split
     joined: MergedSplit
     own: SplitParts | None
-    """Its tables, if they are correct except for its numbers."""
+    """The split's tables, if they are correct except for their numbers."""
 
 
 def _parse(request: Request, required: RequiredData, staging: Staging, item: _Item) -> ParseResult:
@@ -100,7 +100,7 @@ def _parse(request: Request, required: RequiredData, staging: Staging, item: _It
 
 
 def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
-    """Return the result for files completely outside of the requested time."""
+    """Return the files without splits: all their packets are outside the requested time range."""
     read = {split.part for split in splits}
     return (entry for entry in recording.parts if entry.part not in read)
 
@@ -111,7 +111,7 @@ def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
 
 
 def _carry_times(parsed: Sequence[ParseResult]) -> None:
-    """Set the time of a split's events before its first frame to that of the last frame of earlier splits."""
+    """Set the time of events before a split's first frame to the time of the last frame in earlier splits."""
     last_ns = 0
     for one in parsed:
         one.parts.told = [told if told.last_ns else replace(told, last_ns=last_ns) for told in one.parts.told]
@@ -125,7 +125,7 @@ def _look_up_times(
     merged_splits: MergedSplits,
     parsed: Sequence[ParseResult],
 ) -> None:
-    """Look up the times of packets in other splits that notes refer to: few, and only if packets were lost."""
+    """Look up packet times for notes that refer to other splits. Such notes exist only if packets were lost."""
     starts = [joined.renaming.packets for joined in merged_splits.splits]
     required: dict[int, set[int]] = {}
     for one in parsed:
@@ -147,7 +147,7 @@ def _timeless(told: PlacedEvent) -> bool:
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
-    """Return the times of these packets of a split, counted from 1."""
+    """Return the times of the given packets of a split. Packets are counted from 1."""
     split, required = item
     before, found = 0, dict[int, int]()
     for records in SplitWindows(request, split):
@@ -163,7 +163,7 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
 def _scan_all(
     recording: Recording, task: Callable[[tuple[Split, bool]], ScanResult], engine: Engine
 ) -> tuple[list[Split], list[ScanResult]]:
-    """Return the splits by which the recording is read, each with its result."""
+    """Return the corrected splits of the recording and the result for each."""
     splits = list(recording.splits)
     known: dict[tuple[Split, bool], ScanResult] = {}
     while True:
@@ -186,7 +186,7 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
 
 
 def _with_last_notes(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[ScanResult]:
-    """Keep the note about a file only in its last split: in others it is the effect of a wrong boundary."""
+    """Keep the note about a file only in its last split: in other splits it is the effect of a wrong boundary."""
     out = []
     for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
         last = follows is None or follows.part != split.part
@@ -202,7 +202,7 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
         for records in windows:
             places = reader.take(records)
             if reader.noted:
-                own = None  # it will be read again
+                own = None  # the split will be read again
             if own is not None:
                 own.add(places, records)
     for note in windows.notes:
@@ -216,7 +216,7 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
 def _stitch(
     request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[SplitEdges]
 ) -> tuple[MergedSplits, int]:
-    """Merge all connections through all splits; read those that do not fit again, split by split."""
+    """Merge each connection over all splits; read it again in splits where its assumed state was wrong."""
     context = context_of(request.reading, edges)
     shared = engine.share(context)
     keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}

@@ -1,4 +1,4 @@
-"""The reading of a recording: the tables of its splits, which are loaded with the recording's numbers."""
+"""Reading of a recording, and loading of its splits' tables with the recording's numbers."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class ReadRecording:
     recording: Recording
     splits: list[SplitParts] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
-    """All connections, in their state at the end."""
+    """All connections by number, as they are at the end of the recording."""
     frames: int = 0
     first_ns: int = 0
     """Time of the first frame; 0 if none."""
     last_ns: int = 0
     duplicate_connections: frozenset[int] = frozenset()
-    """Second connections of proxied conversations; set when lifecycles are merged or connections observed."""
+    """Second connections of proxied conversations; set when lifecycles are merged."""
     positions: dict[int, int] = field(default_factory=dict)
-    """Bytes read of each part, after decompression."""
+    """Number of bytes read from each part, after decompression."""
 
 
 def read_recording(
@@ -50,7 +50,7 @@ def read_recording(
     storage: PartStorage,
     staging: Staging,
 ) -> ReadRecording:
-    """Read the recording with the method of the engine; ``storage`` is for one process."""
+    """Read a recording in parallel or sequentially, depending on the engine. Sequential reading uses ``storage``."""
     if engine.apart:
         return _of_parallel_reading(recording, read_in_parallel(recording, request, required, engine, staging))
     on_bytes = progress_reporter(engine, recording.parts)
@@ -70,7 +70,7 @@ def _of_parallel_reading(recording: Recording, read: ParallelReading) -> ReadRec
 
 
 def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
-    """Return a function that reports progress by part and bytes; the files are the parts from ``first``."""
+    """Return a function that reports progress by part and bytes; ``first``: the part number of the first entry."""
     total = sum(entry.found.size for entry in entries)
 
     def report_progress(part: int, done: int) -> None:
@@ -80,7 +80,7 @@ def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) 
 
 
 def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
-    """Return the result of sequential reading, including the results of the end of the recording."""
+    """Return the result of sequential reading, including the results from the end of the recording."""
     splits = [*read.splits, *([] if read.ending is None else [read.ending])]
     counters = read.counters
     return ReadRecording(
@@ -95,12 +95,12 @@ def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
 
 
 def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Table]:
-    """Yield a table of a split with the recording's numbers, in one or several parts."""
+    """Yield a split's table, in one or more parts, with the recording's numbers."""
     for part in split.tables.get(name, ()):
         table = load(staging, part)
         yield table if part.shift is None else renumber_table(name, table, part.shift)
 
 
 def part_number(place: int, number: int) -> int:
-    """Return the number of a part of a table for the recording with this index."""
+    """Return a number for a part of a table that is unique among all recordings; ``place``: the recording's index."""
     return place * _PARTS + number

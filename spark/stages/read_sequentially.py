@@ -1,8 +1,8 @@
-"""A recording read from its first packet to its last by one reader, in one process.
+"""Reading of a recording from its first packet to its last, by one reader in one process.
 
 Rules of this file
-1. The reader continues from file to file. No merge is needed, and numbers are those of the recording.
-2. Partials are closed after a number of bytes, so that memory does not grow with the file.
+1. The reader continues from file to file. No merge is needed, and all numbers are the recording's.
+2. A split is finished after a number of bytes, so that memory does not grow with the file.
 3. If a file cannot be read to its end, this is reported, and the next file is read, as in `read_capture`.
 """
 
@@ -33,7 +33,7 @@ from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, ReadCounts,
 __all__ = ["Checkpoint", "ReadInOrder", "between", "collection_disabled", "counted_of", "read_in_order"]
 
 _TIMED: Final = 4_000_000
-"""Number of packets before the current window whose times are kept, in 32 MB."""
+"""Number of packets before the current window whose times are kept (32 MB)."""
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
@@ -46,7 +46,7 @@ class Counters:
     parts: int = 0
     """Number of files read."""
     fed: int = 0
-    """Index of the last file with packets, to which the results of the end belong."""
+    """Index of the last file with packets. The results from the end of the recording belong to this file."""
     packets: int = 0
     frames: int = 0
     first_ns: int = 0
@@ -57,26 +57,26 @@ class Counters:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The state that the next file needs. It contains objects in use: pickle it before reading on."""
+    """The state for the next file. It contains objects that the reader changes: pickle it before reading continues."""
 
     counters: Counters
     reader: State
     streams: dict[int, Stream]
     times: deque[tuple[int, Longs]]
-    """Times of packets that later notes may refer to, see `_InOrder`."""
+    """Times of packets that later notes may refer to; see `_InOrder`."""
 
 
 @dataclass(slots=True)
 class ReadInOrder:
-    """The result for a recording."""
+    """The result of reading a recording."""
 
     splits: list[SplitParts] = field(default_factory=list)
     ending: SplitParts | None = None
-    """The results of its end, valid as long as no file follows."""
+    """The results from the end of the recording, valid if no file follows."""
     streams: dict[int, Stream] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     positions: dict[int, int] = field(default_factory=dict)
-    """Bytes read of each part, after decompression."""
+    """Number of bytes read from each part, after decompression."""
 
 
 def read_in_order(
@@ -92,8 +92,8 @@ def read_in_order(
 ) -> ReadInOrder:
     """Read the files of a recording.
 
-    ``on_bytes`` is called with the part and the bytes so far; ``on_part`` with the state after each file. ``carried``
-    and ``before`` are the state and the results of the first files; only the other files are read.
+    ``on_bytes`` is called with the part and the number of bytes read so far, ``on_part`` with the state after each
+    file. ``carried`` and ``before`` are the state and the results of earlier files, which are not read again.
     """
     with collection_disabled():
         reading = _InOrder(recording, request, required, storage, carried, before)
@@ -104,7 +104,7 @@ def read_in_order(
 def collection_disabled() -> Iterator[None]:
     """Disable cyclic garbage collection.
 
-    Columns have no cycles, and each search of the long-lived objects costs a tenth.
+    Columns contain no reference cycles, and searching the long-lived objects for cycles takes a tenth of the time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -133,7 +133,7 @@ class _InOrder:
             self._reader.streams = carried.streams
         self._parser = self._next(counters.parts)
         self._times: deque[tuple[int, Longs]] = deque() if carried is None else carried.times
-        """For each window the number of its first packet, and the times of its packets."""
+        """For each window, the number of its first packet and the times of its packets."""
         self._timed = sum(len(times) for _, times in self._times)
 
     def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
@@ -210,7 +210,7 @@ class _InOrder:
             self._timed -= len(self._times.popleft()[1])
 
     def _time_of(self, packet: int) -> int | None:
-        """Return the time of a packet, which may be long ago if it was held until the note."""
+        """Return the time of a packet, or None if it is unknown. A note may refer to a packet of an earlier window."""
         for first, times in reversed(self._times):
             if 0 <= packet - first < len(times):
                 return int(times[packet - first])
@@ -244,7 +244,7 @@ def between(records: Records, since_ns: int | None, until_ns: int | None) -> Rec
 
 
 def counted_of(records: Records) -> ReadCounts:
-    """Return the counts of a window, without its frames."""
+    """Return the counts of a window, except the number of frames."""
     counted = ReadCounts(len(records), 0, len(records.data))
     if len(records):
         counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())

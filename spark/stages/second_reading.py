@@ -1,4 +1,4 @@
-"""The second reading of a split: tables of its frames with the recording's numbers."""
+"""The second reading of a split, which produces its tables with the recording's numbers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = ["ParseResult", "parse_split"]
 
 @dataclass(slots=True)
 class ParseResult:
-    """The result."""
+    """The results of a split, and the times of its frames."""
 
     parts: SplitParts
     first_ns: int = 0
-    """Time of its first frame; 0 if none."""
+    """Time of the first frame; 0 if none."""
     last_ns: int = 0
 
 
 def parse_split(
     request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
 ) -> ParseResult:
-    """Read the split of this number again, after the merge has determined its valid rows."""
+    """Read the split ``number`` again, after the merge has determined its valid rows."""
     return _Parse(request, required, staging, number, split, joined).run()
 
 
@@ -83,5 +83,5 @@ class _Parse:
 
 
 def _of_file(item: Note | StreamEnd) -> bool:
-    """Return whether the event concerns a file and no packet."""
+    """Return whether the item is a note about a file, not about a packet."""
     return isinstance(item, Note) and item.kind == "file"

@@ -1,4 +1,4 @@
-"""Frame header rows as pieces of an exchange."""
+"""Frame header rows as the pieces of an exchange."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pcli.spark.engine import Block
 __all__ = ["blocks"]
 
 _PIECE: Final = 1 << 16
-"""Rows of a piece."""
+"""Maximum number of rows in a piece."""
 
 
 def blocks(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Block]:
-    """Yield pieces of rows that are sorted by bucket; ``buckets`` are those of the rows."""
+    """Yield rows, which are sorted by bucket, in pieces; ``buckets``: the bucket of each row."""
     edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
     for start, end in pairwise(edges):
         for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):

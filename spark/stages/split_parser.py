@@ -1,10 +1,9 @@
-"""The frames of one split, window by window, as the tables that later stages need.
+"""Conversion of a split's frames, window by window, to the tables that later stages need.
 
 Rules of this file
 1. Each window is released before the next one: partials, header rows and sums are kept, never frames.
 2. Only data that the requested tables need is produced: header rows only for findings, sums only for permits.
-3. The caller chooses the numbers of frames: those of the recording if it is read sequentially, otherwise those of the
-   split.
+3. The caller numbers the frames: within the split if it is the first of two readings, otherwise within the recording.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ __all__ = ["SplitParser"]
 Events = Sequence[tuple[int, Note | StreamEnd]]
 
 _LARGE: Final = 64 << 20
-"""Bytes of a table that are collected before they are stored."""
+"""Size in bytes from which the collected rows of a table are stored."""
 
 
 class _Collector(Protocol):
-    """Produces some of a split's tables."""
+    """A producer of some of a split's tables."""
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
         """Add a window and return the tables that are complete."""
@@ -56,7 +55,7 @@ class SplitParser:
         self.parts = SplitParts(split, part)
 
     def add(self, frames: Frames, numbers: Longs, events: Events = ()) -> None:
-        """Add a window: its frames with their numbers, and notes and ends with the row that they precede."""
+        """Add a window: its frames and their numbers, and its notes and ends, each with the row that it precedes."""
         for collector in self._collectors:
             self._hold(collector.add(frames, numbers, events))
         self.parts.counted.frames += len(frames)
@@ -132,7 +131,7 @@ class _HeaderRows:
 
 
 class _Permits:
-    """Permit sums of a split: connections count their events over all its windows."""
+    """The permit sums of a split. Events are counted per connection over all windows."""
 
     def __init__(self, split: int) -> None:
         self._split = split

@@ -1,9 +1,9 @@
 """The results of one split: tables by name, in memory or in files, and small values.
 
 Rules of this file
-1. A task in another process writes its tables and returns their names. In one process they remain in memory up to a
-   limit, and are written to files beyond it.
-2. Files are Arrow IPC with lz4: written and read in a tenth of the time of Parquet.
+1. A task in a different process writes its tables to files and returns the file names. In a single process, tables
+   remain in memory up to a limit; the others are written to files.
+2. The file format is Arrow IPC with lz4: writing and reading take a tenth of the time of Parquet.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from pcli.spark.tables.table_store import refused
 __all__ = ["MEMORY", "Part", "PartStorage", "PlacedEvent", "ReadCounts", "SplitParts", "as_batch", "load", "size_of"]
 
 MEMORY: Final = 256 << 20
-"""Bytes of tables that one process keeps in memory; the others are in files of the run."""
+"""Bytes of tables that one process keeps in memory; the other tables are in files of the run."""
 
 _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a table: the table itself, or its file."""
+    """A part of a table: the rows themselves, or the file that contains them."""
 
     rows: int
     bytes: int
     """Size in memory."""
     table: pa.Table | None = None
     path: str = ""
-    """Path in the store; empty if it is in memory."""
+    """Path in the store; empty if the table is in memory."""
     shift: Renumbering | None = None
-    """The renumbering of its rows; None if they have the recording's numbers."""
+    """The renumbering to apply to the rows; None if they have the recording's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedEvent:
-    """A note or an end, with its position."""
+    """A note or an end of a connection, with its position."""
 
     after: int
-    """Number of the last frame before it; 0 if none."""
+    """Number of the last frame before the event; 0 if none."""
     last_ns: int
     """Time of that frame; 0 if none."""
     packet_ns: int | None
-    """Time of the packet that caused it; None if there is none."""
+    """Time of the packet that caused the event; None if there is no packet or its time is unknown."""
     item: Note | StreamEnd
 
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Counts of one file, or of a split of it."""
+    """Counts for one file, or for a split of a file."""
 
     packets: int = 0
     frames: int = 0
@@ -82,21 +82,21 @@ class SplitParts:
     """All results of one split."""
 
     split: int
-    """Its index in the recording."""
+    """Index of the split in the recording."""
     part: int
-    """The index of its file in the recording."""
+    """Index of the split's file in the recording."""
     tables: dict[str, list[Part]] = field(default_factory=dict)
     told: list[PlacedEvent] = field(default_factory=list)
     counted: ReadCounts = field(default_factory=ReadCounts)
     frames: Counter[int] = field(default_factory=Counter)
-    """Number of frames by connection, if observation is needed."""
+    """Number of frames of each connection, if observation is needed."""
 
 
 class PartStorage:
     """Stores tables in memory or in files."""
 
     def __init__(self, staging: Staging, memory: int = 0) -> None:
-        """Create a store; ``memory``: bytes of tables that are not written to files."""
+        """``memory``: number of bytes of tables to keep in memory."""
         self._staging = staging
         self._left = memory
 
@@ -139,7 +139,7 @@ def as_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def size_of(splits: Iterable[SplitParts], *names: str) -> int:
-    """Return the size of these tables of all splits, in bytes."""
+    """Return the total size of the named tables of all splits, in bytes."""
     return sum(part.bytes for split in splits for name in names for part in split.tables.get(name, ()))
 
 

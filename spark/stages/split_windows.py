@@ -1,4 +1,4 @@
-"""The requested packets of a split, and how it ended; equal in each reading."""
+"""The requested packets of a split, and where the split ended. Each reading gives the same results."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SplitWindows:
     def __init__(self, request: Request, split: Split) -> None:
         self._request, self._split = request, split
         self.notes: list[Note] = []
-        """Notes about the file, after all packets."""
+        """Notes about the file; complete after the last window."""
         self.ended = SplitEnd(split.start, split.preamble)
         self.read = False
-        """True if the file exists and is a capture, read to its end or to damage."""
+        """Whether the file exists, is a capture, and was read to its end or to damage."""
 
     def __iter__(self) -> Iterator[Records]:
         """Yield all windows once."""
