@@ -3,7 +3,7 @@
 plan -> parse and aggregate each split -> (merge of splits, if they were read in parallel) -> merge -> observe -> commit
 
 Rules of this file
-1. Nothing in OUT changes before the commit; a failed or cancelled run leaves it unchanged.
+1. OUT does not change before the commit. If a run fails or is cancelled, OUT stays unchanged.
 2. Each recording (all captures of a cluster) is analyzed separately. Parts of tables are numbered over all recordings.
 3. If a file cannot be read, only its own rows are missing, unless the request is strict.
 """
@@ -47,8 +47,8 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
     ``may_be_none``: it is not an error if none of the files is a readable capture; the table `captures` lists them.
 
     Raise LocalError if OUT is not a folder of tables or cannot be written, or if the request is invalid. Raise
-    CaptureError if there is nothing to read, or if the request is strict and a file cannot be read. OUT is then
-    unchanged.
+    CaptureError if no capture can be read, or if the request is strict and a file cannot be read. In these cases OUT
+    does not change.
     """
     tables = request.tables
     store = open_store(request.out)
@@ -61,14 +61,14 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         state = {} if kept is None else keep(run, kept)
         manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
     except BaseException:
-        with suppress(LocalError):  # the error that caused this, such as a full disk, is raised below
+        with suppress(LocalError):  # the original error, such as a full disk, is raised below
             run.abandon()
         raise
     return summary_of(store, manifest, run.base)
 
 
 def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None:
-    """Return the values kept by the previous incremental run, or None if everything is read."""
+    """Return the data kept by the previous incremental run, or None if the run is not incremental."""
     if not request.incremental:
         return None
     return kept_of(run, request, RequiredData.of(request.tables))
@@ -77,7 +77,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
-    """Read all recordings; return them, and the plan including files that were read earlier."""
+    """Read all recordings. Returns them, and the plan including files that were read by earlier runs."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
@@ -90,7 +90,7 @@ def _read(
 def _make(
     request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
 ) -> tuple[list[WrittenFile], set[str]]:
-    """Write all files of the tables; return them and the names of the partitioned tables."""
+    """Write the files of all tables; return them and the names of the partitioned tables."""
     names = {table.name for table in request.tables}
     captures = _captures(found, readings)
     troubles = troubles_of(captures)
@@ -108,7 +108,7 @@ def _make(
 def _of_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: set[str], partitioned: set[str]
 ) -> list[WrittenFile]:
-    """Write the tables of one recording, except those about files."""
+    """Write the tables of one recording, except `captures` and `gaps`."""
     made = []
     if names & {"messages", "exchanges", "permits"}:
         merged_facts = collect_small_tables(staging, reading)

@@ -4,10 +4,10 @@ Rules of this file
 1. An analysis uses only the methods of `Engine`, so both engines write the same tables. A task is a function
    that can be imported, or a `functools.partial` of one; its arguments and results can be pickled.
 2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
-   tasks are rows that pass through `exchange`, in few large pieces.
-3. The order is deterministic: results are in the order of items, pieces in that of ranks, items and yielding. Nothing
-   depends on which task finished first, or how often it ran.
-4. No more is held in memory than one task needs; `InProcess` stores pieces beyond `_HELD` in a temporary file.
+   tasks passes through `exchange` as rows, in a few large pieces.
+3. The order is deterministic. Results have the order of the items. Pieces are ordered by rank, then by item, then by
+   the order in which they were yielded. Nothing depends on which task finished first, or how often it ran.
+4. Memory holds only what one task needs; `InProcess` stores pieces beyond `_HELD` in a temporary file.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Block:
     """Rows for one bucket of an exchange."""
 
     bucket: int
-    """From 0."""
+    """Number of the bucket, from 0."""
     rank: int
-    """Pieces of a bucket are sorted by rank; pieces of one rank are in the order of items, then of yielding."""
+    """Pieces of a bucket are sorted by rank; pieces of equal rank have the order of items, then of yielding."""
     kind: str
     """The kind of rows; `exchange` passes it to ``join``."""
     rows: pa.RecordBatch
@@ -50,7 +50,7 @@ class Progress:
     """The progress of a stage."""
 
     what: str
-    """The stage, in one or two words."""
+    """The name of the stage, one or two words."""
     done: int
     """Number of completed tasks."""
     active: int
@@ -64,16 +64,16 @@ OnProgress = Callable[[Progress], None]
 
 
 class Shared(Protocol[_V_co]):
-    """A handle to a value for all tasks. The handle is small and is passed to tasks."""
+    """A handle to a value that is shared with all tasks. The handle is small and is passed to tasks."""
 
     @property
     def value(self) -> _V_co:
-        """The value. It must not be modified."""
+        """The shared value. It must not be modified."""
         ...
 
 
 class Engine(Protocol):
-    """Runs tasks."""
+    """A runner of tasks."""
 
     @property
     def parallel(self) -> int:
@@ -82,7 +82,7 @@ class Engine(Protocol):
 
     @property
     def apart(self) -> bool:
-        """Whether tasks are independent; the splits of a recording are then read in parallel and merged."""
+        """Whether tasks are independent. If so, the splits of a recording are read in parallel and merged."""
         ...
 
     def map(
@@ -104,10 +104,10 @@ class Engine(Protocol):
         *,
         sizes: Sequence[int] | None = None,
     ) -> list[_R]:
-        """Group rows by bucket: ``cut`` yields the pieces of an item, ``join`` processes those of a bucket.
+        """Group rows by bucket: ``cut`` yields the pieces of an item, and ``join`` processes the pieces of a bucket.
 
-        ``join`` is called with the number of each bucket that has pieces, and their kinds and rows, which it need not
-        read to the end. Results are in the order of buckets; buckets without pieces have none.
+        ``join`` is called for each bucket that has pieces, with the bucket's number and an iterator over the kinds and
+        rows of its pieces, which need not be exhausted. Results have the order of buckets; empty buckets have none.
         """
         ...
 
@@ -141,7 +141,7 @@ class _LocalValue(Generic[_V]):
 
 
 class InProcess:
-    """Runs tasks one after the other in this process."""
+    """An engine that runs tasks one after the other in this process."""
 
     parallel: Final = 1
     apart: Final = False
@@ -187,7 +187,7 @@ class InProcess:
         self.report_progress(Progress(what, len(items), 0, len(items), so_far, total))
 
     def report_progress(self, progress: Progress) -> None:
-        """See `Engine.tell`."""
+        """See `Engine.report_progress`."""
         if self._told is not None:
             self._told(progress)
 

@@ -1,4 +1,4 @@
-"""The request for an analysis, which a command or a Python caller creates and which is sent to all tasks."""
+"""The request for an analysis. A command or a Python caller creates it, and it is sent to all tasks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pcli.spark.tables.catalog import Table, chosen_tables
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
-"""Bytes of a split, which one task reads. Below 64 MB the merge of splits becomes noticeable."""
+"""Bytes of a split, which one task reads. Below 64 MB the cost of merging splits becomes noticeable."""
 
 PARTITION_ROWS: Final = 20_000_000
-"""Maximum number of rows of a table that is not partitioned: a few files of good size, 1 GB of messages."""
+"""Maximum number of rows of a table without partitions: about 1 GB of messages, in a few files of suitable size."""
 
 _OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"})
 
@@ -25,7 +25,7 @@ class RequiredData:
     """The data that the requested tables need."""
 
     lifecycles: bool
-    """Partials of lifecycles, for messages, exchanges and permits (which need the duplicate connections of proxies)."""
+    """Lifecycle partials, for messages, exchanges and permits (which need the duplicate connections of proxies)."""
     observing: bool
     """Frame header rows for the tables of the Observer, the Tracker and the rules."""
     permits: bool
@@ -58,25 +58,25 @@ class Request:
     """A request: the captures, the output folder and the options."""
 
     paths: tuple[str, ...]
-    """Files, folders, patterns, URIs."""
+    """The captures: files, folders, patterns, URIs."""
     out: str
-    """Folder of the tables, or a URI of one."""
+    """The folder of the tables, as a path or a URI."""
     cluster: str = ""
-    """Label or pattern of the clusters, see `pcli.spark.input.read_plan`; empty if all captures are of one cluster."""
+    """Label or pattern of the clusters, see `pcli.spark.input.read_plan`; empty if there is only one cluster."""
     only: tuple[str, ...] = ()
-    """Names of tables; empty for all except those on request."""
+    """Names of tables; empty for all tables except those on request."""
     frames: bool = False
-    """Whether to write the table `frames`, too."""
+    """Whether to write the table `frames` in addition."""
     since_ns: int | None = None
-    """Packets before this time are not read, ns since 1970."""
+    """Packets before this time (ns since 1970) are omitted."""
     until_ns: int | None = None
-    """Packets from this time on are not read."""
+    """Packets at or after this time (ns since 1970) are omitted."""
     incremental: bool = False
-    """Read only files that are new since the last run, and keep what the next one needs."""
+    """Whether to read only files that are new since the last run, and to keep the input of the next run."""
     strict: bool = False
-    """Fail if a file cannot be read to its end."""
+    """Whether to fail if a file cannot be read to its end."""
     decode_as: dict[int, str] = field(default_factory=dict)
-    """TCP port to protocol: pulsar, other."""
+    """The protocol on a TCP port: pulsar or other."""
     split_bytes: int = SPLIT_BYTES
     partition_rows: int = PARTITION_ROWS
     """A table with an hour column and more rows than this is partitioned by cluster and hour."""
@@ -88,5 +88,5 @@ class Request:
 
     @property
     def tables(self) -> list[Table]:
-        """The requested tables; LocalError for a name that is not a table."""
+        """Return the requested tables; raise LocalError for a name that is not a table."""
         return chosen_tables(self.only, frames=self.frames)

@@ -22,7 +22,7 @@ _TROUBLES: Final = ("unreadable", "partly")
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """Size of a table."""
+    """The size of a table."""
 
     name: str
     rows: int
@@ -38,7 +38,7 @@ class Summary:
     """The folder of the tables."""
     generation: int
     changed: bool
-    """Whether this run made this generation."""
+    """Whether this run wrote this generation."""
     tables: list[TableSummary] = field(default_factory=list)
     captures: dict[str, int] = field(default_factory=dict)
     """Number of files by status."""

@@ -1,3 +1,3 @@
-"""Input of an analysis: capture files on any file system, what to read of them, and the splits that tasks read."""
+"""Input of an analysis: capture files on any file system, the plan of what to read, and the splits for tasks."""
 
 __all__: list[str] = []

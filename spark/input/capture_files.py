@@ -1,12 +1,13 @@
 """The files that paths name, on any file system that pyarrow supports: found, described and opened, but not read.
 
 Rules of this file
-1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are named as the
-   user named them; ``where`` opens them from any folder, and on another machine that has them in the same place.
-2. A file found below a URI is a URI too: its name is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
-3. A folder stands for its files, also in subfolders, except hidden ones. Patterns (``*``, ``**``, …) also work in URIs.
+1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are displayed as
+   the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
+   the same paths.
+2. The name of a file found below a URI is also a URI: it is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
+3. A folder means all files in it and its subfolders, except hidden ones. Patterns (``*``, ``**``, …) also work in URIs.
 4. A file that is missing or inaccessible is a `CaptureFile` with an error. If there are no files at all, LocalError is
-   raised. A name that is not UTF-8 is an error too, because Arrow can neither decode nor open it.
+   raised. A name that is not UTF-8 is also an error, because Arrow can neither decode it nor open the file.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pcli.spark.tables.uri_redaction import hidden, shown
 __all__ = ["CaptureFile", "Place", "find", "open_file", "place_of", "reason_of"]
 
 Place = Callable[[str], tuple[Any, str]]
-"""From a path or URI to a pyarrow.fs.FileSystem and the path in it. Raises LocalError if there is no such system."""
+"""Returns the pyarrow.fs.FileSystem of a path or URI and the path in it; raises LocalError if there is none."""
 
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -43,19 +44,19 @@ class CaptureFile:
     """A file as its file system describes it."""
 
     path: str
-    """Path or URI for display: relative if the user named it so, without passwords."""
+    """Path or URI for display, without passwords. It is relative if the user named a relative path."""
     where: str
-    """Absolute path or URI, to open and identify the file."""
+    """Absolute path or URI that opens and identifies the file."""
     size: int = 0
-    """Size in bytes, as stored."""
+    """Size in bytes as stored, which may be compressed."""
     changed_ns: int = 0
     """Time of the last change, ns since 1970; 0 if the file system does not provide it."""
     error: str = ""
-    """Why the file is not accessible; empty if it is."""
+    """Why the file is not accessible; empty if it is accessible."""
 
 
 def place_of(path: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI, and the path in it."""
+    """Return the file system of a path or URI, and the path in the file system."""
     if not _SCHEME.match(path):
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
@@ -66,7 +67,7 @@ def place_of(path: str) -> tuple[Any, str]:
 
 
 def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
-    """Return all files that the paths name, each once, sorted by name; raise LocalError if there are none."""
+    """Return each file that the paths name once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
         raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
@@ -80,7 +81,7 @@ def open_file(where: str, place: Place = place_of) -> BinaryIO:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return a short reason for an error. Arrow's own messages repeat the path and contain more."""
+    """Return a short reason for an error. Arrow's own messages are longer and repeat the path."""
     number = getattr(error, "errno", None)
     if number is not None:
         return os.strerror(number).lower()
@@ -110,7 +111,7 @@ def _named(path: str, place: Place) -> Iterator[CaptureFile]:
 
 
 def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[CaptureFile]:
-    """Yield the files below a folder that match."""
+    """Yield the files below ``base`` whose paths match the pattern."""
     for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
         if child.type == fs.FileType.Directory:
             continue
@@ -123,7 +124,7 @@ def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str
 
 
 def _no_file(info: Any) -> str:
-    """Return why a file does not support random access. Opening a pipe would block until a writer opens it."""
+    """Return why a file does not support random access; empty if it does. Opening a pipe could block."""
     return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
 
 
@@ -143,12 +144,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _found(path: str, inner: str, base: str, child: str, info: Any) -> CaptureFile:
-    """Return the file ``child`` at or below ``base``. The file system's name of ``path`` is ``inner``."""
+    """Return the file ``child`` at or below ``base``; ``inner``: the path in the file system for ``path``."""
     size, changed = int(info.size or 0), int(info.mtime_ns or 0)
     if _SCHEME.match(path) and child == inner:
         return CaptureFile(hidden(path), path, size, changed)
     if _SCHEME.match(path):
-        # The query of a URI (?region=…) applies to each of its files.
+        # The query of a URI (?region=…) applies to each file below the URI.
         before, mark, options = path.partition("?")
         start = base.rstrip("/")
         before = before.rstrip("/")

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A file is read up to its first packet. Later damage is found when the whole file is read.
-2. ``preamble`` consists of the file's own bytes. Followed by any records of the (section of the) file, it is a capture.
+2. ``preamble`` consists of bytes of the file. The preamble and any later records of the file (in a pcapng, of its first
+   section) together form a capture.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from pcli.spark.input.capture_files import reason_of
 __all__ = ["PREAMBLE_BLOCKS", "Head", "blocks", "read_head", "section_order"]
 
 PREAMBLE_BLOCKS: Final = frozenset({0x0A0D0D0A, 1})
-"""Blocks that are needed to read the packets that follow: section header, interface description."""
+"""Block types that are needed to read the packets that follow: section header, interface description."""
 
 _PACKET_BLOCKS: Final = frozenset({2, 3, 6})
 _READ: Final = 1 << 20
-"""The first packet of a pcapng must begin within this many bytes for the file to be split."""
+"""A pcapng can be split only if its first packet begins within this many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +40,15 @@ class Head:
     error: str = ""
     """Why the file is not a capture or cannot be read."""
     format: str = ""
-    """pcap, pcapng."""
+    """``pcap`` or ``pcapng``; empty if the file is not a capture."""
     packing: str = ""
-    """gzip or zstd; empty if not compressed."""
+    """``gzip`` or ``zstd``; empty if the file is not compressed."""
     first_ns: int | None = None
-    """Time of its first packet, or None if it has none."""
+    """Time of the first packet, or None if there is none."""
     preamble: bytes = b""
-    """The bytes that must precede records from its middle; empty if it cannot be split."""
+    """The bytes that must precede records from the middle of the file; empty if it cannot be split."""
     records: int = 0
-    """Offset of its first record; 0 if it cannot be split."""
+    """Offset of the first record; 0 if the file cannot be split."""
 
 
 def read_head(file: BinaryIO) -> Head:
@@ -77,7 +78,7 @@ def _packing(head: bytes) -> str:
 
 
 def _preamble(head: bytes, kind: str) -> tuple[bytes, int]:
-    """Return the header of a pcap, or the section header and interfaces before the first packet of a pcapng."""
+    """Return the header of a pcap, or the blocks that precede the first packet of a pcapng, and the packet's offset."""
     if kind == "pcap":
         return (head[:24], 24) if len(head) >= 24 else (b"", 0)
     found = b""

@@ -1,4 +1,4 @@
-"""The plan of a request: the files that can be read, and the error if there are none or not all can be read."""
+"""The plan of a request without files in OUT, and the errors if no file can be read or a strict run fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = ["planned", "strict_error"]
 def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
     """Return the plan without files in OUT; ``apart``: files are divided into splits.
 
-    Raise CaptureError if nothing can be read (unless ``may_be_none``), or if the request is strict and a file cannot.
+    Raise CaptureError if no file can be read (unless ``may_be_none``), or if the request is strict and one cannot be
+    read.
     """
     found = plan(
         request.paths,
@@ -42,7 +43,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
 
 
 def _is_in_store(store: Store, found: CaptureFile) -> bool:
-    """Return whether a file is in the store, whether each is named by a path, a link or a URI."""
+    """Return whether a file is in the store. Each may be named by a path, a symbolic link or a URI."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
         return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")
@@ -57,7 +58,7 @@ def _nothing_readable(request: Request, bad: Sequence[Entry]) -> str:
 
 
 def strict_error(bad: Sequence[tuple[str, str]]) -> str:
-    """Return the error of a strict run for files, given by path and reason, that cannot be read to their ends."""
+    """Return the error message of a strict run; ``bad``: path and reason of each file that was not read to its end."""
     path, error = bad[0]
     more = f"; {len(bad) - 1} more files are incomplete" if len(bad) > 1 else ""
     return f"{path}: {error}{more} (--strict: nothing was changed)"

@@ -1,7 +1,7 @@
 """From the paths that a user names to the data to read: files, recordings, splits.
 
 Rules of this file
-1. A problem with one file does not stop the others: each file found is an `Entry`, with the reason if it will not be
+1. A problem with one file does not affect the others: each file found is an `Entry`, with the reason if it will not be
    read. LocalError is raised only if nothing can be read or a label is invalid.
 2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections
    continue from part to part, and so do packet numbers.
@@ -29,7 +29,7 @@ __all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan"]
 
 
 CLUSTER: Final = "default"
-"""The label if the user gave none."""
+"""The label if the user specified none."""
 
 _MARGIN: Final = 60_000_000_000
 """Timestamps of a file may be out of order by this many ns."""
@@ -58,7 +58,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The data to read."""
+    """The files, recordings and splits to read."""
 
     entries: tuple[Entry, ...]
     """All files by path, including those that are not read."""
@@ -78,10 +78,10 @@ def plan(
 ) -> Plan:
     """Find the files that the paths name and decide how to read them.
 
-    ``cluster`` is a label, a pattern for the path that contains it (``captures/{cluster}/*.pcap``), or a regular
-    expression with a group of that name. ``split``: bytes of a split, or None for one split per file. Splits that are
-    certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file, no readable
-    capture (unless ``may_be_none``), or if the pattern does not match.
+    ``cluster`` is a label, a pattern for paths that contain the label (``captures/{cluster}/*.pcap``), or a regular
+    expression with a group named ``cluster``. ``split``: bytes of a split, or None for one split per file. Splits that
+    are certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file, if no capture
+    is readable (unless ``may_be_none``), or if the pattern does not match every file.
     """
     found = find(paths, place)
     labels = _labels(hidden(cluster), found)
@@ -122,7 +122,7 @@ def ordered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
-    """Yield the splits of a file, not yet numbered."""
+    """Yield the splits of a file, without numbers."""
     found, head = entry.found, entry.head
     places = _places(entry, every, place)
     for number, (start, first_ns) in enumerate(places):
@@ -132,7 +132,7 @@ def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
 
 
 def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, int | None]]:
-    """Return where the splits of a file begin, each with the time of its first packet."""
+    """Return the start offset of each split of a file, and the time of its first packet."""
     out = [(0, entry.head.first_ns)]
     if every is None or entry.found.size < every + every // 4:
         return out
@@ -145,7 +145,7 @@ def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, in
 
 
 def _spans(splits: Sequence[Split]) -> Iterator[tuple[Split, int | None, int | None]]:
-    """Yield each split with the limits of its packet times; None if unknown."""
+    """Yield each split and the limits of its packet times, each None if unknown."""
     for number, split in enumerate(splits):
         follows = splits[number + 1] if number + 1 < len(splits) else None
         last = follows.first_ns if follows is not None and follows.part == split.part else None
@@ -181,7 +181,7 @@ def _labels(cluster: str, found: Sequence[CaptureFile]) -> list[str]:
 
 
 def _pattern(cluster: str) -> re.Pattern[str] | None:
-    """Return the pattern, or None if ``cluster`` is itself the label."""
+    """Compile the pattern; return None if ``cluster`` is a label."""
     if "(?P<cluster>" in cluster:
         try:
             return re.compile(cluster)

@@ -4,7 +4,7 @@ Rules of this file
 1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In pcap,
    lengths, fraction of the second and time must be plausible. In pcapng, types must be known and both lengths equal.
    Payload may still look like records (for example, a captured transfer of captures). The reader therefore checks that
-   a split ends where the next begins, and `pcli.spark.input.splits.mend` corrects the splits.
+   a split ends where the next begins, and `pcli.spark.input.splits.corrected_splits` corrects the splits.
 2. If there is no such offset within REACH after the wanted one, the file is not split there.
 3. A pcapng is split only before a packet block that contains a timestamp.
 """
@@ -28,7 +28,7 @@ __all__ = ["CHAIN", "cuts"]
 CHAIN: Final = 8
 REACH: Final = 4 << 20
 _LOOK: Final = 256 << 10
-"""Bytes that are read first; more are read only if these are not sufficient."""
+"""Number of bytes to read first. REACH bytes are read only if these are not sufficient."""
 
 _DAY: Final = 86_400
 _YEARS: Final = 10 * 366 * _DAY
@@ -39,7 +39,7 @@ _KNOWN: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x4
 def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[int, int | None]]:
     """Yield increasing offsets of records, about ``every`` bytes apart, at which the file may be split.
 
-    Each comes with the time of its packet in ns, or None if that is not known without further reading.
+    Each offset is followed by the time of its packet in ns, or None if more of the file is needed to determine it.
     """
     if not head.records:
         return
@@ -54,7 +54,7 @@ def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[in
 
 
 def _find(file: BinaryIO, head: Head, size: int, wanted: int) -> tuple[int, int | None]:
-    """Return the first accepted offset from ``wanted`` on, and its packet's time; -1 if there is none within REACH."""
+    """Return the first accepted offset from ``wanted`` on, and its packet's time; -1 if REACH contains none."""
     for reach in (_LOOK, REACH):
         file.seek(wanted)
         data = file.read(reach)

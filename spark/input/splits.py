@@ -1,11 +1,11 @@
 """Ranges of capture files that can be read independently.
 
 Rules of this file
-1. A split is a range of a file with the preamble that it needs: once opened, it is a complete small capture.
-2. The actual end of a split and its interfaces are known after reading it (`SplitEnd`). `corrected_splits` compares the
-   ends with the plan. A split is wrong if the previous one does not end at its start; so are all splits after damage.
-   The splits that `corrected_splits` returns are read instead.
-3. One process gains nothing from splits: `plan` with ``split=None`` makes each file one split.
+1. A split is a range of a file and the preamble that the range needs. Together they form a small capture.
+2. The end position and the interfaces of a split are known after it is read (`SplitEnd`). `corrected_splits` compares
+   the end positions with the plan. If a split does not end where the next one starts, the next one is wrong. After
+   damage, all splits are wrong. The splits that `corrected_splits` returns are read instead.
+3. Splits do not help a single process: `plan` with ``split=None`` makes each file one split.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 __all__ = ["WINDOW", "Split", "SplitEnd", "SplitReader", "corrected_splits", "open_split"]
 
 WINDOW: Final = 16 << 20
-"""Bytes that are read and processed together."""
+"""Number of bytes that are read and processed together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A range of a file."""
+    """A range of a file, and the preamble to read it."""
 
     cluster: str
     path: str
-    """The file, for display."""
+    """Name of the file for display."""
     where: str
-    """The file, for opening."""
+    """Name that opens the file."""
     part: int
     """Number of the file among the parts of its recording, from 0."""
     index: int
     """Number of the split in its recording, from 0."""
     start: int
-    """Offset of its first byte; 0 for the start of the file, including the header."""
+    """Offset of the first byte; 0 for the start of the file, including the header."""
     end: int
-    """Offset after its last byte; -1 for the end of the file, wherever that is."""
+    """Offset after the last byte; -1 for the end of the file."""
     preamble: bytes = b""
-    """The bytes that precede the range."""
+    """The bytes that a reader needs before the range."""
     first_ns: int | None = None
-    """Time of its first packet, if the plan contains it."""
+    """Time of the first packet; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitEnd:
-    """Where the reading of a split ended."""
+    """The position at which the reading of a split ended."""
 
     position: int
     """Offset in the (decompressed) file after the last complete record."""
     preamble: bytes
-    """The preamble that records from there on need."""
+    """The preamble for the records that follow."""
     error: str = ""
-    """The error at that offset; empty if none."""
+    """The error at this offset; empty if none."""
 
 
 class _Range(io.RawIOBase):
-    """Some bytes followed by a range of a file, as a file to be read once from its start."""
+    """A file that consists of a preamble and a range of a file, to be read once from its start."""
 
     def __init__(self, file: BinaryIO, before: bytes, start: int, end: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Range(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to ``size`` bytes, or all if negative."""
+        """Return up to ``size`` bytes, or all remaining bytes if ``size`` is negative."""
         if self._before:
             piece = self._before if size < 0 else self._before[:size]
             self._before = self._before[len(piece) :]
@@ -95,26 +95,26 @@ class _Range(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Close the file too."""
+        """Close this file and the file that contains the range."""
         if not self.closed:
             self._file.close()
         super().close()
 
 
 def open_split(split: Split, place: Place = place_of) -> BinaryIO:
-    """Open the split as a capture to be read once; raise OSError if the file cannot be opened or read."""
+    """Open the split as a capture that can be read once; raise OSError if the file cannot be opened."""
     return cast(BinaryIO, _Range(open_file(split.where, place), split.preamble, split.start, split.end))
 
 
 class _Blocks(PcapngColumns):
-    """Keeps the bytes of the blocks that are needed to continue from the current position."""
+    """A pcapng reader that keeps the blocks needed to continue from the current position."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.preamble = self._before = b""
 
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
-        """Read as the base class does; a window may be read a second time from its start."""
+        """Read as the base class does. The window may be read again from its start."""
         self._before = self.preamble
         return super().records(data, found)
 
@@ -129,7 +129,7 @@ class _Blocks(PcapngColumns):
 
 
 class SplitReader:
-    """Reads a split, window by window."""
+    """A reader of a split, window by window."""
 
     def __init__(self, split: Split, file: BinaryIO, window: int = WINDOW) -> None:
         """``file``: the result of `open_split`."""
@@ -141,7 +141,7 @@ class SplitReader:
         """Where the split ended; valid after the last window."""
 
     def windows(self) -> Iterator[Records | Note]:
-        """Yield packets, some megabytes at a time; the last item is a note if the file is damaged or truncated there.
+        """Yield packets, some megabytes at a time. If the file is damaged or truncated, the last item is a note.
 
         Raise OSError if reading fails, and CaptureError if the file is not a capture, as `read_capture` does.
         """
@@ -154,7 +154,7 @@ class SplitReader:
         try:
             yield from pcap_windows(source, self._window) if ng is None else ng.columns(self._window)
         except CaptureError as error:
-            # The offset of a decompression error is in the compressed file, all others are in the capture.
+            # Decompression errors have an offset in the compressed file, all others an offset in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset
             self._end(place, ng, head, error.text)
             offset = error.offset if error is source.error or error.offset is None else error.offset + self._shift
@@ -167,11 +167,11 @@ class SplitReader:
 
 
 def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list[Split]:
-    """Return the splits by which a file should be read, given where the splits of one file ended.
+    """Return the splits into which a file should be divided, given where the current splits of the file ended.
 
-    A correct split is returned unchanged. Read the others and call the function again until nothing changes. A note on
-    the file then counts only if it comes from the last split. Splits after damage are removed. ``index`` does not
-    change, so it may have gaps.
+    Correct splits are returned unchanged. The caller reads the other splits and calls this function again until nothing
+    changes. Then only the last split's note on the file is valid. Splits after damage are removed. ``index`` does not
+    change, so indices may have gaps.
     """
     out: list[Split] = []
     for number, (split, end) in enumerate(zip(splits, ended, strict=True)):
@@ -183,7 +183,7 @@ def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list
             if end.preamble != rest[0].preamble:
                 return out + [replace(one, preamble=end.preamble) for one in rest]
         elif end.position > split.start:
-            # It stopped before its end: the next split begins within a record, or the file is damaged.
+            # The split ended before the next one starts: the next one begins within a record, or the file is damaged.
             return [*out, replace(rest[0], start=end.position, preamble=end.preamble), *rest[1:]]
         else:
             out[-1] = replace(split, end=rest[-1].end)

@@ -1,10 +1,10 @@
 """The report's charts, as SVG embedded in the page.
 
 Rules of this file
-1. Charts contain no text from the wire: series are called A, B, C, …, and a table of the page has their names. So
-   nothing needs escaping here, and no font needs other alphabets.
-2. Each chart has a title and a description for screen readers. Colours suit readers with colour vision deficiency
-   (Okabe and Ito), and lines differ by their dashes, too.
+1. Charts contain no text from the wire: series are called A, B, C, …, and a table of the page has their names. Charts
+   therefore need no escaping and no fonts for other alphabets.
+2. Each chart has a title and a description for screen readers. The colours suit readers with colour vision deficiency
+   (Okabe and Ito), and lines also differ by their dashes.
 3. The same figures give the same bytes: no dates, no random ids.
 4. A chart fits the width of a phone without scrolling, with text of at least 8 px: 6 inches wide, text of 10 points.
 """
@@ -31,7 +31,7 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 _DASHES: Final = ("-", "--", "-.", ":")
 
 _SETTINGS: Final[Any] = {
-    "svg.fonttype": "none",  # text stays text: smaller, and readable by screen readers
+    "svg.fonttype": "none",  # text is not converted to paths: smaller, and readable by screen readers
     "svg.hashsalt": "pcli",
     "font.family": "sans-serif",
     "font.size": 10,
@@ -43,10 +43,10 @@ _SETTINGS: Final[Any] = {
 }
 
 _LEGEND: Final[Any] = {"handlelength": 1.6, "columnspacing": 1.0, "handletextpad": 0.4}
-"""A legend with eight names in one line, in order."""
+"""Options of a legend with eight names in one line, in order."""
 
 _WIDE: Final = 1000
-"""Range of an axis, maximum to minimum, above which only powers of ten are labelled, so that labels do not overlap."""
+"""Ratio of an axis's maximum to its minimum above which only powers of ten are labelled, to avoid overlaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Series:
     """One line of a chart."""
 
     name: str
-    """A letter or a fixed word."""
+    """The name of the series: a letter or a fixed word."""
     x: Sequence[float]
     y: Sequence[float]
 
@@ -69,7 +69,7 @@ def lines(
     log_x: bool = False,
     steps: bool = False,
 ) -> str:
-    """Draw a chart of lines; ``steps``: a value holds until the next one."""
+    """Draw a line chart; ``steps``: each value is valid until the next one."""
 
     def draw(axes: Any) -> None:
         for index, one in enumerate(series):
@@ -92,7 +92,7 @@ def lines(
 
 
 def bars(names: Sequence[str], values: Sequence[float], x_label: str, *, title: str, alt: str) -> str:
-    """Draw a chart of horizontal bars, the first on top."""
+    """Draw a horizontal bar chart, with the first bar on top."""
 
     def draw(axes: Any) -> None:
         places = range(len(names))
@@ -106,7 +106,7 @@ def bars(names: Sequence[str], values: Sequence[float], x_label: str, *, title: 
 
 
 def spans(rows: Sequence[Sequence[tuple[float, float, str]]], x_label: str, *, title: str, alt: str) -> str:
-    """Draw rows of intervals (begin, length, kind), the first row on top; kind is one of a few fixed words."""
+    """Draw rows of intervals (begin, length, kind), with the first row on top; kind is one of a few fixed words."""
 
     def draw(axes: Any) -> None:
         words = list(dict.fromkeys(what for row in rows for _, _, what in row))

@@ -1,9 +1,9 @@
 """Distributions of durations as counts in logarithmic steps; the memory depends only on the number of keys.
 
 Rules of this file
-1. A step is an eighth of an octave: a quantile is at most 9 % from the true one, from a microsecond to a day.
-2. A duration below a nanosecond, such as that of a response captured before its request, counts in the first step.
-3. Keys beyond MAX_KEYS are counted together under OTHERS: only their names are lost.
+1. A step is an eighth of an octave: from a microsecond to a day, a quantile differs from the true one by at most 9 %.
+2. A duration below a nanosecond counts in the first step, for example if a response was captured before its request.
+3. Keys beyond MAX_KEYS are counted together as OTHERS: only their names are lost.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ OTHERS: Final = ("(all others)",)
 
 _STEPS: Final = 8
 _WIDTH: Final = 48 * _STEPS
-"""2^48 ns is three days."""
+"""Number of steps; 2^48 ns is three days."""
 
 Longs = npt.NDArray[np.int64]
 
 
 class Keys:
-    """Assigns small numbers to names in columns, the same ones in every batch."""
+    """An assignment of small numbers to the names in columns. A name has the same number in every batch."""
 
     def __init__(self, most: int = MAX_KEYS) -> None:
         self.names: list[tuple[str, ...]] = []
-        """Names by number, including OTHERS if it was needed."""
+        """The names by number, including OTHERS if needed."""
         self._numbers: dict[tuple[str, ...], int] = {}
         self._most = most
 
     def numbers(self, *columns: pa.Array) -> Longs:
-        """Return the number of each row's names; null counts as an empty name."""
+        """Return the number for the names in each row; null counts as an empty name."""
         codes, parts = np.zeros(len(columns[0]), np.int64), []
         for column in columns:
             encoded = pc.dictionary_encode(pc.fill_null(column, ""))
@@ -72,7 +72,7 @@ class Histograms:
         self._longest = np.zeros(0, np.int64)
 
     def add(self, keys: Longs, durations_ns: Longs) -> None:
-        """Add durations of the keys with these numbers."""
+        """Add durations; ``keys``: the number of each duration's key."""
         more = len(self._keys.names) - len(self._counts)
         if more > 0:
             self._counts = np.vstack([self._counts, np.zeros((more, _WIDTH), np.int64)])
@@ -89,17 +89,17 @@ class Histograms:
         return int(self._counts[key].sum()) if key < len(self._counts) else 0
 
     def longest_ns(self, key: int) -> int:
-        """Return the exact maximum of a key."""
+        """Return the exact maximum duration of a key."""
         return int(self._longest[key])
 
     def quantile_ns(self, key: int, share: float) -> float:
-        """Return the duration below which this share of a key's durations lie; the key must have some."""
+        """Return the duration that is longer than this share of a key's durations; the key must have some."""
         passed = np.cumsum(self._counts[key])
         step = int(np.searchsorted(passed, share * passed[-1]))
         return float(min(2 ** ((step + 0.5) / _STEPS), self._longest[key]))
 
     def curve(self, key: int) -> tuple[list[float], list[float]]:
-        """Return milliseconds and the percentage of durations up to each, for a chart."""
+        """Return durations in milliseconds and the percentage of durations up to each, for a chart."""
         used = np.nonzero(self._counts[key])[0]
         steps = np.arange(used[0], used[-1] + 1)
         share = np.cumsum(self._counts[key][steps]) / self._counts[key].sum() * 100

@@ -2,11 +2,11 @@
 
 Rules of this file
 1. Columns are processed in batches, without an object per message; only the few slowest are kept as rows.
-2. Durations are differences of the capture's timestamps. Publish: SEND to SEND_RECEIPT. Dispatch: SEND to the first
-   MESSAGE of a subscription. Ack: the first MESSAGE to a consumer to the ACK that acknowledged the entry there.
-3. A consumer holds the messages that were delivered to it and not acknowledged by the end of each interval. When an
-   entry is delivered to another consumer of the subscription, the first no longer holds it: it disconnected or sent a
-   negative acknowledgement.
+2. Durations are differences of the capture's timestamps. Publish: from SEND to SEND_RECEIPT. Dispatch: from SEND to the
+   first MESSAGE of a subscription. Ack: from the first MESSAGE to a consumer, to the ACK of the entry there.
+3. For each interval, a consumer holds the messages that were delivered to it and not acknowledged by the end of the
+   interval. If an entry is delivered to a different consumer of the subscription, the first consumer no longer holds
+   it: it disconnected or sent a negative acknowledgement.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS: Final = ("cluster", "topic", "ledger", "entry", "producer", "deliveries
 """The columns of ``messages`` that `gather` reads."""
 
 SLOWEST: Final = 20
-"""Number of slowest messages that are shown."""
+"""Number of slowest messages that the report shows."""
 
 Longs = npt.NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class Span:
         return max(self.last_ns - self.first_ns, 1_000_000) / self.stretches / 1e9
 
     def places(self, times_ns: Longs) -> Longs:
-        """Return the interval of each time."""
+        """Return the index of the interval for each time."""
         return ((times_ns - self.first_ns) / (self.seconds * 1e9)).astype(np.int64).clip(0, self.stretches - 1)
 
     def begins(self) -> list[float]:
@@ -57,7 +57,7 @@ class Span:
 
 
 class _IntervalCounts:
-    """Counts by key and interval."""
+    """Counts per key and interval."""
 
     def __init__(self, keys: Keys, span: Span) -> None:
         self._keys, self._span = keys, span
@@ -91,13 +91,13 @@ class MessageFigures:
     delivered: _IntervalCounts = field(init=False)
     acked: _IntervalCounts = field(init=False)
     held: _IntervalCounts = field(init=False)
-    """By consumer: messages delivered minus messages removed in each interval. The running sum is what it holds."""
+    """By consumer: deliveries minus removals in each interval. The running sum is the number of held messages."""
     redelivered: Counter[int] = field(default_factory=Counter)
-    """Entries that were delivered more than once, by the number of the subscription."""
+    """Entries that were delivered more than once, by subscription number."""
     left: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """By evidence, a key of EVIDENCE: unacknowledged messages by the number of the subscription."""
+    """By evidence, a key of EVIDENCE: unacknowledged messages by subscription number."""
     slowest: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """(duration in ns from SEND to the last ACK or delivery, row), the slowest first."""
+    """(duration in ns from SEND to the last ACK or delivery, row), slowest first."""
 
     def __post_init__(self) -> None:
         self.publish, self.dispatch, self.ack = (
@@ -168,7 +168,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
 
 
 def _delivered_elsewhere(pairs: Longs, came_ns: Longs) -> Longs:
-    """Return for each delivery when its entry was next delivered to another consumer; -1 if it was not."""
+    """For each delivery, return when the entry was next delivered to a different consumer; -1 if never."""
     order = np.lexsort((came_ns, pairs))
     again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     over = np.full(len(pairs), -1, np.int64)
@@ -179,7 +179,7 @@ def _delivered_elsewhere(pairs: Longs, came_ns: Longs) -> Longs:
 def _take_entries(
     figures: MessageFigures, batch: pa.RecordBatch, flat: pa.Array, groups: Longs, rows: Longs, pairs: Longs
 ) -> None:
-    """Count each entry once per subscription, regardless of how many of its consumers received it."""
+    """Count each entry once per subscription, regardless of how many consumers received it."""
     left = np.maximum(_field(flat, "unacked"), 0)
     _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
     times = np.bincount(pair, _field(flat, "count"))

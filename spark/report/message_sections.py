@@ -19,7 +19,7 @@ from pcli.spark.report.page_elements import Chart, Section, TableText
 __all__ = ["durations", "held", "slowest", "states", "traffic"]
 
 MOST_ROWS: Final = 25
-"""Maximum rows of a table of topics, subscriptions or consumers."""
+"""Maximum number of rows in a table of topics, subscriptions or consumers."""
 
 _SHARES: Final = ((0.5, "median"), (0.95, "95 %"), (0.99, "99 %"))
 
@@ -59,7 +59,7 @@ def traffic(figures: MessageFigures) -> Section:
 
 
 def durations(figures: MessageFigures) -> list[Section]:
-    """Return the section on publish, dispatch and ack durations, each as curves and a table."""
+    """Return the section on publish, dispatch and ack durations, each with curves and a table."""
     return [
         _duration(*about)
         for about in (
@@ -104,7 +104,7 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
 
 
 def held(figures: MessageFigures) -> Section:
-    """Return the section on messages held by consumers over time, unacknowledged, or redelivered."""
+    """Return the section on messages that consumers hold over time, unacknowledged or redelivered messages."""
     section = Section("Unacknowledged and redelivered", "unacked")
     sums = np.cumsum(figures.held.counts, axis=1)
     order = _most(sums.max(axis=1) if sums.size else np.zeros(0, np.int64))[: len(LETTERS)]
@@ -156,7 +156,7 @@ _LEFT: Final = {
 
 
 def slowest(figures: MessageFigures) -> Section:
-    """Return the section on the slowest messages, each as a line in time."""
+    """Return the section on the slowest messages, each as a row of a timeline."""
     section = Section("Slowest messages", "slowest")
     if not figures.slowest:
         section.texts.append("The capture does not contain both the SEND and the delivery of any message.")
@@ -185,7 +185,7 @@ def slowest(figures: MessageFigures) -> Section:
 
 
 def _last(row: dict[str, Any]) -> str:
-    """Return the subscription and consumer of the last event of a message, and its delivery count there."""
+    """Return the subscription and consumer of a message's last event, and the message's delivery count there."""
     last = max(row["deliveries"], key=lambda one: max(one["delivered_ns"] or 0, one["acked_ns"] or 0))
     times = f", delivered {last['count']} times" if last["count"] > 1 else ""
     again = f" ({name_text(last['again'])})" if last["again"] else ""

@@ -1,4 +1,4 @@
-"""Formats of figures in the report: durations, sizes, times, names."""
+"""Formats of figures in the report: durations, sizes, counts, times, names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def duration(ns: float) -> str:
-    """``3.2 ms``."""
+    """Format a duration: ``3.2 ms``."""
     for unit, name in _DURATIONS:
         if abs(ns) >= unit:
             return f"{ns / unit:.3g} {name}"
@@ -23,7 +23,7 @@ def duration(ns: float) -> str:
 
 
 def size(count: float) -> str:
-    """``1.4 GB``."""
+    """Format a size: ``1.4 GB``."""
     for unit, name in _SIZES:
         if count >= unit:
             return f"{count / unit:.3g} {name}"
@@ -31,12 +31,12 @@ def size(count: float) -> str:
 
 
 def number(count: int) -> str:
-    """``12,345``."""
+    """Format a count: ``12,345``."""
     return f"{count:,}"
 
 
 def moment(time_ns: int) -> str:
-    """``2026-01-31 12:00:00.123 UTC``."""
+    """Format a time: ``2026-01-31 12:00:00.123 UTC``."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
 
@@ -47,11 +47,11 @@ def short_topic(name: str | None) -> str:
 
 
 def name_text(text: str | None) -> str:
-    """Return a name from the wire with its control characters escaped; a dash for none."""
+    """Return a name from the wire with control characters escaped, or a dash if it is empty."""
     return printable(text) if text else "–"
 
 
 def named(cluster: str, *rest: str | None) -> str:
-    """Return cluster, topic, subscription, consumer in one line, without the default cluster."""
+    """Return cluster, topic, subscription and consumer in one line, without the default cluster."""
     words = [short_topic(rest[0]), *map(name_text, rest[1:])] if rest else []
     return " / ".join([*([name_text(cluster)] if cluster != CLUSTER else []), *words])

@@ -68,7 +68,7 @@ def _finding(row: dict[str, Any]) -> FindingText:
 
 
 def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span: Span) -> Section:
-    """Return the section on permits over time of the consumers that were longest without any.
+    """Return the section on permits over time, for the consumers that were longest without permits.
 
     ``read`` returns the rows of the table permits that match an expression: the table may be too large to read whole.
     """
@@ -107,7 +107,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
 def _curve(
     read: Callable[[pc.Expression], pa.Table], consumer: dict[str, Any], span: Span
 ) -> tuple[list[float], list[float]]:
-    """Return seconds and the lowest balance in each, for the current session of a consumer."""
+    """Return the seconds of a consumer's current session and the lowest balance in each second."""
     same = pc.field("cluster") == consumer["cluster"]
     for name in ("connection", "consumer_id", "session"):
         same &= pc.field(name) == consumer[name]
@@ -153,7 +153,7 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
 
 
 def captures(table: pa.Table) -> Section:
-    """Return the section on the files and how far each was read."""
+    """Return the section on the files and the extent to which each was read."""
     section = Section("Captures", "captures")
     rows = [
         (

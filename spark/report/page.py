@@ -1,8 +1,8 @@
 """The report: one self-contained HTML page about the tables in a folder.
 
 Rules of this file
-1. The template escapes all text from the wire. Only charts, which contain none, are inserted as they are.
-2. Sections of tables that a run did not write are omitted. If no packet was read, all sections are omitted, because a
+1. The template escapes all text from the wire. Only charts, which contain none, are inserted without escaping.
+2. Sections for tables that a run did not write are omitted. If no packet was read, all sections are omitted, because a
    report without findings would be misleading.
 """
 
@@ -34,7 +34,7 @@ _CONSUMER: Final = (
 
 
 def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
-    """Return the page for these tables, in memory bounded by names, findings and gaps."""
+    """Return the page for these tables. The memory depends on the number of names, findings and gaps."""
     captures = tables.read("captures")
     span = _span(captures)
     packets = pc.sum(captures["packets"]).as_py() or 0
@@ -69,7 +69,7 @@ def _sections(
 
 
 def _marked(text: str) -> Markup:
-    """Return an escaped text with the parts in backticks as code."""
+    """Return text as escaped HTML, with parts in backticks as code elements."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 

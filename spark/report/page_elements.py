@@ -1,4 +1,4 @@
-"""The elements of the page. They are data only: page.html lays them out and escapes every text."""
+"""The elements of the page, which are only data: page.html lays them out and escapes all text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table, all cells as text."""
+    """A table; all cells are text."""
 
     caption: str
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     numbers: frozenset[int] = frozenset()
-    """Columns that are aligned to the right."""
+    """Indices of the columns that are aligned to the right."""
     more: str = ""
     """A note on rows that were omitted; empty if none."""
 

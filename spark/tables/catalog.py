@@ -1,9 +1,9 @@
 """The catalog of tables: name, meaning of a row, schema, order of rows.
 
 Rules of this file
-1. Each schema is defined next to the code that computes its rows. This module lists them in the order of
+1. Each schema is defined next to the code that computes its rows. This module lists the tables in the order of
    docs/tables.md.
-2. Rows of a file are sorted by ``order``, so that the same run writes the same bytes.
+2. The rows of a file are sorted by ``order``, so that repeated runs write the same bytes.
 3. ``hour`` is the time column by which a large table is partitioned; small tables are one or a few files.
 """
 
@@ -31,14 +31,14 @@ class Table:
     """One table."""
 
     name: str
-    """Its folder in OUT."""
+    """The name of the table and of its folder in OUT."""
     row: str
     """The meaning of a row, as a noun phrase."""
     schema: pa.Schema
     order: tuple[str, ...]
     """Columns by which the rows of a file are sorted."""
     hour: str = ""
-    """The column whose hour, in UTC, is the partition of a row; empty if the table is never partitioned."""
+    """The column whose UTC hour is the partition of a row; empty if the table is never partitioned."""
 
 
 _ALL: Final = (
@@ -102,17 +102,17 @@ _ALL: Final = (
 )
 
 TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
-"""Every table by its name."""
+"""Every table by name."""
 
 ON_REQUEST: Final = frozenset({"frames"})
-"""Tables that are created only on request."""
+"""Names of the tables that are created only on request."""
 
 
 def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
     """Return the tables of a run: the named tables, or all except those on request.
 
-    ``captures`` and ``gaps`` are always included, because they show how reliable the others are. Raise LocalError for
-    a name that is not a table.
+    ``captures`` and ``gaps`` are always included, because they show how reliable the other tables are. Raise LocalError
+    for an unknown name.
     """
     names = {name.strip() for word in only for name in word.split(",") if name.strip()}
     for name in sorted(names - TABLES.keys()):

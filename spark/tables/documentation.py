@@ -1,4 +1,4 @@
-"""docs/tables.md: every table and column, from the schemas."""
+"""Generates docs/tables.md, which describes every table and column, from the schemas."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ STATUSES: Final = {
     "unreadable": "not opened or not read because of an error",
     "not a capture": "neither pcap nor pcapng, compressed or not",
 }
-"""Statuses of a file and their meanings."""
+"""File statuses and their meanings."""
 
 CAPTURES: Final = pa.schema(
     [

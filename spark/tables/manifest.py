@@ -17,7 +17,7 @@ from pcli.codec.errors import LocalError
 __all__ = ["MANIFEST", "Manifest", "Stored"]
 
 MANIFEST: Final = "_manifest.json"
-"""Its name in OUT."""
+"""The name of the manifest in OUT."""
 
 _FORMAT: Final = "pcli tables"
 _VERSION: Final = 1
@@ -29,15 +29,15 @@ class Stored:
 
     table: str
     folder: str
-    """Its partition, ``cluster=a/hour=2026-11-21-14``; empty if none."""
+    """The partition of the file, ``cluster=a/hour=2026-11-21-14``; empty if the table is not partitioned."""
     name: str
-    """Its name in the folder."""
+    """The file name in the folder of the table or partition."""
     rows: int
     bytes: int
 
     @property
     def path(self) -> str:
-        """Its path in OUT."""
+        """The path of the file in OUT."""
         return "/".join(word for word in (self.table, self.folder, self.name) if word)
 
 
@@ -46,23 +46,23 @@ class Manifest:
     """One generation of tables."""
 
     generation: int = 0
-    """Counted from 1; 0 if there is none yet."""
+    """Number of the generation, from 1; 0 if no run has committed yet."""
     files: tuple[Stored, ...] = ()
     tables: tuple[str, ...] = ()
-    """The tables that the run made, including empty ones."""
+    """The names of the tables that the run wrote, including empty tables."""
     partitioned: tuple[str, ...] = ()
-    """The tables that are partitioned by cluster and hour."""
+    """The names of the tables that are partitioned by cluster and hour."""
     run: dict[str, Any] = field(default_factory=dict)
-    """The request of the run, for readers of the tables: plain JSON."""
+    """The request of the run as plain JSON, for readers of the tables."""
     state: tuple[str, ...] = ()
-    """Files in OUT with which the next incremental run begins."""
+    """Files in OUT that contain the input of the next incremental run."""
 
     def of(self, table: str) -> list[Stored]:
         """Return the files of a table."""
         return [file for file in self.files if file.table == table]
 
     def encode(self) -> bytes:
-        """Encode as JSON; equal manifests have the same bytes."""
+        """Encode the manifest as JSON; equal manifests have the same bytes."""
         content = {"format": _FORMAT, "version": _VERSION} | asdict(self)
         return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 

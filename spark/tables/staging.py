@@ -1,15 +1,15 @@
 """Files of tables in preparation: any process writes them to a folder that readers ignore; the driver commits them.
 
-A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver,
-where `pcli.spark.tables.table_commit.Run.commit` commits them as a generation. A task that fails or runs twice leaves
-files that are in no manifest. They are removed with the folder of the run.
+A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver.
+There, `pcli.spark.tables.table_commit.Run.commit` commits them as a generation. If a task fails or runs twice, some of
+its files are in no manifest. They are removed with the folder of the run.
 
 Rules of this file
-1. The name of a file is the number of its part and a digest of its bytes. The same rows are therefore the same file,
-   and a run without new data moves nothing.
+1. A file name consists of the part number and a digest of the file's bytes. The same rows therefore give the same file,
+   and a run without new data moves no files.
 2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then has both columns
    (``cluster=…/hour=…``), and the file omits ``cluster``, because pyarrow rejects a column that is in both.
-3. Parquet is written by pyarrow, never through the JVM: this costs a twelfth.
+3. Parquet is written by pyarrow, never through the JVM, which would take twelve times as long.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ from pcli.spark.tables.table_store import Store, refused
 __all__ = ["Staging", "WrittenFile", "write_bytes", "write_rows"]
 
 _ROW_GROUP: Final = 1 << 17
-"""Maximum number of rows of a row group."""
+"""Maximum number of rows in a row group."""
 
 _IN_LIST: Final = ".list.element"
-"""The suffix of a list's name in Parquet, for its elements."""
+"""The part of a Parquet column name that denotes the elements of a list."""
 
 _RUN: Final = 256
-"""Average length of runs of rows from which moving whole runs is worthwhile."""
+"""Average length from which moving whole runs of rows is faster than moving single rows."""
 
 _HOUR_NS: Final = 3_600_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Where the files of one run are written. May be sent to other processes."""
+    """The folder in which the files of one run are written. It can be sent to other processes."""
 
     store: Store
     folder: str
-    """The folder in the store; its name begins with ``_``."""
+    """The path of the folder in the store; it begins with ``_``."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that was written, and its place in the tables."""
+    """A file that was written, and its position in the tables."""
 
     stored: Stored
     staged: str
-    """Its current path in the store."""
+    """The current path of the file in the store."""
 
 
 def write_rows(
     staging: Staging, table: Table, part: int, rows: pa.Table, *, partitioned: bool = False
 ) -> list[WrittenFile]:
-    """Write a part of a table: one file, or one for each cluster and hour if ``partitioned``; none without rows.
+    """Write a part of a table: one file, or one per cluster and hour if ``partitioned``. Without rows, write no file.
 
-    ``part`` is a number that no other part of the table has. The rows need all columns of the table's schema, in any
-    order. Raises LocalError if the file system refuses.
+    ``part`` must be unique among the parts of the table. The rows need all columns of the table's schema, in any order.
+    Raises LocalError if the file system reports an error.
     """
     if not rows.num_rows:
         return []
@@ -87,7 +87,7 @@ def write_empty(staging: Staging, table: Table) -> WrittenFile:
 
 
 def write_bytes(staging: Staging, name: str, data: bytes) -> str:
-    """Write a file that is not part of a table, for the state of the next run; return its path in the store."""
+    """Write a file for the state of the next run, which belongs to no table; return its path in the store."""
     path = f"{staging.folder}/{name}"
     staging.store.write(path, data)
     return path
@@ -98,14 +98,14 @@ def _sorted(rows: pa.Table, order: tuple[str, ...]) -> pa.Table:
     behind = np.flatnonzero(places[1:] != places[:-1] + 1) + 1
     if len(behind) * _RUN > len(places):
         return rows.take(pa.array(places))
-    # Most rows are in order already. Moving whole runs is several times as fast as moving rows with lists.
+    # Most rows are already in order. Moving whole runs is several times faster than moving rows with lists.
     edges = [0, *behind.tolist(), len(places)]
     runs = [rows.slice(int(places[at]), until - at) for at, until in pairwise(edges) if until > at]
     return rows if len(runs) < 2 else pa.concat_tables(runs).combine_chunks()
 
 
 def _pieces(table: Table, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each partition, sorted, with its folder."""
+    """Yield the sorted rows of each partition and the partition's folder."""
     hours = pa.array(rows[table.hour].to_numpy() // _HOUR_NS)
     rows = _sorted(rows.append_column("#hour", hours), ("cluster", "#hour", *table.order))
     clusters = pc.rank(rows["cluster"], tiebreaker="dense").to_numpy()
@@ -127,8 +127,8 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
             pa.PythonFile(file, "w"),
             compression="zstd",
             row_group_size=_ROW_GROUP,
-            # Only texts gain by a dictionary. Numbers are mostly close to the previous one, so deltas are smaller and
-            # writing takes a quarter less time. No reader skips rows by the statistics of a list.
+            # Only text columns benefit from a dictionary. Most numbers are close to the previous one, so deltas are
+            # smaller and writing takes a quarter less time. No reader skips rows by the statistics of a list.
             use_dictionary=[name for name, kind in leaves if pa.types.is_string(kind)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name, kind in leaves if pa.types.is_integer(kind)},
             write_statistics=[name for name, _ in leaves if _IN_LIST not in name],
@@ -150,7 +150,7 @@ def _leaves(fields: Iterable[pa.Field], before: str = "") -> Iterator[tuple[str,
 
 
 class _Digested(io.RawIOBase):
-    """An output file that computes the digest and size of what is written."""
+    """An output file that computes the digest and size of its content."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -165,7 +165,7 @@ class _Digested(io.RawIOBase):
         return len(data)
 
     def tell(self) -> int:
-        """Return the number of bytes so far."""
+        """Return the number of bytes written so far."""
         return self.size
 
     def writable(self) -> bool:

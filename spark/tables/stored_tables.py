@@ -1,9 +1,9 @@
 """Reading the tables of a completed run by its manifest, so that a run that commits meanwhile is not visible.
 
 Rules of this file
-1. A table looks the same whether or not it is partitioned: its schema's columns, in order.
-2. After the manifest is read, another run may commit and remove a file. Then the new manifest is read and the read is
-   repeated once.
+1. A table has the columns of its schema, in order, whether or not it is partitioned.
+2. After the manifest is read, a different run may commit and remove a file. Then the new manifest is read and the read
+   is repeated once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoredTables:
     """The tables in a folder."""
 
     def __init__(self, place: str | Store) -> None:
-        """``place``: a path, a URI, or a store. Raise LocalError if it contains no tables of pcli."""
+        """``place``: a path, a URI, or a store. Raises LocalError if it contains no tables of pcli."""
         self._store = open_store(place) if isinstance(place, str) else place
         self.manifest: Manifest = self._manifest()
         """The current manifest."""
@@ -61,7 +61,7 @@ class StoredTables:
             raise LocalError(f"{self._store.root}: no table {name!r}; the tables are {', '.join(self.names)}")
 
     def dataset(self, name: str) -> Any:
-        """Return a table as a pyarrow dataset for queries. A new run may remove its files when it commits."""
+        """Return a table as a pyarrow dataset for queries. A later run may remove the dataset's files."""
         self._check(name)
         paths = [self._store.path(file.path) for file in self.manifest.of(name)]
         schema = TABLES[name].schema

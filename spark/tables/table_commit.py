@@ -1,23 +1,24 @@
-"""A run over a folder of tables, as a transaction: readers see none of it before its end, and then all of it.
+"""A run over a folder of tables, as a transaction: readers see the old tables until the run ends, then all new ones.
 
 The folder
 - ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct unless a run is just committing.
-- ``OUT/_manifest.json``: the list of these files. A read through it (`pcli.spark.tables.stored_tables`) is always
+- ``OUT/_manifest.json``: the list of these files. A read by this list (`pcli.spark.tables.stored_tables`) is always
   consistent.
 - ``OUT/_work/<run>/``: the files of a run in progress. ``OUT/_state/…``: input of the next incremental run.
 
 Rules of this file
-1. A run commits in these steps: all its files are in ``_work``; its intent is written next to them; the files move to
-   their places; the manifest is replaced; files that no longer belong to the tables are removed. On a local file system
-   this takes milliseconds.
-2. A run killed before its intent has changed nothing. If it is killed later, the next run completes it: every step may
-   be repeated. Readers of the manifest have the old tables until then; a plain read may find both.
+1. A run commits in these steps: all its files are in ``_work``; the intent is written next to them; the files are moved
+   to their final paths; the manifest is replaced; files that no longer belong to the tables are removed. On a local
+   file system this takes milliseconds.
+2. A run that is killed before its intent is written has changed nothing. If it is killed later, the next run completes
+   it: every step may be repeated. Until then, the manifest lists the old tables, and a plain read may find both.
 3. Of two simultaneous runs, the second to commit finds a newer generation than it began with, and changes nothing. A
    lock on the folder serializes commits; the kernel releases it when the process ends. On a file system without
    locks, only the manifest distinguishes two simultaneous commits.
-4. Files are removed from the tables' folders only if a manifest of pcli names them and the current one does not.
-5. The files of an active run are never moved or removed by another run. A run is dead if its process no longer exists
-   or, if that cannot be determined, if nothing was written for a day.
+4. Files are removed from the folders of tables only if an earlier manifest of pcli lists them and the current manifest
+   does not.
+5. A run never moves or removes the files of a different active run. A run is dead if its process no longer exists or,
+   if that cannot be determined, if nothing was written for a day.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ __all__ = ["Run", "begin", "read_manifest"]
 _WORK: Final = "_work"
 _INTENT: Final = "commit.json"
 _SILENT_NS: Final = 86_400_000_000_000
-"""A run of another machine is dead if it writes nothing for this many ns."""
+"""A run on a different machine is dead if it writes nothing for this many ns."""
 
 _RUN: Final = re.compile(r"_work/g(\d+)-(.+)-(\d+)-[0-9a-f]+")
-"""The name of a run's folder: the generation that it may create, and the host and process of its driver."""
+"""The name of a run's folder: the generation that the run may create, and the host and process of its driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Run:
     base: Manifest
     """The manifest at the start of the run."""
     staging: Staging
-    """Where its tasks write."""
+    """The folder for the files that the run's tasks write."""
 
     def commit(
         self,
@@ -68,11 +69,11 @@ class Run:
         run: Mapping[str, Any],
         state: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Commit these files as the tables; return the resulting manifest, which is the old one if nothing is new.
+        """Commit these files as the tables and return the manifest. If nothing is new, it is the old manifest.
 
-        ``tables`` are all requested tables, so empty ones exist too. ``state``: for each file for the next run,
-        its current and final path; existing files are kept. Raise LocalError if another run has committed since this
-        one began.
+        ``tables`` are all requested tables, including empty ones. ``state``: the current and final path of each file
+        for the next run; existing files are kept. Raises LocalError if a different run has committed since this run
+        began.
         """
         files = list(made)
         there = {file.stored.table for file in files}
@@ -98,7 +99,7 @@ class Run:
         return manifest
 
     def abandon(self) -> None:
-        """Leave everything unchanged. A commit whose intent is written is left for the next run to complete."""
+        """Leave the tables unchanged. If the intent is already written, the next run completes the commit."""
         store = self.staging.store
         with _locked(store):
             if not store.has(f"{self.staging.folder}/{_INTENT}"):
@@ -106,7 +107,7 @@ class Run:
 
 
 def begin(store: Store) -> Run:
-    """Begin a run, after completing or removing what a killed run has left.
+    """Begin a run, after completing killed runs or removing their files.
 
     Raises LocalError if the folder contains other files or cannot be written.
     """
@@ -116,7 +117,7 @@ def begin(store: Store) -> Run:
         base = read_manifest(store) or Manifest()
         host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
         folder = f"{_WORK}/g{base.generation + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
-        # The first file reveals at once if nothing can be written here.
+        # Writing this file shows at once whether the folder is writable.
         try:
             store.write(f"{folder}/begun", b"")
         except LocalError as error:
@@ -155,7 +156,7 @@ def _check_ours(store: Store) -> None:
 
 
 def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
-    """Write the intent and carry it out."""
+    """Write the intent of a commit, then complete the commit."""
     store, base = run.staging.store, run.base
     if (read_manifest(store) or Manifest()) != base:
         _remove_work(store, run.staging.folder)
@@ -185,7 +186,7 @@ def _take_back(store: Store, now: Manifest, moves: Mapping[str, str]) -> None:
 
 
 def _there(store: Store, manifest: Manifest) -> set[str]:
-    """Return the files of a manifest that still exist."""
+    """Return the paths of a manifest's files that exist."""
     return {path for path in (*(file.path for file in manifest.files), *manifest.state) if store.has(path)}
 
 
@@ -218,7 +219,7 @@ def _recover(store: Store) -> None:
 
 
 def _finish(store: Store, intent: bytes) -> None:
-    """Complete a commit, or roll it back if another run has committed. Ignore an incomplete intent."""
+    """Complete a commit, or roll it back if a different run has committed. Ignore an incomplete intent."""
     try:
         said = json.loads(intent)
     except ValueError:
@@ -235,7 +236,7 @@ def _finish(store: Store, intent: bytes) -> None:
 
 
 def _is_dead(store: Store, folder: str) -> bool:
-    """Return whether the run that made this folder is dead."""
+    """Return whether the run that created this folder is dead."""
     match = _RUN.fullmatch(folder)
     if match is None:
         return False

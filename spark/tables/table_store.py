@@ -1,8 +1,8 @@
-"""A folder that holds tables, on any file system that pyarrow supports.
+"""A folder that contains tables, on any file system that pyarrow supports.
 
 Rules of this file
 1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
-2. An error of the file system is one line with the path. OSError becomes LocalError only here.
+2. An error of the file system is reported in one line with the path. Only this module converts OSError to LocalError.
 3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
 """
 
@@ -24,22 +24,22 @@ from pcli.spark.tables.uri_redaction import hidden, shown
 __all__ = ["Store", "open_store", "refused"]
 
 _PUT: Final = frozenset({"s3", "gcs", "abfs"})
-"""File systems on which a file becomes visible when it is closed, and not before."""
+"""File systems on which a file becomes visible only when it is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder: a file system and the path in it. May be sent to other processes if the file system may."""
+    """A file system and the path of a folder in it. It can be sent to other processes if the file system can."""
 
     files: Any
     """A pyarrow.fs.FileSystem."""
     root: str
-    """Path of the folder in that file system, without a trailing slash."""
+    """Path of the folder in the file system, without a trailing slash."""
     place: str = ""
     """The path or URI that the user gave; empty if it is ``root``."""
 
     def path(self, name: str) -> str:
-        """Return the complete path of a name in the folder; names use ``/``."""
+        """Return the complete path of a name in the folder. Names contain ``/`` as the separator."""
         return f"{self.root}/{name}"
 
     def place_of(self, name: str) -> str:
@@ -53,7 +53,7 @@ class Store:
         return isinstance(self.files, fs.LocalFileSystem)
 
     def list(self, name: str = "", *, deep: bool = False) -> list[str]:
-        """Return the names in a subfolder, empty if it does not exist; ``deep``: all files below it."""
+        """Return the names in a subfolder, or none if it does not exist; ``deep``: all files below it."""
         base = self.path(name) if name else self.root
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=deep))
@@ -66,7 +66,7 @@ class Store:
             return bool(self.files.get_file_info(self.path(name)).type != fs.FileType.NotFound)
 
     def changed_ns(self, name: str) -> int:
-        """Return the last change of any file below a subfolder, ns since 1970; 0 if unknown."""
+        """Return when a file below a subfolder was last changed, in ns since 1970; 0 if unknown."""
         base = self.path(name)
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
@@ -82,12 +82,12 @@ class Store:
                 return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file and create its folders. A simultaneous reader may see a part of it."""
+        """Write a file, and create its folders. Until it is complete, other processes may read a part of it."""
         with refused(self.path(name)), self.create(name) as file:
             file.write(data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a file atomically: readers see the old one or the new one."""
+        """Replace a file atomically: readers see the old content or the new content."""
         if self.files.type_name in _PUT:
             self.write(name, data)
             return
@@ -120,7 +120,7 @@ class Store:
 
 
 def open_store(place: str) -> Store:
-    """Return the store at a local path or URI; raise LocalError for an unknown file system. Nothing is created yet."""
+    """Return the store at a local path or URI without creating it; raise LocalError for an unknown file system."""
     if shown(place) != place:
         raise LocalError(f"{shown(place)}: the name is not UTF-8: give another folder")
     if "://" not in place:
@@ -136,7 +136,7 @@ def open_store(place: str) -> Store:
 
 @contextmanager
 def refused(path: str) -> Iterator[None]:
-    """Convert an OSError raised inside to a LocalError with this path."""
+    """Convert an OSError raised in the block to a LocalError with this path."""
     try:
         yield
     except OSError as error:
@@ -154,7 +154,7 @@ _WORDS: Final = {
 
 
 def _reason(error: OSError) -> str:
-    """Return the reason without the path, which Arrow's messages repeat."""
+    """Return the reason without the path, which is in Arrow's messages."""
     if error.errno is None:
         return _first_line(error)
     return _WORDS.get(error.errno) or os.strerror(error.errno).lower()
