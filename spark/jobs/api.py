@@ -3,8 +3,8 @@
 Rules of this file
 1. A DataFrame of captures has a column ``path``; other columns are ignored. The list of files can
    therefore come from Spark's own reader, a table, or Python, and the functions fit `DataFrame.transform`.
-2. Tables are files: they are written to a folder that the caller names, and read from it. Evaluating a DataFrame twice
-   does not compute them twice.
+2. Tables are files: they are written to a folder that the caller specifies, and read from there. Evaluating a DataFrame
+   twice does not compute the tables twice.
 3. The session belongs to the caller: it is neither changed nor stopped. pcli is sent to workers that lack it.
 """
 
@@ -63,11 +63,11 @@ def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
     """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` wrote, according to the current manifest.
 
-    Raises LocalError if ``out`` contains no tables, or not this one.
+    Raises LocalError if ``out`` contains no tables or lacks this table.
     """
     stored = StoredTables(out)
     files = stored.files(name)
     schema = ddl_of(TABLES[name].schema)
     reader = session.read.schema(schema).option("basePath", spark_path(stored.folder(name)))
-    # A partitioned table has the hour in its paths too.
+    # In a partitioned table, paths also contain the hour.
     return reader.parquet(*map(spark_path, files)).select(*TABLES[name].schema.names)

@@ -3,9 +3,9 @@
 Rules of this file
 1. The zip contains only the packages that tasks import. Their dependencies (numpy, pyarrow, google-crc32c, cramjam,
    protobuf) must be installed on the workers, because a zip cannot contain compiled code.
-2. ``pcli`` is a namespace: it has no ``__init__.py``. Python finds such a package in a zip only if the zip has entries
-   for its folders (before 3.13), so they are written.
-3. The same code has the same bytes and the same file name, so that a cluster stores it only once.
+2. ``pcli`` is a namespace package: it has no ``__init__.py``. Before 3.13, Python finds such a package in a zip only if
+   the zip has entries for its folders. These entries are therefore written.
+3. The same code gives a zip with the same bytes and the same name, so that a cluster stores it only once.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["code_zip", "ship", "ship_once", "unship"]
 
 _SHIPPED: Final[set[str]] = set()
-"""Spark applications that have the code from `ship_once`."""
+"""Ids of the Spark applications that received the code from `ship_once`."""
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def ship(context: SparkContext, folder: Path) -> str:
-    """Send the code to an application's workers; return the name of the zip, which must remain in ``folder``."""
+    """Send the code to an application's workers. Returns the name of the zip, which must remain in ``folder``."""
     path = code_zip(folder)
     context.addPyFile(str(path))
     return path.name
 
 
 def ship_once(session: SparkSession) -> None:
-    """Send the code once to the workers of a caller's session, unless its tasks run in this process."""
+    """Send the code once to the workers of a caller's session, unless the driver's JVM runs the tasks."""
     context = session.sparkContext
     if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
         folder = Path(tempfile.mkdtemp(prefix="pcli-spark-"))
@@ -53,7 +53,7 @@ def ship_once(session: SparkSession) -> None:
 
 
 def unship() -> None:
-    """Remove the zips from this process's path: Spark adds them, and they are deleted with the session."""
+    """Remove the zips from this process's path. Spark adds them, and they are deleted with the session."""
     sys.path[:] = [entry for entry in sys.path if not Path(entry).name.startswith("pcli-code-")]
 
 
@@ -75,7 +75,7 @@ def code_zip(folder: Path) -> Path:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """Yield the name in the zip and the path of each module."""
-    # Not by `import pcli.spark`: that package imports this module.
+    # `import pcli.spark` would be circular: that package imports this module.
     for package, root in (("codec", Path(pcli.codec.__path__[0])), ("spark", Path(__file__).parents[1])):
         for path in root.rglob("*.py"):
             yield (Path("pcli", package) / path.relative_to(root)).as_posix(), path

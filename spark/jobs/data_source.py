@@ -11,8 +11,8 @@ Rules of this file
 2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
    recording, because frames span files. To read large recordings in parallel, write the table instead:
    ``pcli spark-analyze --only frames``.
-3. A file that cannot be read to its end is an error, as with Spark's own sources. With the option
-   ``ignoreCorruptFiles``, as there, only its own rows are missing. Other files that are not captures are not errors.
+3. As in Spark's own sources, a file that cannot be read to its end is an error; with the option
+   ``ignoreCorruptFiles``, only its rows are missing. A file that is not a capture is not an error if other files are.
 4. Spark requires batches of exactly the declared schema, and does not prune the columns of such a source.
 """
 
@@ -44,7 +44,7 @@ __all__ = ["PulsarCapture"]
 _BARE = pa.schema([pa.field(field.name, field.type) for field in FRAMES])
 
 _ROWS = 8192
-"""Rows of a batch."""
+"""Number of rows in a batch."""
 
 
 class PulsarCapture(DataSource):
@@ -64,7 +64,7 @@ class PulsarCapture(DataSource):
         return ddl_of(FRAMES)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader; ``schema`` must be that of `schema`."""
+        """Return the reader; ``schema`` must be the schema that `schema` returns."""
         return _Frames(self.options)
 
 
@@ -81,7 +81,7 @@ class _Part(InputPartition):
 
 class _Frames(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
-        paths = options.get("paths", "")  # Spark's form of load() with a list
+        paths = options.get("paths", "")  # contains the list that was passed to load()
         self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
         self._cluster = options.get("cluster", "")
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"

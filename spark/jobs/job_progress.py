@@ -3,7 +3,7 @@
 Rules of this file
 1. A thread polls Spark's status a few times a second and reports it as `Progress`.
 2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task counts twice, so
-   the sum is limited to the total. Without a listener there is no accumulator.
+   the sum is limited to the total. If progress is not reported, there is no accumulator.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Watch:
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks
-        # A job that has just ended is no longer active; the number of completed tasks must not decrease.
+        # A job that has ended is no longer active; the number of completed tasks must not decrease.
         self._done = max(self._done, min(done, self._tasks))
         size = min(self._size, self.bytes.value)
         return Progress(self._what, self._done, active, self._tasks, size, self._size)
@@ -56,9 +56,9 @@ class _Watch:
 def watched(
     context: SparkContext, what: str, tasks: int, size: int, report: OnProgress | None
 ) -> Iterator[Callable[[int], None] | None]:
-    """Report the progress of the block to ``report`` regularly, and once more after it succeeds.
+    """Call ``report`` regularly with the progress of the block, and once more after the block succeeds.
 
-    Yields a function that tasks call with the size of their item; it can be pickled. None without ``report``.
+    Yields a function that tasks call with the size of their item; it can be pickled. Yields None if ``report`` is None.
     """
     if report is None:
         yield None

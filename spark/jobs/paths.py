@@ -1,6 +1,6 @@
-"""Conversion between the file names of Spark, which are Hadoop paths, and of pyarrow, which opens them.
+"""Conversion between file names of Spark, which are Hadoop paths, and of pyarrow, which opens the files.
 
-Hadoop paths look like URIs but are not percent-encoded: a space is a space, and so is a percent sign.
+Hadoop paths look like URIs but are not percent-encoded: spaces and percent signs are not escaped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schemas of the tables in Spark's notation."""
+"""The schemas of the tables as Spark DDL."""
 
 from __future__ import annotations
 

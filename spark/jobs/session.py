@@ -1,10 +1,10 @@
 """Spark as pcli starts it: without output, with this Python, without a network, within the machine's memory.
 
 Rules of this file
-1. Only pcli prints on the terminal. The output of the JVM and the Python workers goes to a file. Its end is shown if
-   Spark does not start, and all of it with ``debug``.
+1. Only pcli prints on the terminal. The output of the JVM and the Python workers is written to a file. Its end is shown
+   if Spark does not start. With ``debug``, the output is printed instead.
 2. Spark SQL is loaded only for DataFrames (`open_spark`); the analysis needs only `open_context`.
-3. A caller's session is used as it is and never stopped here.
+3. A caller's session is used without changes and is never stopped here.
 4. pcli handles Ctrl-C: pyspark's handler calls the JVM on a connection that waits for a response, and prints a trace.
 """
 
@@ -50,7 +50,7 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _PATIENCE_S: Final = 5.0
 
 _TAIL: Final = 4096
-"""Bytes at the end of the JVM's output that are searched if it does not start."""
+"""Number of bytes at the end of the JVM's output that are searched for an error if Spark does not start."""
 
 
 def parsed_conf(words: Sequence[str]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
 def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkContext]:
     """Start Spark on this master and stop it at the end. Workers without pcli receive its code.
 
-    Raises LocalError of one line if pyspark or Java is missing, or if Spark does not start (bad master or conf).
+    Raises LocalError if pyspark or Java is missing, or if Spark does not start (bad master or conf).
     """
     try:
         import pyspark
@@ -109,12 +109,12 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
 
 
 def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None]:
-    """Return the file for the output of the JVM and the workers; None for the terminal."""
+    """Return the file for the output of the JVM and the workers; None if the output is printed."""
     return nullcontext() if debug else tempfile.TemporaryFile(dir=folder)
 
 
 def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
-    """Return the variables for Spark's scripts. The user's values are kept, except JAVA_HOME if it is not suitable."""
+    """Return the environment for Spark's scripts. The user's values are kept, except an unsuitable JAVA_HOME."""
     here = {"SPARK_LOCAL_IP": "127.0.0.1"} if runs_locally(master) else {}
     ours = {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable} | here
     kept = {key: os.environ.get(key) or value for key, value in ours.items()}
@@ -123,7 +123,7 @@ def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
 
 @contextmanager
 def _set(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set these variables in this process, where pyspark reads them."""
+    """Set these environment variables in this process during the block; pyspark reads them here."""
     before = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)
     try:
@@ -155,14 +155,14 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     except KeyboardInterrupt:
         _end(*gateways)
         raise
-    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM and its connection have ended
+    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, and so has its connection
         _end(*gateways)
         raise LocalError(f"Spark does not start: {hidden(_reason(fault, log))}") from fault
 
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Restore the handler of SIGINT afterwards. Only the main thread may do so, and pyspark sets one only there."""
+    """Restore the SIGINT handler after the block. pyspark sets one only in the main thread, which may restore it."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -186,7 +186,7 @@ def _silent() -> Iterator[None]:
 
 
 def _end(gateway: Any = None) -> None:
-    """End the JVM, if there is one: the next session may need a different one."""
+    """End the JVM, if there is one: the next session may need a different JVM."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -201,7 +201,7 @@ def _end(gateway: Any = None) -> None:
 
 
 def _check_master(master: str) -> None:
-    """Report at once that no standalone master listens at its address: Spark itself takes a minute."""
+    """Raise LocalError if no standalone master listens at the address. Spark would take a minute to report this."""
     places = re.findall(r"([^/,:]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in places:
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
@@ -211,10 +211,10 @@ def _check_master(master: str) -> None:
 
 
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
-    """Add the log4j configuration for the driver's JVM; those of executors write to their own files.
+    """Add the log4j configuration for the driver's JVM. Executors write their logs to their own files.
 
-    On one machine that JVM only moves bytes: optimizing its code fully takes more time than it saves (27 against 16 CPU
-    seconds for the smallest job).
+    On one machine the driver's JVM only moves bytes: optimizing its code fully takes more time than it saves (27
+    against 16 CPU seconds for the smallest job).
     """
     properties = folder / "log4j2.properties"
     properties.write_text(_QUIET.format(level="info" if debug else "error"))
@@ -225,7 +225,7 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
 
 
 def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
-    """Return one line from an exception and the output of the JVM."""
+    """Return a one-line reason from an exception and the output of the JVM."""
     from py4j.protocol import Py4JNetworkError
 
     words = error_text(fault)

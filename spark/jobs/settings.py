@@ -17,18 +17,18 @@ from typing import Final
 __all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
 
 _TRIES: Final = 4
-"""Attempts per task, as on a cluster: one killed worker does not fail the job."""
+"""Attempts per task, as on a cluster, so that one killed worker does not fail the job."""
 
 
 def driver_memory_mb(machine_mb: int) -> int:
-    """Return the megabytes for the driver's JVM, which on one machine runs all tasks: a quarter, from 1 to 4 GB."""
+    """Return the megabytes for the driver's JVM, which runs all tasks on one machine: a quarter, from 1 to 4 GB."""
     return max(1024, min(4096, machine_mb // 4))
 
 
 def results_mb(memory: str) -> int:
-    """Return the maximum megabytes of task results for a driver's memory (``2g``, ``2048m``): three quarters."""
+    """Return the maximum megabytes of task results: three quarters of the driver's memory (``2g``, ``2048m``)."""
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
-    if found is None:  # Java will report it
+    if found is None:  # Java will report the error
         return 1024
     return max(1, int(found[1]) * _UNITS_KB[found[2]] * 3 // 4 >> 10)
 
@@ -38,16 +38,17 @@ _UNITS_KB: Final = {"k": 1, "": 1 << 10, "m": 1 << 10, "g": 1 << 20, "t": 1 << 3
 
 
 def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return Spark's settings for a master and the memory of this machine; ``conf``: the user's settings."""
+    """Return Spark's settings for a master and for this machine's memory; ``conf``: the user's settings."""
     settings = {
         "spark.master": _retrying(master),
         "spark.app.name": "pcli",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Tasks compress the data that is shuffled.
+        # Tasks already compress the data that is shuffled.
         "spark.shuffle.compress": "false",
-        # Workers allocate and free tables of megabytes: malloc then holds a fifth less than Arrow's own allocator.
+        # Workers allocate and free tables of megabytes. With malloc they then hold a fifth less memory than with
+        # Arrow's allocator.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         # A cancelled task needs no time to clean up.
         "spark.python.task.killTimeout": "100ms",
@@ -57,15 +58,15 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
     if runs_locally(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if is_local(master) and os.environ.get("PYSPARK_PYTHON") in (None, "", sys.executable):
-        # Workers use this Python and this pcli, so the daemon can import everything before it forks the first one.
+        # Workers use this Python and this pcli, so the daemon can import everything before it forks the first worker.
         settings["spark.python.daemon.module"] = "pcli.spark.jobs.worker_daemon"
     settings |= conf or {}
-    # Each task returns little, but there may be many: Spark's default limit of 1 GB is too low.
+    # Each task returns few bytes, but there may be many tasks: Spark's default limit of 1 GB is too low.
     return {"spark.driver.maxResultSize": f"{results_mb(settings['spark.driver.memory'])}m"} | settings
 
 
 def _retrying(master: str) -> str:
-    """Return the master with a number of attempts: by default a local Spark stops at the first failed task."""
+    """Return the master with a number of attempts: without it, a local Spark stops at the first failed task."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     return f"local[{found[1] or 1},{_TRIES}]" if found else master
 
@@ -76,5 +77,5 @@ def is_local(master: str) -> bool:
 
 
 def runs_locally(master: str) -> bool:
-    """Return whether everything runs on this machine. A Kubernetes address does not show where its pods are."""
+    """Return whether everything runs on this machine. The address of a Kubernetes master does not show this."""
     return is_local(master) or master.startswith(("local-cluster[", "spark://127.0.0.1:"))

@@ -1,11 +1,11 @@
-"""The transport of an exchange's pieces from the tasks that cut them to those that join them.
+"""The transport of an exchange's pieces from the tasks that cut them to the tasks that join them.
 
 Rules of this file
-1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. A JVM that shuffles bytes costs a third
-   of one that shuffles rows.
-2. Spark delivers them in any order. The joining task sorts them: bucket, rank, item, position within the item.
-3. Both sides hold no more than they need. A cutting task sends pieces when they amount to some megabytes. In a joining
-   task pieces stay compressed until they are read, and those beyond `_KEPT` are in a file next to Spark's own.
+1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. For the JVM, shuffling bytes costs a
+   third of shuffling rows.
+2. Spark delivers the pairs in any order. The joining task sorts the pieces: bucket, rank, item, position in the item.
+3. Tasks hold little data. A cutting task sends pieces when they amount to some megabytes. In a joining task pieces stay
+   compressed until they are read; those beyond `_KEPT` are in a temporary file in Spark's local folder.
 4. A bucket belongs to one partition, ``bucket % partitions``.
 """
 
@@ -28,7 +28,7 @@ from pcli.spark.engine import Block, packed, unpacked
 __all__ = ["in_buckets", "sent"]
 
 _PIECE: Final = 4 << 20
-"""Maximum bytes of rows in a piece, before compression: larger ones are divided."""
+"""Maximum bytes of rows in a piece, before compression: larger pieces are divided."""
 
 _LOAD: Final = 8 << 20
 """Bytes of compressed pieces that a task collects before it sends them."""
@@ -37,13 +37,13 @@ _KEPT: Final = 96 << 20
 """Bytes of compressed pieces that a joining task keeps in memory."""
 
 _Packed = tuple[int, int, int, int, str, bytes]
-"""Bucket, rank, item, place, kind, rows."""
+"""Bucket, rank, item, position in the item, kind, rows."""
 
 
 def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[bytes]:
-    """Yield the pieces of an item in the form of the JVM's pairs: 8 bytes with a partition number, then its load.
+    """Yield an item's pieces in the form of the JVM's pairs: 8 bytes with a partition number, then the pickled pieces.
 
-    A PcliError that is raised meanwhile is the content of the last load.
+    If ``blocks`` raises a PcliError, the last pair contains the error.
     """
     held: dict[int, Any] = {}
     size, places = 0, count()
@@ -76,9 +76,9 @@ def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
-    """Yield the buckets of a partition, each with the kinds and rows of its pieces, all in order.
+    """Yield the buckets of a partition in order, each with the kinds and rows of its pieces in order.
 
-    Raises the PcliError of a cutting task; of several errors, that of the first item.
+    Raises the PcliError of a cutting task; if there are several, the error of the first item.
     """
     with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
         shelf = _BlockStore(file)
@@ -94,7 +94,7 @@ def _scratch() -> str | None:
 
 
 class _StoredBlock(NamedTuple):
-    """A piece in a joining task. The first four fields are the sort key and unique."""
+    """A piece in a joining task. The first four fields are the sort key, which is unique."""
 
     bucket: int
     rank: int
@@ -102,7 +102,7 @@ class _StoredBlock(NamedTuple):
     place: int
     kind: str
     data: bytes
-    """The compressed rows; empty if they are in the file."""
+    """The compressed rows; empty if the rows are in the file."""
     start: int
     size: int
 
@@ -137,13 +137,13 @@ class _BlockStore:
             self._blocks.append(_StoredBlock(bucket, rank, item, place, kind, kept, start, len(data)))
 
     def in_order(self) -> Iterator[_StoredBlock]:
-        """Yield all pieces in order; each is released when the next is taken."""
+        """Yield all pieces in order. Each piece is released when the next one is yielded."""
         self._blocks.sort(reverse=True)
         while self._blocks:
             yield self._blocks.pop()
 
     def opened(self, block: _StoredBlock) -> tuple[str, pa.RecordBatch]:
-        """Return kind and rows of a piece."""
+        """Return the kind and the rows of a piece."""
         if block.data:
             return block.kind, unpacked(block.data)
         self._file.seek(block.start)

@@ -1,13 +1,13 @@
 """`pcli.spark.engine.Engine` on Spark, with RDDs of bytes.
 
 Rules of this file
-1. Each item has its own task and is sent with it; a large item is sent as a broadcast. A worker therefore has only the
-   items of its own tasks, and a repeated task has the same input.
-2. Spark SQL is not used: moving bytes needs no query plans, and a JVM that does not load it starts its first task in
-   half the CPU time (docs/spark.md). A caller may pass an existing session.
-3. Pieces cross the JVM as bytes, too (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
+1. Each item has its own task and is sent with the task; a large item is sent as a broadcast. A worker therefore has
+   only the items of its own tasks, and a repeated task has the same input.
+2. Spark SQL is not used: moving bytes needs no query plans, and a JVM that does not load Spark SQL starts its first
+   task in half the CPU time (docs/spark.md). A caller may pass an existing session.
+3. Pieces also pass through the JVM as bytes (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
 4. A PcliError about bad input is a result, not a failure of the task: Spark would repeat a failed task three times.
-5. A broadcast is destroyed when nothing refers to it, because it occupies memory and files of all executors.
+5. A broadcast is destroyed when it is no longer referenced, because it occupies memory and files of all executors.
 6. If a stage is interrupted (Ctrl-C), its jobs are cancelled first, so that no task continues to write.
 """
 
@@ -40,13 +40,13 @@ _R = TypeVar("_R")
 _V = TypeVar("_V")
 
 _LARGE: Final = 1 << 20
-"""Bytes from which an item is sent as a broadcast: Spark's messages to executors must stay small."""
+"""Size in bytes from which an item is sent as a broadcast: Spark's messages to executors must stay small."""
 
 _PARTITION: Final = 32 << 20
-"""Bytes of items for each partition of an exchange; a task usually holds less than this."""
+"""Bytes of items for each partition of an exchange. A task usually needs less memory than this."""
 
 _UNKNOWN: Final = 200
-"""Partitions of an exchange if the sizes are unknown."""
+"""Number of partitions of an exchange if the sizes are unknown."""
 
 _Row = tuple[int, int, bytes]
 """An item in the form sent to its task: number, size, pickle (empty if it is a broadcast)."""
@@ -56,29 +56,29 @@ _Result = tuple[int, bool, bytes]
 
 
 class SparkEngine:
-    """Runs tasks on Spark."""
+    """An engine that runs tasks on Spark."""
 
     apart: Final = True
 
     def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
-        """``on_progress`` is called from another thread, a few times a second."""
+        """``on_progress`` is called in a separate thread, a few times a second."""
         self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
         self._told = on_progress
         self._release: deque[Broadcast[Any]] = deque()
 
     @property
     def parallel(self) -> int:
-        """Number of cores that Spark has for tasks, as currently known."""
+        """Number of cores that Spark currently has for tasks."""
         return int(self._context.defaultParallelism)
 
     def share(self, value: _V) -> Shared[_V]:
-        """Broadcast the value; each worker process reads it once. It is destroyed after its last reference here."""
+        """Broadcast the value; each worker process reads it once. It is destroyed when the handle is released."""
         self._sweep()
         with plain_errors():
             return _Shared(self._context.broadcast(value), self._release)
 
     def report_progress(self, progress: Progress) -> None:
-        """See `Engine.tell`."""
+        """See `Engine.report_progress`."""
         if self._told is not None:
             self._told(progress)
 
@@ -110,12 +110,12 @@ class SparkEngine:
             return _values(self._shuffled(blocks, partitions).mapPartitions(_Join(join)))
 
     def close(self) -> None:
-        """Destroy what was shared. Spark itself is not stopped."""
+        """Destroy the shared values whose handles are released. Spark is not stopped."""
         self._sweep()
 
     @contextmanager
     def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
-        """Yield the input of a stage; release all of it at the end."""
+        """Yield the input of a stage; release all of the input at the end."""
         self._sweep()
         with plain_errors():
             rows, large = self._rows(items, sizes or [0] * len(items))
@@ -141,7 +141,7 @@ class SparkEngine:
         return rows, large
 
     def _shuffled(self, pairs: RDD[bytes], partitions: int) -> RDD[bytes]:
-        """Move each load to its partition, like `RDD.partitionBy`, but from pairs that the tasks made.
+        """Move each load to its partition, like `RDD.partitionBy`, but without collecting pairs in Python first.
 
         `RDD.partitionBy` would hold up to a thousand pairs at a time, whatever their size.
         """
@@ -155,7 +155,7 @@ class SparkEngine:
         return RDD(java.PythonRDD.valueOfPair(placed), self._context, NoOpSerializer())
 
     def _sweep(self) -> None:
-        """Destroy released broadcasts. `__del__` cannot do so: it may run during another call of the JVM."""
+        """Destroy released broadcasts. `__del__` must not do so, because it may run during a call of the JVM."""
         while self._release:
             with suppress(Exception):  # the JVM may have ended, or the file may have been removed
                 self._release.popleft().destroy()
@@ -169,7 +169,7 @@ class _Stage:
 
 
 class _Shared(Generic[_V]):
-    """A broadcast that is queued for destruction after its last reference. In tasks it is the broadcast itself."""
+    """A handle that queues its broadcast for destruction when it is released. Tasks receive the broadcast."""
 
     def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
         self._broadcast = broadcast
@@ -191,7 +191,7 @@ def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
 
 
 def _values(results: RDD[_Result]) -> list[Any]:
-    """Return the results of all tasks in order; raise the first PcliError among them."""
+    """Return the results of all tasks in order; raise the first PcliError among the results."""
     rows = sorted(results.collect())
     for _, fine, data in rows:
         if not fine:
@@ -219,7 +219,7 @@ class _Task:
     count: Callable[[int], None] | None
 
     def given(self, rows: Iterable[_Row]) -> Iterator[tuple[int, Any]]:
-        """Yield numbers and items; count an item when its work is done."""
+        """Yield numbers and items; count an item when it is processed."""
         for number, size, data in rows:
             yield number, pickle.loads(data or self.large[number].value)  # noqa: S301  (our own driver wrote it)
             if self.count is not None:

@@ -3,7 +3,7 @@
 Stack traces of Java and the workers are not printed.
 
 Common problems are recognized by their text: a dead Python worker, lack of memory, a full disk, a lost master. For
-others the last line of the trace is used, which contains the message of the task.
+other problems, the last line of the trace is used, which contains the message of the task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CAUSE: Final = r"(?:Caused by: |: |Exception in thread \S+ )?(?:[\w$]+\.)*(\w*(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Convert an error raised by Spark to a LocalError of one line; the original is its cause, for --debug."""
+    """Convert an error raised by Spark to a one-line LocalError. The original is its cause, for --debug."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -66,7 +66,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
-    """Return the KeyboardInterrupt behind an error, or None (py4j converts socket errors to its own exceptions)."""
+    """Return the KeyboardInterrupt that led to an error, or None. py4j wraps socket errors in its own exceptions."""
     context = fault.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
         context = context.__context__

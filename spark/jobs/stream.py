@@ -1,18 +1,18 @@
-"""Rotated captures, read as they are finished: Spark detects new files, and each batch is an incremental run.
+"""Analysis of rotated captures as they are finished: Spark detects new files, and each batch is an incremental run.
 
 Rules of this file
-1. Spark's file source lists the folder and records in its checkpoint which files are in which batch, before the batch
-   is processed. Only paths come from it. The content is read by the capture readers, so a file may be larger than 2 GB,
-   the limit of a value in Spark.
+1. Before a batch is processed, Spark's file source lists the folder and records the files of the batch in its
+   checkpoint. Only paths come from Spark. The capture readers read the content, so a file may be larger than 2 GB, the
+   limit of a value in Spark.
 2. A batch is one run over the tables and is atomic. If it is killed before its commit, Spark repeats the batch. If it
-   is killed between the commit and Spark's own record of it, Spark repeats it too; the tables then already contain all
+   is killed after its commit but before Spark records this, Spark also repeats it; the tables then already contain all
    its files, and nothing changes. Every file therefore counts once.
 3. If the tables of a checkpoint are missing, an error is raised, because their files would never be read again.
 4. A late file is read together with the files that follow it, if these still exist. For this, a run receives all files
-   taken so far, not only the new ones.
-5. The files of a batch must be finished when it is planned. A file that is listed while it is being written is not read
-   again: move finished files into the folder (docs/spark.md).
-6. Spark repeats a failed batch until it succeeds, so bad files must not fail it: a batch without any capture is
+   read so far, not only the new ones.
+5. The files of a batch must be finished when the batch is planned. A file that is listed while it is being written is
+   not read again: move finished files into the folder (docs/spark.md).
+6. Spark repeats a failed batch until it succeeds, so bad files must not cause a failure: a batch without any capture is
    reported in the table `captures`, and the next batch follows.
 """
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["OnBatch", "Stream"]
 
 OnBatch = Callable[[int, int, Summary], None]
-"""Called after a batch with its number, its number of files, and the summary of the tables."""
+"""A function that is called after a batch with its number, its number of files, and the summary of the tables."""
 
 _SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
-"""The schema of Spark's binaryFile, which a stream does not infer."""
+"""The schema of Spark's binaryFile source, which a stream does not infer."""
 
 
 class Stream:
@@ -62,7 +62,7 @@ class Stream:
         most: int = 1000,
         on_batch: OnBatch | None = None,
     ) -> None:
-        """``request.paths`` is the one folder; a batch has up to ``most`` files, the oldest first.
+        """``request.paths`` contains one folder; a batch has up to ``most`` files, the oldest first.
 
         Raises LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
         """
@@ -76,9 +76,9 @@ class Stream:
         _check(request, self._checkpoint)
 
     def run(self, *, every_s: float = 10, once: bool = False) -> None:
-        """Read new files every ``every_s`` seconds; ``once``: only the existing ones.
+        """Read new files every ``every_s`` seconds until the stream stops; ``once``: read only the existing files.
 
-        Raises the PcliError that ended it.
+        Raises the PcliError that stopped the stream.
         """
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         files = reader.option("maxFilesPerTrigger", self._most).load(spark_path(self._request.paths[0]))
@@ -90,12 +90,12 @@ class Stream:
             self._query.awaitTermination()
 
     def stop(self) -> None:
-        """Stop the stream. An unfinished batch is repeated next time."""
+        """Stop the stream. The next run repeats an unfinished batch."""
         if self._query is not None:
             stop_in_thread(self._query.stop)
 
     def _batch(self, files: DataFrame, number: int) -> None:
-        """Process a batch. Spark calls this in its own thread."""
+        """Process a batch. Spark calls this method in a separate thread."""
         new = {plain_path(row["path"]) for row in files.collect()}
         if not new:
             return
@@ -111,7 +111,7 @@ class Stream:
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
-        """Raise the PcliError of a batch instead of the error into which Spark converts it."""
+        """Raise the PcliError of a batch instead of the error to which Spark converts it."""
         try:
             yield
         except LocalError:
@@ -121,7 +121,7 @@ class Stream:
 
 
 def _existing_files(out: str) -> Iterator[str]:
-    """Yield the files that the tables contain and that still exist."""
+    """Yield the files whose rows are in the tables and that still exist."""
     store = open_store(out)
     if read_manifest(store) is not None:
         for path in StoredTables(store).read("captures", ["path"])["path"].to_pylist():

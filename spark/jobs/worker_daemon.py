@@ -1,14 +1,14 @@
 """The parent process of Python workers on one machine: it imports everything, then forks.
 
-Spark's own daemon imports nothing before it forks. Each worker would import numpy, pyarrow and pcli itself: a second of
-CPU time each, and again for each worker that was killed.
+Spark's own daemon imports nothing before it forks. Each worker would then import numpy, pyarrow and pcli, which takes a
+second of CPU time, and so would each replacement for a killed worker.
 
 Rules of this file
 1. It is only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`). A cluster uses
    Spark's own daemon, because there the code of pcli arrives later, as a zip.
-2. Imported objects are frozen: the garbage collector does not touch them, so their pages stay shared.
-3. No other thread may run when it forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's library from
-   starting threads. pyarrow starts its threads when they are needed, and its allocator supports forks.
+2. Imported objects are frozen: the garbage collector does not modify them, so that workers share their memory pages.
+3. No other thread may run when the daemon forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's
+   library from starting threads. pyarrow starts its threads when they are needed, and its allocator supports forks.
 """
 
 from __future__ import annotations
