@@ -1,6 +1,7 @@
 """The entry point of `pcli`. It imports almost nothing, so that Ctrl-C prints no traceback from the start.
 
-Importing the commands takes a third of a second, more on a busy machine. A user may press Ctrl-C meanwhile.
+Importing the commands takes a third of a second, and longer on a busy machine. The user may press Ctrl-C during this
+time.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-"""`pcli.cli.common.output.Exit.INTERRUPTED`, available before anything is imported."""
+"""The value of `pcli.cli.common.output.Exit.INTERRUPTED`, which is available without an import."""
 
 
 def main() -> None:
-    """Run the command line; the entry point of ``pcli``."""
+    """Run the command line. This is the entry point of ``pcli``."""
     try:
         from pcli.cli.commands import run
 
         run()
-    except KeyboardInterrupt:  # while the commands are imported, before one of them runs
+    except KeyboardInterrupt:  # raised while the commands are imported, before one of them runs
         raise SystemExit(_INTERRUPTED) from None

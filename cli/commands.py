@@ -1,10 +1,10 @@
 """All commands: the typer application, and the only place that turns errors into exit codes.
 
 Rules of this file
-1. `pcli --help` takes at most 150 ms: at their top, the modules of the commands import only typer and the standard
+1. `pcli --help` takes at most 150 ms: at the top level, the modules of the commands import only typer and the standard
    library. They import everything else inside functions.
 2. PcliError, Ctrl-C and a closed stdout are handled here, not in commands.
-3. Errors in the usage contain no wording of the libraries that check it.
+3. Messages about usage errors contain no wording of the libraries that check the arguments.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = ["app", "run"]
 
 
 class _Edge(TyperGroup):
-    """The group of all commands. It turns errors into one line and an exit code."""
+    """The group of all commands. It reports errors as one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Print the commands below the titles of their panels; rich would take three times as long to start."""
+        """Print the commands below the titles of their panels. With rich, this would take three times as long."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -63,7 +63,7 @@ class _Edge(TyperGroup):
             raise SystemExit(int(Exit.INTERRUPTED)) from None
         except PcliError as error:
             fail(str(error))
-        except OSError as error:  # for example a full disk, or a file that was removed
+        except OSError as error:  # for example, a full disk or a removed file
             from pcli.replay.sources.lazy_file import reason_of
 
             name = f"{error.filename}: " if error.filename else ""
@@ -107,7 +107,7 @@ _COMMANDS: Final = {
         doctor.doctor,
     ),
 }
-"""Title of the panel to the functions of its commands."""
+"""Titles of panels and the functions of their commands."""
 
 for _panel, _functions in _COMMANDS.items():
     for _function in _functions:
@@ -132,14 +132,14 @@ def _root(
 
 
 def run() -> None:
-    """Run the command that the arguments name; SystemExit carries its exit code."""
-    if sys.stdout is None:  # closed by the shell: >&-
+    """Run the command that the arguments name. Raises SystemExit with the exit code."""
+    if sys.stdout is None:  # the shell closed it: >&-
         fail("stdout is closed: nothing can be printed")
-    if sys.stderr is None:  # 2>&-
+    if sys.stderr is None:  # the shell closed it: 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  (until the end)
     if hasattr(sys.stdout, "reconfigure"):
-        # Names on the wire may contain any character; one that the terminal cannot show must not end the command.
+        # Names on the wire may contain any character. If the terminal cannot show one, the command must not end.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Frames are many and form no cycles: with Python's default threshold, the collector takes a tenth of the time.
+    # Frames are many and form no cycles: with Python's default threshold, garbage collection takes a tenth of the time.
     gc.set_threshold(50_000)
     app(prog_name="pcli")

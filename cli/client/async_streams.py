@@ -1,10 +1,10 @@
 """stdin, stdout and files in an asyncio loop.
 
 Rules of this file
-1. Nothing blocks the loop: it waits until a pipe or terminal has data, or has room. If the loop stopped, the broker
-   would close the connection of the client.
-2. Data is bytes, and lines are split in blocks: a million lines take a few hundred steps.
-3. A pipe is written through a separate non-blocking descriptor: the mode of a shared one must not change.
+1. Nothing blocks the loop: it waits until a pipe or terminal has data or can be written. If the loop were blocked, the
+   broker would close the client's connection.
+2. Data is bytes, and lines are split in blocks, so that a million lines take a few hundred steps.
+3. A pipe is written through a separate non-blocking descriptor, because the mode of a shared one must not change.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pcli.codec.errors import LocalError
 __all__ = ["Output", "Source"]
 
 _BLOCK: Final = 1 << 18
-"""Bytes of one read; a pipe rarely contains more than 64 KB."""
+"""Maximum bytes of one read; a pipe rarely contains more than 64 KB."""
 
 _LONGEST: Final = 1 << 28
-"""Maximum bytes of a line; the default maximum of a message is 5 MB."""
+"""Maximum bytes of a line. By default, brokers accept messages up to 5 MB."""
 
 
 class Source:
-    """The lines of a file, or of stdin (``-``). The file stays open until the process ends."""
+    """The lines of a file, or of stdin (``-``). The file remains open until the process ends."""
 
     def __init__(self, path: str) -> None:
-        """LocalError if the file cannot be opened."""
+        """Raises LocalError if the file cannot be opened."""
         try:
             self._file = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY)
             self._regular = stat.S_ISREG(os.fstat(self._file).st_mode)
@@ -43,9 +43,9 @@ class Source:
             raise LocalError(f"{'stdin' if path == '-' else path}: {reason_of(fault)}") from None
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """Yield the lines that have arrived, without line ends; the last line may have none.
+        """Yield the lines of each read, without line ends. The last line of the input may lack a line end.
 
-        LocalError if a line is longer than `_LONGEST`.
+        Raises LocalError if a line is longer than `_LONGEST`.
         """
         rest: list[bytes] = []
         size = 0
@@ -76,14 +76,14 @@ class Output:
 
     def __init__(self) -> None:
         self.written = 0
-        """Bytes that the last `write` has written, also if it was cancelled."""
+        """Number of bytes that the last `write` has written, even if it was cancelled."""
         self._file = 1
         if stat.S_ISFIFO(os.fstat(1).st_mode):
-            with suppress(OSError):  # not available on this system: writing then blocks
+            with suppress(OSError):  # not available on this system: writes then block
                 self._file = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK)
 
     async def write(self, data: bytes) -> None:
-        """Write everything. BrokenPipeError if the reader has closed the pipe."""
+        """Write all data. Raises BrokenPipeError if the reader has closed the pipe."""
         view = memoryview(data)
         self.written = 0
         while self.written < len(view):

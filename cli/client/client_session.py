@@ -1,10 +1,10 @@
 """The client that `produce` and `consume` run: connection, Ctrl-C, and a line with the rate.
 
 Rules of this file
-1. The first Ctrl-C (or SIGTERM) requests the end: pending messages are finished and counted. The second one ends the
+1. At the first Ctrl-C (or SIGTERM), the client finishes pending messages and counts them. The second one ends the
    process at once.
 2. The client connects before anything else, so that a wrong address is reported at once.
-3. The rate is printed on stderr: every second on a terminal, and at the end in any case.
+3. The rate is printed on stderr, every second on a terminal, and always at the end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Meter", "run_client"]
 
 
 def run_client(url: str, security: Security, main: Callable[[Client, StopRequest], Awaitable[None]]) -> None:
-    """Run a program with a connected client. KeyboardInterrupt if it was stopped by a signal.
+    """Run a program with a connected client. Raises KeyboardInterrupt if a signal stopped it.
 
-    LocalError if text to send is not UTF-8; RemoteError if the broker cannot be reached.
+    Raises LocalError if text to send is not UTF-8, and RemoteError if the broker cannot be reached.
     """
     from pcli.replay.client.asyncio_client import Client, run
     from pcli.replay.client.client_settings import ClientSettings
@@ -58,21 +58,21 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
 
 
 class Meter:
-    """Counts messages and bytes. ``verb``: sent or received; ``printed``: the messages are written to stdout."""
+    """A counter of messages and bytes. ``verb``: sent or received; ``printed``: stdout carries the messages."""
 
     def __init__(self, verb: str, *, printed: bool) -> None:
         self._verb = verb
         self._watched = sys.stderr.isatty() and not (printed and sys.stdout.isatty())
         self.count = 0
-        """Messages."""
+        """Number of messages."""
         self.bytes = 0
-        """Bytes of the payloads; 0 if they are not counted."""
+        """Number of payload bytes; 0 if they are not counted."""
         self._began = time.monotonic()
         self._seen = 0
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Print the rate every second on a terminal during the block, and at its end in any case."""
+        """During the block, print the rate every second if stderr is a terminal. Always print it at the end."""
         task = asyncio.ensure_future(self._show()) if self._watched else None
         try:
             yield

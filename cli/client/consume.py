@@ -1,4 +1,4 @@
-"""`pcli consume`: messages of a topic, printed on stdout."""
+"""`pcli consume`: prints the messages of a topic on stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of --key-range: ranges of hash slots, and keys whose hashes are in them."""
+"""The values of --key-range: ranges of hash slots, and example keys for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["keys_in", "ranges_of"]
 _RANGE: Final = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
 
 _MOST: Final = 64
-"""Maximum number of different keys."""
+"""Maximum number of keys."""
 
 _SLOTS_PER_KEY: Final = 512
-"""Slots per key: a small range gets few keys, which are found quickly."""
+"""Slots per key: for a small range, few keys are searched, which takes little time."""
 
 
 def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return the first and last slots of ``0-32767``. LocalError if a text is not a range of slots."""
+    """Parse texts like ``0-32767`` to first and last slots. Raises LocalError if one is not a range of slots."""
     from pcli.codec.wire.hashes import SLOTS
 
     ranges = []
@@ -35,7 +35,7 @@ def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def keys_in(ranges: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the first few numbers, as text, whose slots are in these ranges. LocalError if slot 0 is the only slot."""
+    """Return the first few decimal numbers whose hash slots are in these ranges. Raises LocalError for only slot 0."""
     from pcli.codec.wire.hashes import sticky_hash
 
     if all(last == 0 for _, last in ranges):

@@ -2,8 +2,8 @@ r"""Formats of received messages: kcat's format strings, and JSON.
 
 Rules of this file
 1. ``%s`` payload, ``%k`` key, ``%i`` message id, ``%p`` partition (-1: none), ``%t`` topic, ``%T`` publish time (ms),
-   ``%h`` properties (``a=1,b=2``), ``%S`` and ``%K`` the bytes of payload and key, ``%%``; ``\n \t \r \0 \xNN``.
-2. Payloads, and keys that are bytes, are written unchanged.
+   ``%h`` properties (``a=1,b=2``), ``%S`` and ``%K`` payload and key size in bytes, ``%%``; ``\n \t \r \0 \xNN``.
+2. Payloads are written unchanged, and so are binary keys.
 3. In JSON, a payload that is not UTF-8 is base64, with ``"base64": true``.
 """
 
@@ -99,7 +99,7 @@ def json_writer(message: IncomingMessage) -> bytes:
 
 
 class JsonArrayWriter:
-    """Returns messages as the elements of one JSON array."""
+    """A formatter of messages as elements of one JSON array."""
 
     def __init__(self) -> None:
         self._before = b"[\n"

@@ -1,7 +1,8 @@
 r"""Messages from lines of text: a payload, a key and a payload (-K), or a JSON object (--json).
 
 Rules of this file
-1. ``-K DELIM`` splits a line at the first delimiter, as kcat does. A line without it is a payload without a key.
+1. ``-K DELIM`` splits a line at the first delimiter, as kcat does. A line without a delimiter is a payload without a
+   key.
 2. A JSON object has the fields that `pcli consume -T ndjson` prints: ``payload``, ``key``, ``properties``,
    ``event_time``, and ``base64`` if the payload is base64. Other fields are ignored.
 """
@@ -23,7 +24,7 @@ __all__ = ["json_line_parser", "keyed_line_parser"]
 
 
 def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
-    """Return a parser of ``key DELIMITER payload``. LocalError if the delimiter is empty."""
+    """Return a parser of ``key DELIMITER payload``. Raises LocalError if the delimiter is empty."""
     from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
     mark = {"\\t": "\t"}.get(delimiter, delimiter).encode(errors="surrogateescape")

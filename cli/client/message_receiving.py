@@ -1,13 +1,14 @@
 """The consumer of `pcli consume`: it receives messages in blocks, prints them, and acknowledges them.
 
 Rules of this file
-1. A message is acknowledged after it is printed, so Ctrl-C neither loses nor repeats a message.
-2. ``--from`` is the position of a new subscription or of a reader. An existing durable subscription is refused: its
-   cursor moves, for all its consumers, only with ``--move-cursor``. Brokers have no command that tests whether a
-   subscription exists; a reader of the same name is refused by PersistentTopic.getNonDurableSubscription if it does.
+1. A message is acknowledged after it is printed, so that Ctrl-C neither loses nor repeats a message.
+2. ``--from`` is the position of a new subscription or of a reader. If a durable subscription exists, the command fails:
+   only ``--move-cursor`` moves the subscription's cursor, for all its consumers. Brokers have no command that tests
+   whether a subscription exists. The test is a reader with the same name: if the subscription exists,
+   PersistentTopic.getNonDurableSubscription refuses the reader.
 3. ``--last N`` reads a little more than N entries from the end, and keeps the last N messages.
-4. ``--exit-at-end`` stops when no message is queued and the broker has none. For messages that the broker has but
-   does not deliver (pending at other consumers, or acknowledged), the command waits a few seconds.
+4. ``--exit-at-end`` stops when no message is queued and the broker has none. If the broker has messages but does not
+   deliver them (pending at other consumers, or acknowledged), the command waits a few seconds.
 5. If the subscription fails (its topic is deleted, a batch arrives at a receiver queue of 0), the command fails too.
 """
 
@@ -36,19 +37,19 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeRun"]
 
 _BLOCK: Final = 1000
-"""Messages in one block."""
+"""Maximum number of messages in a block."""
 
 _PAUSE: Final = 0.1
-"""Seconds without a message after which the broker is queried for more messages."""
+"""Seconds without a message after which the command queries the broker for more messages."""
 
 _PATIENCE: Final = 3.0
 """Seconds to wait for messages that the broker has but does not deliver."""
 
 _RETRY: Final = 0.2
-"""Seconds until the non-durable subscription of the existence check is certainly removed."""
+"""Seconds after which the non-durable subscription of the existence test is certainly removed."""
 
 _EXISTS: Final = "durable subscription with the same name"
-"""In the error of a broker (NotAllowedError) if a reader has the name of an existing durable subscription."""
+"""Text in the broker's NotAllowedError if a reader has the name of an existing durable subscription."""
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class ConsumeRun:
     receiver_queue: int
 
     def run(self) -> None:
-        """Print the messages. LocalError if the options are wrong, RemoteError if the broker refuses them."""
+        """Print the messages. Raises LocalError for invalid options, and RemoteError if the broker reports an error."""
         self._check()
         from pcli.cli.client.async_streams import Output
         from pcli.cli.client.message_format import JsonArrayWriter, json_writer, writer
@@ -85,7 +86,7 @@ class ConsumeRun:
         start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
-        # A subscription is created at the first or last message, and a reader at an id. Other positions need a seek.
+        # A subscription can start at the first or last message, a reader also at an id. Other positions need a seek.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
         if self.move_cursor:
             goal = start
@@ -126,7 +127,7 @@ class ConsumeRun:
             raise LocalError("--move-cursor requires -s NAME and --from")
 
     async def _refuse_existing(self, client: Client) -> None:
-        """LocalError if the durable subscription exists: --from would be ignored, or would move its cursor."""
+        """Raise LocalError if the durable subscription exists: --from would be ignored or would move its cursor."""
         from pcli.codec.errors import PcliError
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import LATEST
@@ -148,7 +149,7 @@ class ConsumeRun:
         await asyncio.sleep(_RETRY)
 
     async def _start_of_last(self, client: Client) -> ClientMessageId:
-        """Return an id at or before the last N messages: N entries before the end if the last ledger has them."""
+        """Return an id at or before the last N messages: N entries before the end if the last ledger has so many."""
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
@@ -196,7 +197,7 @@ def _is_place(start: ClientMessageId | int | None) -> bool:
 
 
 class _Receiver:
-    """Receives messages from a consumer or a reader, and prints them."""
+    """A loop that receives messages from a consumer or a reader, and prints them."""
 
     def __init__(
         self, client: Client, source: Any, run: ConsumeRun, write: Callable[[IncomingMessage], bytes], meter: Meter
@@ -217,7 +218,7 @@ class _Receiver:
         self._there.set()
 
     async def run(self, output: Output, stop: StopRequest) -> None:
-        """Run until the end, or until a stop is requested."""
+        """Run until the end of the messages, or until a stop is requested."""
         if self._run.last:
             await self._print(await stop.until_stopped(self._last_messages(self._run.last)), output, stop)
         wanted = self._run.number
@@ -232,7 +233,7 @@ class _Receiver:
                 return
 
     async def _print(self, messages: list[IncomingMessage], output: Output, stop: StopRequest) -> None:
-        """Print and acknowledge; after an interruption, only those that were written completely."""
+        """Print and acknowledge messages; after an interruption, acknowledge only completely printed messages."""
         outputs = [self._write(message) for message in messages]
         try:
             await stop.until_stopped(output.write(b"".join(outputs)))
@@ -253,7 +254,7 @@ class _Receiver:
         return messages
 
     async def _last_messages(self, count: int) -> list[IncomingMessage]:
-        """Read to the end of the topic; return the last messages."""
+        """Read to the end of the topic; return the last ``count`` messages."""
         kept: deque[IncomingMessage] = deque(maxlen=count)
         while True:
             self._there.clear()

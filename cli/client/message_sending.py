@@ -1,10 +1,11 @@
 """The producer of `pcli produce`: it sends payloads in blocks, one turn of the client engine per block.
 
 Rules of this file
-1. A block of a pipe has the lines that the pipe contains. Generated messages have blocks of 1000, or of 4 MB.
-2. While the producer's queue is full, nothing is read.
-3. The first message that the broker refuses ends the command, with its number (from 1). No more is read.
-4. After Ctrl-C nothing more is read, and the command waits for the receipts of sent messages.
+1. A block from a pipe has the lines that the pipe contains. Generated messages have blocks of 1000, or of 4 MB.
+2. While the producer's queue is full, no input is read.
+3. The command ends at the first message that the broker refuses, prints the message's number (from 1), and reads no
+   more input.
+4. After Ctrl-C the command reads no more input, and waits for the receipts of sent messages.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class ProduceRun:
     producer_name: str
 
     def run(self) -> None:
-        """Send all messages and print their number. LocalError for wrong options, RemoteError from the broker."""
+        """Send all messages and print their number.
+
+        Raises LocalError for invalid options, RemoteError for broker errors.
+        """
         if sum(map(bool, (self.file, self.messages, self.size))) > 1:
             raise LocalError("use only one of --file, -m and --size")
         if sum(map(bool, (self.key, self.key_ranges, self.key_delimiter, self.json))) > 1:
@@ -80,7 +84,7 @@ class ProduceRun:
     # -- messages ----------------------------------------------------------------------------------------------
 
     def _source(self) -> Callable[[], AsyncIterator[list[bytes]]]:
-        """Return a function that yields blocks of payloads. A file is opened at once."""
+        """Return a function that yields blocks of payloads. A file is opened by this call, not by the first block."""
         if self.size is not None:
             size = self.size
             return lambda: listed(numbered(size, self.number), size)
@@ -127,7 +131,7 @@ class ProduceRun:
 
 
 class _Sender:
-    """Sends payloads with the producer, and collects the results."""
+    """A sender of payloads with one producer, which collects the results."""
 
     def __init__(
         self,
@@ -152,7 +156,10 @@ class _Sender:
         producer.on_room = self._room.set
 
     async def send(self, payloads: list[bytes]) -> None:
-        """Send all payloads, in one turn unless the producer's queue is full. LocalError names a malformed line."""
+        """Send all payloads, in one turn unless the producer's queue is full.
+
+        Raises LocalError for a malformed line.
+        """
         send, received = self._producer.send, self._received
         left = [self._message(number, payload) for number, payload in enumerate(payloads, self._handed + 1)]
         end = self._handed + len(payloads)
@@ -185,7 +192,7 @@ class _Sender:
             self._meter.count += 1
 
     async def finish(self, stop: StopRequest) -> None:
-        """Wait for pending messages. LocalError or RemoteError if one was refused."""
+        """Wait for pending messages. Raises LocalError or RemoteError if one was refused."""
         await stop.finish(self._client.call(self._producer.flush))
         if self._failures:
             number, refusal = min(self._failures.items())
@@ -193,7 +200,7 @@ class _Sender:
 
 
 def _batching(text: str) -> dict[str, Any]:
-    """Return the settings for ``N,BYTES,MS``; each number may be missing, and 0 messages turn batching off."""
+    """Return the settings for ``N,BYTES,MS``. Each number may be omitted; N = 0 turns batching off."""
     words = text.split(",")
     names = ("batchingMaxMessages", "batchingMaxBytes", "batchingMaxPublishDelayMicros")
     if len(words) > len(names) or not all(word.strip().isascii() and (word.strip() or "0").isdigit() for word in words):

@@ -11,27 +11,27 @@ from typing import Final
 __all__ = ["first", "listed", "numbered", "paced"]
 
 _BLOCK: Final = 1000
-"""Messages of a block."""
+"""Maximum number of messages in a block."""
 
 _BYTES: Final = 1 << 22
-"""Bytes of a block, unless one message is larger."""
+"""Maximum bytes of a block, unless one message is larger."""
 
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
-    """Yield decimal numbers from 0 with ``size`` digits, without end if ``count`` is None; high digits are cut off."""
+    """Yield the last ``size`` digits of 0, 1, 2, …, padded with zeros; without end if ``count`` is None."""
     numbers: Iterable[int] = itertools.count() if count is None else range(count)
     return ((b"%0*d" % (size, number))[-size:] for number in numbers)
 
 
 async def listed(payloads: Iterator[bytes], size: int) -> AsyncIterator[list[bytes]]:
-    """Yield the payloads in blocks; ``size``: bytes of the largest."""
+    """Yield the payloads in blocks; ``size``: bytes of the largest payload."""
     count = max(1, min(_BLOCK, _BYTES // max(1, size)))
     while block := list(itertools.islice(payloads, count)):
         yield block
 
 
 async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncIterator[list[bytes]]:
-    """Yield the first ``count`` payloads; all if None."""
+    """Yield the first ``count`` payloads, or all if ``count`` is None."""
     async for block in blocks:
         if count is not None and len(block) >= count:
             yield block[:count]
@@ -42,7 +42,7 @@ async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncI
 
 
 async def paced(blocks: AsyncIterator[list[bytes]], rate: float) -> AsyncIterator[list[bytes]]:
-    """Yield ``rate`` payloads per second; without delay if 0."""
+    """Yield ``rate`` payloads per second, or without delay if ``rate`` is 0."""
     began, sent = time.monotonic(), 0
     async for block in blocks:
         if not rate:

@@ -1,4 +1,4 @@
-"""`pcli produce`: messages to a topic, from a pipe, a file or the command line."""
+"""`pcli produce`: sends messages to a topic, from a pipe, a file or the command line."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
 def starting_position(text: str) -> ClientMessageId | int:
-    """Return the id of ``earliest``, ``latest`` or a message, or the milliseconds since 1970 of a time.
+    """Return the id for ``earliest``, ``latest`` or a message id, or the milliseconds since 1970 for a time.
 
     A time is ISO 8601 (local without a time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
     """

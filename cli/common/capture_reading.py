@@ -1,4 +1,4 @@
-"""Reading of captures and interfaces into observed frames, the first step of every command that reads captures."""
+"""Reading of captures and interfaces as observed frames, the first step of commands that read captures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["CaptureReading", "contents_for", "opened_contents"]
 
 @dataclass(slots=True)
 class CaptureReading:
-    """One reading of some inputs: iterate over `facts`, then call `finish`."""
+    """A reading of some inputs: iterate over `facts`, then call `finish`."""
 
     files: Sequence[str] = ()
     interface: str = ""
@@ -35,21 +35,21 @@ class CaptureReading:
     system: bool = False
     """Whether to include the traffic of the broker's internal client."""
     both_passes: bool = False
-    """Whether requests have the number of their response (-2)."""
+    """Whether requests contain the number of their response (-2), which needs two passes."""
     count: int = 0
-    """Stop after this frame number; 0: do not stop."""
+    """Stop after this frame number; 0 for no limit."""
     silent: bool = False
-    """Whether no message is printed when a live capture starts."""
+    """Whether to omit the message at the start of a live capture."""
     rewindable: bool = False
     """Whether the inputs are read more than once; stdin is then copied to a temporary file."""
     first_ns: int = 0
     """Time of the first frame."""
     before_ns: int = 0
-    """Time of the frame before the current one, shown or not."""
+    """Time of the previous frame, whether or not it was shown."""
     contents: Contents | None = None
     """The decoder of payloads; None if neither the filter nor the output needs them."""
     on_note: Callable[[Note], None] | None = None
-    """Called in the first pass for every note, in order between the frames."""
+    """Called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
     """Called in the first pass for every TCP connection that ends."""
     code: Exit = Exit.FINE
@@ -58,12 +58,12 @@ class CaptureReading:
     _shown: bool = False
     """Whether any frame matched."""
     _frames: int = 0
-    """Pulsar frames, shown or not."""
+    """Number of Pulsar frames, whether or not they were shown."""
     _observer: Observer | None = None
     _inputs: list[Input] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
     _matched: Bits = field(default_factory=Bits)
-    """The frames that were shown."""
+    """Numbers of the frames that were shown."""
 
     def __post_init__(self) -> None:
         self.contents = self.contents or contents_for(self.filter)
@@ -71,14 +71,14 @@ class CaptureReading:
     def facts(self) -> Generator[Facts, None, None]:
         """Yield the facts of every frame that matches, in order.
 
-        May be called again for another pass if ``rewindable`` is set.
+        If ``rewindable`` is set, each call makes a new pass.
         """
         from pcli.codec.errors import CaptureError
 
         try:
             yield from self._one_pass()
         except CaptureError:
-            # If a live capture is empty, the capture program has the reason.
+            # If a live capture is empty, the capture program reports the reason.
             self._stack.__exit__(*sys.exc_info())
             raise
 
@@ -121,7 +121,7 @@ class CaptureReading:
         self._totals = totals
 
     def inputs(self) -> list[Input]:
-        """Return the opened inputs, at their beginnings."""
+        """Return the opened inputs, each positioned at its start."""
         from pcli.codec.errors import LocalError
         from pcli.replay.sources.capture_sources import Input, open_inputs, open_interface
         from pcli.replay.sources.live_streams import SpooledStream, StartNotifier
@@ -148,7 +148,7 @@ class CaptureReading:
         say(f"capturing on {self.interface}; press Ctrl-C to stop")
 
     def named_files(self) -> Iterator[tuple[str, BinaryIO]]:
-        """Yield the names and files of the inputs, at their beginnings."""
+        """Return the names and files of the inputs, each positioned at its start."""
         return ((one.name, one.file) for one in self.inputs())
 
     def _answers(self, options: ReadOptions) -> AnswerIndex:
@@ -171,12 +171,12 @@ class CaptureReading:
         self._notes.add(event)
 
     def unanswered(self) -> list[Request]:
-        """Return the requests that were shown and have no response in the part that was read."""
+        """Return the shown requests to which the part that was read contains no response."""
         found = [] if self._observer is None else self._observer.unanswered()
         return [request for request in found if request.number in self._matched]
 
     def finish(self) -> Exit:
-        """Close the inputs, print the notes and the reason for an empty output; return the exit code."""
+        """Close the inputs; print the notes and, if the output is empty, the reason. Returns the exit code."""
         self._stack.close()
         self._notes.print()
         if self._totals is not None and not self._shown:
@@ -199,7 +199,7 @@ def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observe
 
 
 def opened_contents(private_keys: Sequence[str]) -> Contents:
-    """Return a decoder of payloads with the keys in these PEM files. LocalError if a file cannot be read."""
+    """Return a decoder of payloads with the keys in these PEM files. Raises LocalError if one cannot be read."""
     from pathlib import Path
 
     from pcli.codec.errors import LocalError
@@ -213,7 +213,7 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
 
 
 def contents_for(*words: str) -> Contents | None:
-    """Return a decoder of payloads if these filters and columns refer to their contents, otherwise None."""
+    """Return a decoder of payloads if these filters and columns refer to payload contents, otherwise None."""
     if not _INSIDE.search(" ".join(words)):
         return None
     from pcli.codec.observe.payload_contents import Contents
@@ -222,4 +222,4 @@ def contents_for(*words: str) -> Contents | None:
 
 
 _INSIDE = re.compile(r"\bpulsar\.(opened|value)\b")
-"""The fields for which chunks must be joined and schemas known."""
+"""The fields that require joined chunks and known schemas."""

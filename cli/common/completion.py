@@ -1,8 +1,8 @@
 """Shell completion of rule names, field names, settings and topics.
 
 Rules of this file
-1. Nothing is imported at the top that commands do not import anyway: the module is imported with every command.
-2. A completion never fails and never prints: a capture that cannot be read completes to nothing.
+1. This module is imported with every command. At the top level it therefore imports only what commands also import.
+2. A completion never fails and never prints: for a capture that cannot be read, there are no completions.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ __all__ = [
 ]
 
 _FRAMES_READ: Final = 20_000
-"""Frames of a capture that are searched for topics: a completion must not take seconds."""
+"""Number of frames that are searched for topics: a completion must not take seconds."""
 
 _TOPIC_VALUE: Final = re.compile(r"""(.*\bpulsar\.topic\s*(?:==|!=|contains)\s*)(["']?)([^"']*)$""", re.DOTALL)
 _LAST_WORD: Final = re.compile(r"(.*?)([\w.]*)$", re.DOTALL)
 
 Completions = list[tuple[str, str]]
-"""Words, each with its help."""
+"""Completions, each with its help."""
 
 
 def complete_rule(incomplete: str) -> Completions:
-    """Return the rules of `diagnose` that begin with this."""
+    """Return the rules of `diagnose` that begin with ``incomplete``."""
     from pcli.codec.observe.rules import RULES
 
     return [(rule.name, rule.title) for rule in RULES.values() if rule.name.startswith(incomplete)]
 
 
 def complete_severity_or_rule(incomplete: str) -> Completions:
-    """Return the values of ``--fail-on`` that begin with this."""
+    """Return the values of ``--fail-on`` that begin with ``incomplete``."""
     words = [("error", "errors"), ("warning", "errors and warnings"), ("any", "all findings")]
     return [*(word for word in words if word[0].startswith(incomplete)), *complete_rule(incomplete)]
 
 
 def complete_field(incomplete: str) -> Completions:
-    """Return the fields of frames that begin with this."""
+    """Return the fields of frames that begin with ``incomplete``."""
     from pcli.codec.observe import describe_fields
 
     return [(one.name, one.help) for one in describe_fields() if one.name.startswith(incomplete)]
 
 
 def complete_filter(context: typer.Context, incomplete: str) -> Completions:
-    """Return display filters that continue this one: with a field name, or with a topic after ``pulsar.topic ==``."""
+    """Complete a display filter with a field name, or with a topic after ``pulsar.topic ==``."""
     if match := _TOPIC_VALUE.match(incomplete):
         before, quote, topic = match.groups()
         quote = quote or "'"
@@ -65,12 +65,12 @@ def complete_filter(context: typer.Context, incomplete: str) -> Completions:
 
 
 def complete_topic(context: typer.Context, incomplete: str) -> Completions:
-    """Return the topics of the capture that begin with this."""
+    """Return the topics of the capture that begin with ``incomplete``."""
     return [(topic, "topic of the capture") for topic in _topics(context, incomplete)]
 
 
 def complete_setting(incomplete: str) -> Completions:
-    """Return the settings of the mini-broker that begin with this, and the values that select a dispatcher."""
+    """Return the mini-broker's settings that begin with ``incomplete``, and values that select a dispatcher."""
     from pcli.minibroker.capabilities import dispatcher_rows
     from pcli.minibroker.settings import Settings
 
@@ -85,7 +85,7 @@ def _topics(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _all_topics(context: typer.Context) -> Iterator[str]:
-    """The topics of the captures that the command line names so far."""
+    """Return the topics of the captures that the incomplete command line names."""
     from pcli.codec.capture import CapturedFrame, read_capture
     from pcli.codec.errors import PcliError
     from pcli.codec.observe import Observer, column, find_field

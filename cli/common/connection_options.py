@@ -1,4 +1,4 @@
-"""Options of all commands that connect to a broker: its address and the credentials."""
+"""Options of all commands that connect to a broker: the address and the credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Url = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-"""The URL of the option; its default is ``pulsar://localhost:6650``."""
+"""The service URL; ``pulsar://localhost:6650`` by default."""
 Token = Annotated[
     str,
     typer.Option(
@@ -46,7 +46,7 @@ TlsKey = Annotated[
 
 
 def security(token: str, trust: str, cert: str, key: str) -> Security:
-    """Return the credentials that the options name. No file is read yet."""
+    """Return the credentials that the options define, without reading any file."""
     from pcli.replay.service_url import Security
 
     return Security(token=token, trust=trust, cert=cert, key=key)

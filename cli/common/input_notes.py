@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A damaged file is reported at once. All other notes are reported at the end, one line for each kind of note.
-2. A line has the number of notes, where the first one applies, and what the user can do.
+2. A line contains the number of notes, the position of the first one, and the remedy.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["InputNotes", "no_frames_text", "numbers_text"]
 
 _MAX_NAMED: Final = 5
-"""Damaged files that are reported one by one, and ports and streams that are named."""
+"""Maximum number of damaged files that are reported one by one, and of ports and streams that are listed."""
 
 _PROTOCOLS: Final = {
     "http": ("HTTP", ""),
     "tls": ("TLS", "capture where TLS is terminated, or decrypt the capture with the session keys first"),
     "not-pulsar": ("neither Pulsar nor TLS nor HTTP", "use -d tcp.port==N if they are Pulsar"),
 }
-"""Kinds of notes on connections of other protocols: the protocol, and the remedy."""
+"""Kinds of notes on connections of other protocols, each with the protocol and the remedy."""
 
 
 class InputNotes:
-    """The notes of one reading."""
+    """The notes of a reading."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -38,7 +38,7 @@ class InputNotes:
         self._streams: dict[str, dict[int, None]] = {}
 
     def add(self, note: Note) -> None:
-        """Record a note; a note on a file is printed."""
+        """Record a note. A note on a file is printed at once."""
         kind = note.kind
         self._counts[kind] = count = self._counts.get(kind, 0) + 1
         self._first.setdefault(kind, note)
@@ -49,7 +49,7 @@ class InputNotes:
             say(_placed(note))
 
     def print(self) -> None:
-        """Print all notes that were not printed yet, grouped by kind."""
+        """Print the notes that are not printed yet, grouped by kind."""
         for line in self._lines():
             say(line)
         self._counts.clear()
@@ -77,7 +77,7 @@ class InputNotes:
 
 
 def no_frames_text(totals: CaptureTotals) -> str:
-    """Return why the output is empty: the captures contain no Pulsar frame."""
+    """Return why the output is empty if the captures contain no Pulsar frame."""
     text = f"no Pulsar frames in {counted(totals.packets, 'packet')}"
     if not totals.connections:
         return f"{text} (no TCP connection)"
@@ -86,7 +86,7 @@ def no_frames_text(totals: CaptureTotals) -> str:
 
 
 def numbers_text(noun: str, numbers: Sequence[int]) -> str:
-    """Return ``port 80``, ``ports 53 and 80``, or the first few and how many more there are."""
+    """Return ``port 80`` or ``ports 53 and 80``; of many numbers, the first few and how many more there are."""
     if len(numbers) == 1:
         return f"{noun} {numbers[0]}"
     if len(numbers) > _MAX_NAMED:
@@ -95,7 +95,7 @@ def numbers_text(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _placed(note: Note) -> str:
-    """Return a note with its place: the file, the stream and direction, the packet, and the offset in the file."""
+    """Return a note with its position: file, stream and direction, packet, and offset in the file."""
     place = []
     if note.source:
         place.append(note.source)

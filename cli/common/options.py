@@ -1,4 +1,4 @@
-"""Options that several commands share. A letter has the meaning that it has in tshark."""
+"""Options that several commands share. A letter means the same as in tshark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class TextOrJson(StrEnum):
-    """Values of ``-T`` of commands that print text or JSON."""
+    """Values of ``-T`` in commands that print text or JSON."""
 
     text = "text"
     json = "json"
@@ -46,7 +46,7 @@ class TextOrJson(StrEnum):
 
 
 class LogKind(StrEnum):
-    """Values of ``--log``: what is printed of live connections."""
+    """Values of ``--log``: what is printed about live connections."""
 
     frames = "frames"
     events = "events"
@@ -132,12 +132,12 @@ _DECODERS = ("pulsar", "other", "data")
 
 
 def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
-    """Return the files of `Files` and `MoreFiles`."""
+    """Return the files in `Files` and `MoreFiles`."""
     return [*(read or ()), *(more or ())]
 
 
 def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
-    """Return port to protocol from ``-d tcp.port==7000,pulsar`` and ``-d 7000``; a wrong rule ends the command."""
+    """Return protocols by port from ``-d tcp.port==7000,pulsar`` and ``-d 7000``; a wrong rule ends the command."""
     ports = {}
     for rule in rules or ():
         match = _RULE.fullmatch(rule.strip())
@@ -149,7 +149,7 @@ def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
 
 
 def _right_form(rule: str) -> str:
-    """Return the correct form of a wrong rule, with the port of the rule if it has one."""
+    """Return the correct form of a wrong rule, with the rule's port if there is one."""
     meant = re.fullmatch(r"[^\d,]*?=?\s*(\d{1,5})\s*(?:,\s*(\w*))?\s*", rule, re.ASCII)
     number = int(meant[1]) if meant else 0
     if meant is None or not 0 < number < 65536 or meant[2] not in (None, "", *_DECODERS):
@@ -158,7 +158,7 @@ def _right_form(rule: str) -> str:
 
 
 def old_letter(letter: str, option: str, **more: Any) -> Any:
-    """Return a hidden option for a letter that ``option`` had in version 0.1; its use prints a warning."""
+    """Return a hidden option for a letter that ``option`` had in version 0.1. Using it prints a warning."""
 
     def warn(value: Any) -> Any:
         if value is not None:

@@ -1,10 +1,10 @@
 """Output of all commands: data on stdout, messages on stderr, and an exit code.
 
 Rules of this file
-1. Exit codes: 0 the input was read to the end; 1 a check failed; 2 wrong usage, or unreadable input; 3 the input is
-   damaged or truncated (everything before the damage is shown). 130 after Ctrl-C.
-2. If the reader of stdout closes it (``| head``), the command ends without a message. Files that it writes are still
-   complete, and its exit code is the same.
+1. Exit codes: 0 if the input was read to the end; 1 if a check failed; 2 for wrong usage or unreadable input; 3 if the
+   input is damaged or truncated (everything before the damage is shown); 130 after Ctrl-C.
+2. If the reader of stdout closes it (``| head``), the command ends without a message. Files that the command writes are
+   still complete, and its exit code is the same.
 3. An error is one line on stderr: the problem, its position, and the remedy.
 """
 
@@ -49,7 +49,7 @@ class Exit(IntEnum):
 
 
 SEVERITY_COLORS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
-"""Escape sequences for the severities of findings; ``\\x1b[0m`` ends them."""
+"""Escape sequences for the severities of findings; ``\\x1b[0m`` resets the colour."""
 
 _LEAST_WIDTH: Final = 80
 
@@ -61,7 +61,7 @@ def write_line(text: str) -> None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """Return a value as readable JSON; characters that are not printable, except line ends, are escaped."""
+    """Return a value as readable JSON. Characters that are not printable, except line ends, are escaped."""
     separators = None if indent is not None else (",", ":")
     text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
     if text.isprintable():
@@ -70,7 +70,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 
 def print_json(values: list[Any], output: str) -> None:
-    """Print objects as ``json``, one array, or as ``ndjson``, one object per line."""
+    """Print objects as ``json`` (one array) or as ``ndjson`` (one object per line)."""
     if output == "ndjson":
         for value in values:
             write_line(json_text(value))
@@ -79,7 +79,7 @@ def print_json(values: list[Any], output: str) -> None:
 
 
 def print_json_lines(lines: Iterable[str], output: str) -> int:
-    """Print objects, one per line: as ``json``, one array, or as ``ndjson``. Return their number."""
+    """Print objects, one per line, as ``json`` (one array) or as ``ndjson``. Return their number."""
     before, between, after = ("[\n", ",\n", "\n]\n") if output == "json" else ("", "\n", "\n")
     count = 0
     for count, line in enumerate(lines, 1):
@@ -95,7 +95,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """Print one message on stderr, after the output so far."""
+    """Print one message on stderr, after all output that stdout has buffered."""
     if sys.stdout is not None:
         sys.stdout.flush()
     print(f"pcli: {text}", file=sys.stderr)
@@ -108,12 +108,12 @@ def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``1 packet``, ``2 packets``."""
+    """Return a number with its noun: ``1 packet``, ``2 packets``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def colored(file: IO[str] | None = None) -> bool:
-    """Whether to print colors: the file (stdout by default) is a terminal, and NO_COLOR is not set."""
+    """Whether to print colors: true if the file (default: stdout) is a terminal and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and (file or sys.stdout).isatty()
 
 
@@ -125,7 +125,7 @@ def text_width() -> int | None:
 
 
 def discard_stdout() -> None:
-    """Send everything that is still written to stdout to the null device, including what is buffered."""
+    """Redirect stdout to the null device, including buffered output."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -142,6 +142,6 @@ def ignoring_closed_stdout() -> Iterator[None]:
 
 
 def stop_quietly(code: int) -> NoReturn:
-    """End the command after the reader of stdout has closed it; without a message, also from Python itself."""
+    """End the command after the reader of stdout has closed it. Neither the command nor Python prints a message."""
     discard_stdout()
     raise SystemExit(int(code))

@@ -1,4 +1,4 @@
-"""Packet numbers beside frame numbers in text: ``frame 12`` becomes ``frame 12 (packet 40)``."""
+"""Packet numbers after frame numbers in text: ``frame 12`` becomes ``frame 12 (packet 40)``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _FRAMES: Final = re.compile(r"\bframes? (\d+(?:(?:, | and )\d+)*)\b(?! \(packet)
 
 
 class PacketIndex:
-    """The packet number (Wireshark's frame.number) of each frame; eight bytes for a frame."""
+    """The packet number (Wireshark's frame.number) of each frame, with eight bytes per frame."""
 
     def __init__(self) -> None:
         self._packets = array("Q", [0])
 
     def add(self, facts: Facts) -> None:
-        """Record the packet of the next frame."""
+        """Record the packet number of the next frame."""
         frame = facts.frame
         while len(self._packets) <= frame.number:
             self._packets.append(0)
         self._packets[frame.number] = frame.packet
 
     def packet_of(self, frame: int) -> int:
-        """Return the packet of a frame; 0 if unknown."""
+        """Return the packet number of a frame; 0 if unknown."""
         return self._packets[frame] if 0 <= frame < len(self._packets) else 0
 
     def label(self, text: str) -> str:
-        """Return the text with the packet numbers of all frames that it names."""
+        """Insert the packet numbers of all frames that the text mentions."""
         return _FRAMES.sub(self._labelled, text)
 
     def _labelled(self, match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ __all__ = ["watched"]
 _T = TypeVar("_T")
 
 _EVERY = 2048
-"""Items between two checks of the clock."""
+"""Number of items between two checks of the clock."""
 
 
 def watched(items: Iterator[_T], inputs: Sequence[Input], *, printed: bool = True) -> Iterator[_T]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for commands that run until they are stopped: as a threading event, and inside an asyncio loop."""
+"""Ctrl-C and SIGTERM in commands that run until they are stopped, as a threading event or in an asyncio loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _FLUSH: Final = 10.0
-"""Seconds that a client has to finish pending work after Ctrl-C."""
+"""Seconds to finish pending work after Ctrl-C."""
 
 
 def stop_event() -> threading.Event:
@@ -28,11 +28,11 @@ def stop_event() -> threading.Event:
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
-    """Raised if the stop is requested before the work is done."""
+    """Raised if a stop is requested before the work is done."""
 
 
 class StopRequest:
-    """A request to stop inside an asyncio loop: by the first Ctrl-C or SIGTERM, or by the program."""
+    """A request to stop inside an asyncio loop, made by the first Ctrl-C or SIGTERM, or by the program."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -49,17 +49,17 @@ class StopRequest:
         self._event.set()
 
     def restore_signals(self) -> None:
-        """Restore the default effect of signals: the next Ctrl-C ends the process."""
+        """Restore the default signal handlers, so that the next Ctrl-C ends the process."""
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     @property
     def requested(self) -> bool:
-        """Whether the stop was requested."""
+        """Whether a stop was requested."""
         return self._event.is_set()
 
     async def until_stopped(self, work: Awaitable[_T]) -> _T:
-        """Return the result of the work; raise Stopped as soon as the stop is requested."""
+        """Return the result of the work; raise Stopped as soon as a stop is requested."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
         try:
@@ -72,7 +72,7 @@ class StopRequest:
                 one.cancel()
 
     async def finish(self, work: Awaitable[_T]) -> _T | None:
-        """Return the result of the work; None if it takes more than `_FLUSH` seconds after the stop was requested."""
+        """Return the result of the work, or None if it takes more than `_FLUSH` seconds after a stop was requested."""
         with contextlib.suppress(Stopped):
             task = asyncio.ensure_future(work)
             return await self.until_stopped(asyncio.shield(task))

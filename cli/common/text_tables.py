@@ -11,16 +11,16 @@ from pcli.cli.common.output import print_json, text_width, write_line
 __all__ = ["print_reasons", "print_rows", "print_tree", "write_table"]
 
 _LEAST_COLUMN: Final = 8
-"""Columns that a shrunk text column keeps."""
+"""Minimum width of a text column that is narrowed."""
 
 _NAMED_PLACES: Final = 3
-"""Places that are named for one reason; the others are counted."""
+"""Maximum number of rows listed for one reason; the others are counted."""
 
 _DURATIONS: Final = frozenset({"min", "p50", "p90", "p99", "max"})
 
 
 def print_rows(rows: list[dict[str, Any]], output: str, titles: dict[str, str]) -> None:
-    """Print rows as ``json``, ``ndjson`` or ``text``; ``titles`` has the columns to show, in order."""
+    """Print rows as ``json``, ``ndjson`` or ``text``; ``titles`` contains the columns to show, in order."""
     if output != "text":
         print_json(rows, output)
         return
@@ -44,7 +44,7 @@ def _cell(name: str, value: Any) -> str:
 def print_tree(titles: Sequence[str], rows: Iterable[str | Sequence[Any]]) -> None:
     """Print rows below their titles. A row is a sequence of values, or a text that spans all columns.
 
-    None is printed as ``?``, an empty text as nothing. Columns without text are aligned to the right.
+    None is printed as ``?``, and an empty text as an empty cell. Columns without text are aligned to the right.
     """
     kept = list(rows)
     tables = [row for row in kept if not isinstance(row, str)]
@@ -66,8 +66,8 @@ def _tree_cell(value: Any) -> str:
 def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], right: Sequence[bool]) -> None:
     """Write titles and rows of cells; ``right``: the columns that are aligned to the right.
 
-    A table that is wider than the terminal gets narrower text columns, the widest first. Their cells continue on more
-    lines; a word is broken only if it is longer than its column.
+    If a table is wider than the terminal, its text columns are narrowed, the widest first. Their cells continue on
+    further lines; a word is broken only if it is longer than its column.
     """
     tables = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(len, column)) for column in zip(titles, *tables)]
@@ -84,7 +84,7 @@ def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], righ
 
 
 def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> None:
-    """Make the widest text columns narrower until the table fits; numbers are never broken."""
+    """Narrow the widest text columns until the table fits; numbers are never broken."""
     if available is None:
         return
     texts = [column for column, far in enumerate(right) if not far]
@@ -96,7 +96,7 @@ def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> 
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
-    """Yield the lines of a row, its cells wrapped to the widths of their columns."""
+    """Yield the lines of a row; its cells are wrapped to the widths of their columns."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         yield row
         return
@@ -113,7 +113,7 @@ def _wrapped(cell: str, width: int) -> list[str]:
 
 
 def print_reasons(found: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Print why figures are unknown, each reason once; ``found``: a place, and its object with "unknown"."""
+    """Print why figures are unknown, once per reason; ``found``: pairs of a place and its object with "unknown"."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for place, figures in found:
         for name, reason in figures.get("unknown", {}).items():

@@ -1,4 +1,4 @@
-"""Time formats: the letters of tshark's -t, and moments as options and messages write them."""
+"""Time formats: the letters of tshark's -t, and times in options and messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
 
 _EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
-"""Seconds since 1970. A number with more digits would be milliseconds, or no valid date."""
+"""Pattern of seconds since 1970. A number with more digits would be milliseconds, or not a valid date."""
 
 
 class TimeFormat(StrEnum):
@@ -41,10 +41,10 @@ def _clock(nanoseconds: int, layout: str) -> str:
 
 
 def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
-    """Return a function of (time, time of the first frame, time of the frame before, shown or not), all in ns.
+    """Return a function of (time, time of the first frame, time of the previous frame, shown or not), all in ns.
 
-    r: since the first frame; a: local time; ad: local date and time; d: since the frame before; dd: since the frame
-    that was shown before; e: seconds since 1970.
+    r: since the first frame; a: local time; ad: local date and time; d: since the previous frame; dd: since the
+    previous frame that was shown; e: seconds since 1970.
     """
     match style:
         case TimeFormat.a:
@@ -60,7 +60,7 @@ def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
 
 
 def epoch_ns(option: str, text: str) -> int:
-    """Return a moment in ns since 1970 from seconds or ISO 8601 (local without a time zone). LocalError for others."""
+    """Parse seconds or ISO 8601 (local without a time zone) to ns since 1970. Raises LocalError for other texts."""
     from decimal import Decimal
 
     from pcli.codec.errors import LocalError
@@ -77,7 +77,7 @@ def epoch_ns(option: str, text: str) -> int:
 
 
 def moment_text(time_ns: int) -> str:
-    """Return a moment in both accepted forms: ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
+    """Return a time in both accepted forms: ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
     from pcli.codec.observe.text_format import epoch_text
 
     seconds, rest = divmod(time_ns, 1_000_000_000)

@@ -1,8 +1,8 @@
 """The zip file of `pcli bundle`: frames are selected and redacted, then the new capture is diagnosed and packed.
 
 Rules of this file
-1. Findings and traces are those of the redacted capture: they contain only names that are in it, and show that it can
-   still be diagnosed.
+1. Findings and traces are computed from the redacted capture. They therefore contain only names in this capture, and
+   show that it can still be diagnosed.
 2. The zip file is written as ``.part`` and renamed when it is complete.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
 
 CAPTURE: Final = "capture.pcapng"
-"""The capture's name in the zip."""
+"""The name of the capture in the zip."""
 
 MOST_TRACED: Final = 20
 """Maximum number of lifecycles in trace.txt."""
@@ -46,7 +46,7 @@ class Order:
 
 
 def make(reading: CaptureReading, order: Order) -> Exit:
-    """Write the bundle and return the exit code. The command fails if nothing matches, or if the file is an input."""
+    """Write the bundle and return the exit code. The command fails if no frame matches, or if the file is an input."""
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(order.output):
@@ -101,7 +101,7 @@ def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
 
 
 def _selection(reading: CaptureReading, order: Order) -> Selection:
-    """Return the selection. The capture is always read once, to collect its notes."""
+    """Return the selected frames. The capture is always read once, to collect its notes."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around
@@ -134,14 +134,14 @@ class _Contents:
         self._first_ns = 0
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield names and texts of the files."""
+        """Yield the names and texts of the files."""
         yield from self._findings()
         yield "trace.txt", self._trace()
         yield "versions.txt", self._versions_text()
         yield "README.txt", self._readme()
 
     def _facts(self, on_note: Callable[[Note], None], on_end: Callable[[StreamEnd], None]) -> Iterator[Facts]:
-        """Yield the frames of the redacted capture, from the beginning."""
+        """Yield the frames of the redacted capture from its start."""
         from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
         from pcli.codec.observe import Observer
 

@@ -1,10 +1,10 @@
-"""The diagnosis of captures: one pass for the findings, another one for the frames that they name.
+"""The diagnosis of captures: a first pass for the findings, and a second pass for the frames that they refer to.
 
 Rules of this file
-1. The second pass ends with the last frame that a finding names. A live capture has no second pass: the lines of its
-   last frames are kept.
+1. The second pass ends with the last frame to which a finding refers. A live capture has no second pass: the lines of
+   its last frames are kept.
 2. -Y selects findings, not frames: the rules need all frames.
-3. A damaged capture has its own exit code, unless --fail-on sets the exit code.
+3. A damaged capture has its own exit code, unless --fail-on determines the exit code.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["FAIL_WORDS", "FrameLines", "checked_rules", "explain", "fails", "run"]
 
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
-"""Values of --fail-on besides rules, and the severities that they mean."""
+"""Values of --fail-on that are not rules, and the severities that they select."""
 
 _POLL_S: Final = 1.0
 """Seconds between two checks of open requests and consumers in a live capture."""
 
 _KEPT_LINES: Final = 20_000
-"""Frames of a live capture whose lines are kept, about 4 MB: findings follow their frames within seconds."""
+"""Number of frames of a live capture whose lines are kept (4 MB): findings follow their frames within seconds."""
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
-    """Return the names. LocalError if one is neither a rule nor one of the words."""
+    """Return the names. Raises LocalError if one is neither a rule nor one of the words."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.fields.field_table import nearest
     from pcli.codec.observe.rules import RULES
@@ -84,12 +84,12 @@ def run(
     color: bool,
     packet_numbers: bool,
 ) -> Exit:
-    """Diagnose the inputs and print the findings; the exit code."""
+    """Diagnose the inputs, print the findings, and return the exit code."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.diagnosis import Diagnosis
 
     if filter_:
-        compile_filter(filter_)  # reports a wrong filter before the capture is read
+        compile_filter(filter_)  # reports an invalid filter before the capture is read
     diagnosis = Diagnosis(only)
     reading = CaptureReading(files, interface, decode_as=decode_as, system=True, rewindable=not interface)
     reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
@@ -128,13 +128,13 @@ def run(
 
 
 def fails(found: Sequence[Finding], fail_on: Sequence[str]) -> bool:
-    """Whether --fail-on names one of the findings."""
+    """Whether --fail-on includes one of the findings."""
     severities = {one for word in fail_on for one in FAIL_WORDS.get(word, ())}
     return any(one.rule in fail_on or one.severity in severities for one in found)
 
 
 class FrameLines:
-    """One line for each frame that findings name, and whether the frame matches the filter."""
+    """One line for each frame to which findings refer, and whether the frame matches the filter."""
 
     def __init__(self, filter_: str = "") -> None:
         from pcli.codec.observe import compile_filter
@@ -161,7 +161,7 @@ class FrameLines:
         self._matched.discard(old)
 
     def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
-        """Read the inputs again, up to the last frame that a finding names."""
+        """Read the inputs again, up to the last frame to which a finding refers."""
         wanted = {number for one in found for number in one.frames}
         if not wanted:
             return
@@ -173,18 +173,18 @@ class FrameLines:
                 break
 
     def wanted(self, finding: Finding) -> bool:
-        """Whether to show a finding: one of its frames matches, or there is no filter."""
+        """Whether to show a finding: true if one of its frames matches, or if there is no filter."""
         return self._match is None or not self._matched.isdisjoint(finding.frames)
 
     def text(self, number: int) -> str:
-        """Return the line of a frame; empty if it is unknown or was dropped."""
+        """Return the line of a frame, or an empty text if it is unknown or was dropped."""
         return self._lines.get(number, "")
 
 
 def _listen(
     reading: CaptureReading, diagnosis: Diagnosis, lines: FrameLines, text: FindingText, *, printed: bool
 ) -> None:
-    """Diagnose a live capture until Ctrl-C; ``printed``: findings are printed as they arise."""
+    """Diagnose a live capture until Ctrl-C; ``printed``: findings are printed immediately."""
     lock, stop = threading.Lock(), threading.Event()
 
     def look() -> None:
@@ -205,7 +205,7 @@ def _listen(
                 if text.packets is not None:
                     text.packets.add(facts)
     except KeyboardInterrupt:
-        pass  # the normal end; the summary follows
+        pass  # this is the normal end; the summary follows
     finally:
         stop.set()
         watcher.join()

@@ -1,4 +1,4 @@
-"""`pcli diagnose`: faults in a capture, with evidence and advice."""
+"""`pcli diagnose`: finds faults in a capture, with evidence and advice."""
 
 from __future__ import annotations
 

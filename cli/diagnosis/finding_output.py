@@ -1,8 +1,8 @@
 """Findings as text, as JSON, and as a self-contained HTML page.
 
 Rules of this file
-1. Rules make the texts of findings safe to print. Subjects and lines of frames are made safe here. In HTML everything
-   is escaped.
+1. Rules escape control characters in the texts of findings; this module escapes them in subjects and lines of frames.
+   In HTML, all text is escaped.
 2. Times are seconds since the first frame, as in `dissect`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FindingText", "shown_html", "shown_json", "shown_ndjson", "shown_text", "summary", "wrapped"]
 
 _WIDTH: Final = 110
-"""Columns of the text if it is not printed on a terminal."""
+"""Width of the text if it is not printed on a terminal."""
 
 
 class FindingText:
@@ -43,12 +43,12 @@ class FindingText:
         self.first_ns = first_ns
         self.line_of = line_of
         self.packets = packets
-        """Packet numbers that are shown beside frame numbers; None if they are not shown."""
+        """Packet numbers to show after frame numbers; None if they are not shown."""
         self.width = width
         self.color = color
 
     def since(self, finding: Finding) -> float | None:
-        """Return the start in seconds since the first frame; None if unknown."""
+        """Return when the finding starts, in seconds since the first frame; None if unknown."""
         return None if finding.since_ns <= 0 else round((finding.since_ns - self.first_ns) / 1e9, 6)
 
     def head(self, finding: Finding) -> str:
@@ -84,7 +84,7 @@ def shown_text(finding: Finding, text: FindingText) -> str:
 
 
 def wrapped(lead: str, words: str, width: int) -> list[str]:
-    """Return the lead and the words as lines of this width, indented by the length of the lead."""
+    """Return the lead and the words as lines of this width. Further lines are indented by the length of the lead."""
     if len(lead) + len(words) <= width:
         return [f"{lead}{words}".rstrip()]
     return textwrap.wrap(
@@ -94,7 +94,7 @@ def wrapped(lead: str, words: str, width: int) -> list[str]:
 
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
-    """Return ``2 findings (1 error, 1 note) in ...``, or that nothing was found, with the amount of data examined."""
+    """Return ``2 findings (1 error, 1 note) in ...`` or that there are none, with the amount of data examined."""
     from pcli.codec.observe.diagnosis import checked_counts_text
 
     looked_at = checked_counts_text(diagnosis.checked_counts())
@@ -151,7 +151,7 @@ def _frame_row(number: int, text: FindingText) -> dict[str, Any]:
 
 
 def shown_ndjson(found: Sequence[Finding], text: FindingText) -> str:
-    """Return one JSON object per line for each finding."""
+    """Yield each finding as one line of JSON."""
     return "".join(json_text(_row(one, text)) + "\n" for one in found)
 
 

@@ -1,9 +1,9 @@
 """Lifecycles of messages that match a query, printed when they are complete.
 
 Rules of this file
-1. The tracker sees every frame, so that lifecycles are complete. Frames that match the query are marked; a lifecycle
-   is selected by its marks when it is complete.
-2. Only open lifecycles are kept, and with --slowest the slowest so far.
+1. The tracker processes every frame, so that lifecycles are complete. Frames that match the query are marked. When a
+   lifecycle is complete, its marks determine whether it is selected.
+2. Only open lifecycles are kept, and with --slowest also the slowest so far.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MOST_DRAWN: Final = 10
 """Maximum number of lifecycles in one diagram."""
 
 Mark = tuple["Bits", "Callable[[Facts], bool]"]
-"""A set of marked frames, and the condition for a mark."""
+"""A set of marked frames, and the condition that frames must meet to be marked."""
 
 FactsOf = Callable[["Callable[[Note], None]", "Callable[[StreamEnd], None]"], Iterator["Facts"]]
-"""Yields all frames, and calls the callbacks for notes and ends of connections between them."""
+"""Yields all frames. Between frames, it calls the callbacks for notes and for ends of connections."""
 
 
 def wanted(
     message_id: str, sequence: str, *, unacked: bool, redelivered: bool, slower_ms: float | None
 ) -> LifecycleFilter:  # fmt: skip
-    """Return the query. LocalError if a message id or a sequence is malformed."""
+    """Return the query. Raises LocalError if a message id or a sequence is malformed."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter
     from pcli.codec.wire import MessageId
@@ -108,7 +108,7 @@ class Search:
         self._frames = self._messages = 0
 
     def lifecycles(self, *, slowest: int, count: int) -> Iterator[Lifecycle]:
-        """Yield at most ``count`` lifecycles (0: all); with ``slowest`` only the slowest, slowest first."""
+        """Yield at most ``count`` lifecycles (0 for all), or only the ``slowest`` ones, slowest first."""
         from pcli.codec.observe.tracking.lifecycle_filter import is_system
         from pcli.codec.observe.tracking.message_timeline import duration_ns
 
@@ -141,7 +141,7 @@ class Search:
 
 
 def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
-    """Yield every lifecycle when it is complete, the others at the end; ``see`` is called for each frame before."""
+    """Yield each lifecycle when it is complete, or at the end; ``see`` is called for each frame first."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []
@@ -157,7 +157,7 @@ def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[L
 
 
 def show(search: Search, output: str, *, slowest: int, count: int, color: bool) -> Exit:
-    """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``; the exit code."""
+    """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``, and return the exit code."""
     lifecycles = search.lifecycles(slowest=slowest, count=count)
     if output == "text":
         shown = _show_text(lifecycles, color, search.packets)

@@ -1,4 +1,4 @@
-"""`pcli trace`: the lifecycles of messages, each as a timeline."""
+"""`pcli trace`: shows the lifecycles of messages, each as a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pcli capture`: packets of an interface, written to a file."""
+"""`pcli capture`: writes packets of an interface to a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcli.codec.errors import LocalError
 __all__ = ["capture", "ring_limits", "stop_after"]
 
 _RING_LIMITS: Final = ("filesize", "files", "duration")
-"""Limits of dumpcap's -b that are supported."""
+"""Supported limits of dumpcap's -b."""
 
 
 def capture(
@@ -47,7 +47,7 @@ def capture(
     from pcli.replay.sources.live_recording import record
 
     duration, limits = stop_after(stop or ()), ring_limits(ring or ())
-    # SIGTERM, for example from `timeout 60 pcli capture`, acts like Ctrl-C, so that the capture program ends too.
+    # SIGTERM, for example from `timeout 60 pcli capture`, acts like Ctrl-C, so that the capture program also ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     live = sys.stderr.isatty()
 
@@ -63,9 +63,9 @@ def capture(
 
 
 def stop_after(rules: Sequence[str]) -> float:
-    """Return the seconds after which a capture stops, from the values of -a: the last one counts, 0 is no limit.
+    """Return the seconds after which a capture stops, from the values of -a. The last one is valid; 0 means no limit.
 
-    LocalError if a value is not ``duration:SECONDS``.
+    Raises LocalError if a value is not ``duration:SECONDS``.
     """
     seconds = 0.0
     for rule in rules:
@@ -80,7 +80,7 @@ def stop_after(rules: Sequence[str]) -> float:
 
 
 def ring_limits(rules: Sequence[str]) -> list[str]:
-    """Return the values of -b. LocalError if one is not a known limit with a whole number above 0."""
+    """Return the values of -b. Raises LocalError if one is not a supported limit with a whole number above 0."""
     for rule in rules:
         name, _, value = rule.partition(":")
         if name not in _RING_LIMITS or not (value.isascii() and value.isdigit() and int(value)):

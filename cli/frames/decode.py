@@ -1,4 +1,4 @@
-"""`pcli decode`: frames from arguments, pipes and files."""
+"""`pcli decode`: decodes frames from arguments, pipes and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pcli dissect`: the Pulsar frames of a capture."""
+"""`pcli dissect`: shows the Pulsar frames of a capture."""
 
 from __future__ import annotations
 

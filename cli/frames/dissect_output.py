@@ -1,4 +1,4 @@
-"""Output of `dissect`: lines, trees, JSON and columns, and with -w the packets of the frames that were printed."""
+"""Output of `dissect`: lines, trees, JSON and columns, and the -w file with the packets of the printed frames."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["Columns", "DissectOutput"]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The layout of -T fields, as in tshark's -E."""
+    """The layout of -T fields, with the options of tshark's -E."""
 
     separator: str = "\t"
     header: bool = False
     quote: str = ""
     occurrence: str = "a"
-    """f: the first of several values, l: the last, a: all."""
+    """The value to print if there are several: f for the first, l for the last, a for all."""
     aggregator: str = ","
 
     @classmethod
@@ -54,7 +54,7 @@ class Columns:
         )
 
     def cell(self, value: object) -> str:
-        """Return one cell: several values are joined, and an absent value is empty."""
+        """Return one cell. Several values are joined, and an absent value gives an empty cell."""
         if value is None:
             return f"{self.quote}{self.quote}"
         values = value if isinstance(value, list) else [value]
@@ -93,7 +93,7 @@ class DissectOutput:
     hexdump: bool = False
     payload: bool = False
     contents: Contents | None = None
-    """Describes the contents of payloads in text and trees; None if they are not shown."""
+    """Describes the contents of payloads in text and trees; None if contents are not shown."""
     secrets: bool = False
     color: bool = True
     packet_numbers: bool = False

@@ -1,4 +1,4 @@
-"""`pcli encode`: frames from assignments, or from the lossless JSON of `decode -T wire`."""
+"""`pcli encode`: encodes frames from assignments, or from the lossless JSON of `decode -T wire`."""
 
 from __future__ import annotations
 

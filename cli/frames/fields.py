@@ -1,4 +1,4 @@
-"""`pcli fields`: the field names of filters, columns and JSON."""
+"""`pcli fields`: lists the field names of filters, columns and JSON."""
 
 from __future__ import annotations
 

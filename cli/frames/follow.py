@@ -1,4 +1,4 @@
-"""`pcli follow`: the frames of one connection, consumer, producer, message or request."""
+"""`pcli follow`: shows the frames of one connection, consumer, producer, message or request."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _conversation(
     if stream is not None and request is None:
         return (facts for facts in reading.facts() if facts.frame.stream.number == stream)
     if message_id:
-        # Two passes: the message id of a SEND is in the SEND_RECEIPT that follows it.
+        # This takes two passes: the message id of a SEND is in the SEND_RECEIPT that follows it.
         wanted = MessageId.parse(message_id)
         numbers = follow.about_message(reading.facts(), wanted)
         return (facts for facts in reading.facts() if facts.frame.number in numbers)

@@ -1,4 +1,4 @@
-"""One line of text for each frame, as `dissect`, `follow` and the live log of `broker` and `proxy` print it."""
+"""One line of text for each frame, for `dissect`, `follow` and the live log of `broker` and `proxy`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["text_writer"]
 _RED, _CYAN, _GREEN, _PLAIN, _DIM = "\x1b[31m", "\x1b[36m", "\x1b[32m", "\x1b[0m", "\x1b[2m"
 
 _MAX_PEERS: Final = 10_000
-"""Addresses of streams that are kept as text."""
+"""Maximum number of streams whose addresses are kept as text."""
 
 
 def text_writer(
     reading: CaptureReading, style: TimeFormat, *, color: bool, packet_numbers: bool = False
 ) -> Callable[[Facts], str]:
-    """Return a function that returns one line for one frame.
+    """Return a function that formats a frame as one line.
 
     Columns: frame number, packet number (optional), time, the client's address with the direction, type, contents,
     latency, problems.

@@ -20,10 +20,11 @@ __all__ = ["written"]
 def written(
     facts: Iterator[Facts], reading: CaptureReading, path: str, *, secrets: bool
 ) -> Generator[Facts, None, None]:
-    """Yield the same facts; at their end, or at Ctrl-C, write the packets of their frames to the file.
+    """Yield the same facts. At their end, or at Ctrl-C, write the packets of their frames to the file.
 
-    The file appears when it is complete. If Ctrl-C comes before the first frame, no file is written. Credentials are
-    masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot be written, or is an input.
+    The file is written as ``.part`` and renamed when it is complete. If Ctrl-C is pressed before the first frame, no
+    file is written. Credentials are masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot
+    be written or is an input.
     """
     from pcli.codec.observe.excerpt import SelectedFrames
     from pcli.replay.sources.lazy_file import reason_of
@@ -32,7 +33,7 @@ def written(
         with suppress(OSError):
             if Path(name).samefile(path):
                 fail(f"-w {path}: this file is an input of the command")
-    # A regular file is written under another name and then renamed. A device or a pipe is written directly.
+    # A regular file is written as ``.part`` and then renamed. A device or a pipe is written directly.
     regular = not Path(path).exists() or Path(path).is_file()
     part = Path(f"{path}.part") if regular else Path(path)
     chosen, shown = SelectedFrames(), False
@@ -44,7 +45,7 @@ def written(
                     shown = True
                     yield one
             except (KeyboardInterrupt, GeneratorExit):
-                if shown:  # otherwise a live interface may not be open yet, and _copy would open it and read forever
+                if shown:  # if False, a live interface may not be open yet, and _copy would open it and never end
                     _copy(reading, chosen, file, path, secrets=secrets)
                     if regular:
                         part.replace(path)

@@ -24,7 +24,7 @@ __all__ = ["encoded_frames", "print_frames", "read_frames"]
 def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
     """Return the frames in an argument, a file or stdin (``-``), and the exit code: DAMAGED if bytes are left over.
 
-    LocalError if the argument is neither a file nor bytes in a known notation.
+    Raises LocalError if the argument is neither a file nor bytes in a known notation.
     """
     given = _given(source)
     if given[:4] in _CAPTURES:
@@ -47,7 +47,7 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
 
 
 _CAPTURES = (b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
-"""The first bytes of pcapng and pcap files; as the size of a frame they would be too large."""
+"""The first bytes of pcapng and pcap files. As the size of a frame, they would be too large."""
 
 
 def _given(source: str) -> bytes:
@@ -106,7 +106,7 @@ def _client_sends(frame: Frame) -> bool:
 
 
 def encoded_frames(words: list[str]) -> Iterator[bytes]:
-    """Yield frames from ``TYPE field=value ...``, or from JSON (objects or arrays of them) in a file or stdin."""
+    """Yield frames from ``TYPE field=value ...``, or from JSON (objects or arrays) in a file or stdin."""
     first = words[0]
     if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or _is_file(first)):
         frame = push_wire_json(pull_assignments(words))
@@ -119,7 +119,7 @@ def encoded_frames(words: list[str]) -> Iterator[bytes]:
 
 
 def _missing_fields(frame: Frame) -> Iterator[str]:
-    """Yield the required fields that a frame lacks, as assignments name them."""
+    """Yield the names of the required fields that a frame lacks, as they are written in assignments."""
     row = COMMANDS.get(frame.type)
     body = f"{row.field}." if row is not None else ""
     for prefix, message in (("", frame.command), ("metadata.", frame.metadata)):

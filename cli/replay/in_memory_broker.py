@@ -2,9 +2,9 @@
 
 Rules of this file
 1. Only this module imports both the broker and the player.
-2. Broker and player use the capture's time. It stops while they exchange commands, and jumps to the next event: a
-   command, a timer of the broker, the end of a wait. Half an hour of capture therefore takes a second, delayed messages
-   and rate limits keep their times, and two replays of one capture are equal.
+2. Broker and player use the capture's time. The clock stops while they exchange commands, and jumps to the next event:
+   a command, a timer of the broker, the end of a wait. Half an hour of capture therefore takes a second, delayed
+   messages and rate limits keep their times, and two replays of one capture are equal.
 3. Calls of the REST interface are passed to the broker's own application, in the same turn.
 """
 
@@ -43,7 +43,7 @@ class InMemoryBroker:
         self._streams: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
-        """Run the player to its end; raise an internal error of the broker."""
+        """Run the player to its end; raise the first internal error of the broker."""
         while not player.done:
             actions = player.actions(self.now)
             if actions:
@@ -120,7 +120,7 @@ class InMemoryBroker:
         return self._request(scope, body)
 
     def _request(self, scope: dict[str, Any], body: bytes) -> int:
-        """Run the application, which waits for nothing except the request; return the status."""
+        """Run the application, which waits only for the request; return the status."""
         if self._application is None:
             from pcli.minibroker.admin import application
 
@@ -141,7 +141,7 @@ class InMemoryBroker:
         raise LocalError(f"{scope['method']} {scope['path']}: the broker did not respond")
 
     def _restart(self) -> None:
-        """Simulate a restart of the broker: topics closed, ledgers rolled over, connections closed."""
+        """Simulate a restart of the broker: close topics and connections, and roll over ledgers."""
         broker = self.broker
         broker.begin_turn(self.now)
         for topic in list(broker.topics.values()):

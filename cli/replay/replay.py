@@ -1,4 +1,4 @@
-"""`pcli replay`: the clients of a capture, replayed against a broker."""
+"""`pcli replay`: replays the clients of a capture against a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of `pcli replay`: the plan of a dry run, the table, the first differences in two columns."""
+"""The output of `pcli replay`: the plan of a dry run, the table, and the first differences in two columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TWO = {"frame": "frame", "command": "command", "field": "field"}
 
 
 def print_plan(replay: Replay) -> None:
-    """Print what would be replayed, and the required settings and REST calls."""
+    """Print what would be replayed, and the settings and REST calls that this requires."""
     script, found = replay.script, replay.preparation
     for connection in script.connections.values():
         steps = [step for step in script.steps if step.stream == connection.number]
@@ -41,7 +41,7 @@ def print_plan(replay: Replay) -> None:
 
 
 def print_left_out(reasons: Mapping[str, int]) -> None:
-    """Print what is not replayed, one line for each reason."""
+    """Print what is not replayed, one line per reason."""
     for reason, count in reasons.items():
         say(f"not replayed: {reason}: {count}")
 
@@ -63,7 +63,7 @@ def print_report(name: str, report: Report, count: int) -> None:
 
 
 def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) -> None:
-    """Print the differences between two brokers, each compared with the capture."""
+    """Print the differences between two brokers, each of which was compared with the capture."""
     seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
     rows: list[dict[str, Any]] = []
     for key in sorted({*seen[0], *seen[1]}, key=str):
@@ -85,7 +85,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _live(side: dict[str, Any] | None, row: dict[str, Any] | None) -> str:
-    """Return the value of a broker; the captured value if there is no difference."""
+    """Return a broker's value, which is the captured value if there is no difference."""
     if side is None:
         return str(row["captured"]) if row is not None else ""
     return str(side["live"]) or "nothing"

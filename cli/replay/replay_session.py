@@ -1,4 +1,4 @@
-"""The run of `pcli replay`: captures and options to scripts, reports and an exit code."""
+"""The run of `pcli replay`: from captures and options to scripts, reports and an exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Run", "read_script"]
 
 _OWN = "the mini-broker"
 _SHOWN = 10
-"""Number of differences that are shown."""
+"""Maximum number of differences that are shown."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,12 @@ class Run:
     side: str
     """The side that is replayed: ``client`` or ``broker``."""
     port: int | None
-    """Port of the broker's side; None for 6650."""
+    """Port on the broker side; None for 6650."""
     decode_as: dict[int, str]
     security: Security
 
     def run(self, *, dry: bool) -> None:
-        """Replay against every broker, ``repeat`` times; raise typer.Exit with the exit code, LocalError if invalid."""
+        """Replay against each broker ``repeat`` times. Raises typer.Exit with the exit code, LocalError if invalid."""
         from pcli.cli.replay.replay_output import print_left_out, print_plan, print_report, print_two
 
         self._check()
@@ -160,7 +160,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:
-        inputs = open_inputs(captures, rewindable=True)  # to sort the parts of a recording, also from pipes
+        inputs = open_inputs(captures, rewindable=True)  # rewindable to sort the parts of a recording, also from pipes
         for one in inputs:
             opened.callback(one.file.close)
         events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))
@@ -191,7 +191,7 @@ def _pairs(option: str, texts: list[str]) -> dict[str, str]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[float], None]]:
-    """Yield a function that shows the progress, 0 to 1; it shows nothing if stderr is not a terminal."""
+    """Yield a function that shows the progress (0 to 1). It shows nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""`pcli reproduce`: a capture as a pytest test."""
+"""`pcli reproduce`: writes a capture as a pytest test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce", "reproduction"]
 
 _MANY = 2000
-"""Lines of a test above which a smaller test is suggested."""
+"""Number of lines of a test above which the command suggests a smaller test."""
 
 
 def reproduce(

@@ -1,4 +1,4 @@
-"""`pcli broker`: a mini-broker for Pulsar clients."""
+"""`pcli broker`: runs a mini-broker for Pulsar clients."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Run:
     topics: list[str]
     max_backlog: str
     log: str
-    """frames, events or quiet; empty: events on a terminal, else quiet."""
+    """``frames``, ``events`` or ``quiet``. Empty means ``events`` on a terminal, otherwise ``quiet``."""
     filter: str
     capture: str
     faults: list[str]
@@ -42,7 +42,7 @@ class Run:
     json: bool
 
     def run(self) -> None:
-        """Start, print the URLs, and wait for a signal. LocalError if an option is wrong."""
+        """Start, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
         stop = stop_event()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
@@ -103,7 +103,7 @@ class Run:
         return Settings.from_pairs(self.settings, base)
 
     def _remove_ready_file(self) -> None:
-        """Remove the file: while it exists, a client may connect."""
+        """Remove the ready file: while it exists, clients may connect."""
         if self.ready_file and Path(self.ready_file).is_file():
             Path(self.ready_file).unlink()
 
@@ -115,7 +115,7 @@ class Run:
             from pcli.replay.sources.lazy_file import reason_of
 
             try:
-                # A program that waits for the file must not see a part of it.
+                # A program that waits for the file must not read a part of it.
                 part = path.with_name(f"{path.name}.part")
                 part.write_text(json_text(urls) + "\n")
                 part.replace(path)

@@ -1,8 +1,8 @@
-"""A diagnosis of live connections: findings on stderr as they arise, and a summary at the end.
+"""A diagnosis of live connections: findings on stderr as they are found, and a summary at the end.
 
 Rules of this file
-1. It is a tap of a proxy. Frames arrive in the thread of the proxy, and `watch` has its own thread; a lock separates
-   them.
+1. The diagnosis is a tap of a proxy. Frames arrive in the proxy's thread, and `watch` runs in a separate thread; a lock
+   protects the diagnosis.
 2. `watch` uses the system clock, so that silent connections are checked as well.
 """
 
@@ -35,7 +35,7 @@ class DiagnosisTap:
         self._diagnosis = Diagnosis()
         self._live = LiveFrames()
         self._streams: dict[int, tuple[Stream, bool]] = {}
-        """Open connections, and whether they were silent so far."""
+        """Open connections, each with True until bytes arrive."""
         self._lock = threading.Lock()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:

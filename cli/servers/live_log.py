@@ -1,8 +1,9 @@
 """The log of live connections: the lines of `dissect`, or only connections, producers, consumers and errors.
 
 Rules of this file
-1. The log is a tap of a broker or a proxy and runs in its thread: a slow reader of stdout slows the server down.
-2. When stdout is closed, ``on_closed`` is called, and nothing more is written.
+1. The log is a tap of a broker or a proxy and runs in the thread of the server: a slow reader of stdout slows the
+   server down.
+2. When stdout is closed, ``on_closed`` is called, and the log writes no more.
 3. With ``events``, most frames are skipped by their type, without decoding.
 """
 
@@ -37,14 +38,14 @@ _EVENTS: Final = frozenset(
 """Commands that open and close producers and consumers, and errors."""
 
 _ANY_SIZE: Final = 1 << 28
-"""Bytes of the largest frame. The server limits frames itself; a larger size means that the bytes are not Pulsar."""
+"""Maximum size of a frame in bytes. The server has its own limit; above this one, the bytes are not Pulsar."""
 
 
 class LiveLog:
     """A tap that prints lines on stdout."""
 
     def __init__(self, *, events: bool, filter_: str, json: bool, on_closed: Callable[[], None]) -> None:
-        """``on_closed`` is called when stdout is closed. LocalError if the filter is wrong."""
+        """``on_closed`` is called when stdout is closed. Raises LocalError if the filter is invalid."""
         self.broken = False
         """Whether stdout is closed."""
         self._events = events

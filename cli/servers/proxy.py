@@ -1,4 +1,4 @@
-"""`pcli proxy`: a proxy between clients and a broker, which shows, captures and disturbs the traffic."""
+"""`pcli proxy`: runs a proxy that shows and captures traffic between clients and a broker, and injects faults."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _run(
     byte_faults: list[str],
     diagnose: bool,
 ) -> None:
-    """Run the proxy. ``stated``: arguments of Proxy. LocalError if an option or the capture file is wrong."""
+    """Run the proxy. ``stated``: arguments of Proxy. Raises LocalError if an option or the capture file is invalid."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import stop_event
     from pcli.cli.servers.server_output import open_log, print_urls

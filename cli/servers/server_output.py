@@ -18,7 +18,7 @@ __all__ = ["open_log", "print_urls"]
 def open_log(kind: str, filter_: str, stop: threading.Event, *, json: bool) -> LiveLog | None:
     """Return the log that prints ``frames`` or ``events`` on stdout, or None if ``kind`` is ``quiet``.
 
-    ``stop`` is set when stdout is closed. LocalError if the filter is invalid, or given with ``quiet``.
+    ``stop`` is set when stdout is closed. Raises LocalError if the filter is invalid or combined with ``quiet``.
     """
     if kind == "quiet":
         if filter_:
@@ -30,7 +30,7 @@ def open_log(kind: str, filter_: str, stop: threading.Event, *, json: bool) -> L
 
 
 def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
-    """Print the URLs of a server that has started; ``name`` is its kind, ``broker`` or ``proxy``."""
+    """Print the URLs of a server that has started; ``name`` is ``broker`` or ``proxy``."""
     if json:
         write_line(json_text(urls))
     else:

@@ -1,4 +1,4 @@
-"""The state of a capture at a given time: a tracker processes all frames up to that time."""
+"""The state of a capture at a given time, from a tracker that processes all frames up to this time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class CaptureState:
     tracker: Tracker
     reading: CaptureReading
     continues: bool
-    """Whether the capture has frames after that time."""
+    """Whether the capture has frames after the given time."""
     truncated: bool
-    """Whether the capture ends in the middle of a frame or connection."""
+    """Whether the capture ends within a frame or a connection."""
 
     def moment(self, at: str, until_ns: int | None) -> int:
-        """Print and return the time of the state. LocalError if the capture begins later."""
+        """Print and return the time of the state. Raises LocalError if the capture begins later."""
         from pcli.codec.errors import LocalError
 
         first_ns, capture = self.reading.first_ns, self.tracker.capture
@@ -54,7 +54,7 @@ class CaptureState:
         return until_ns
 
     def finish(self, nothing: str = "") -> Exit:
-        """Return the exit code; ``nothing``: what was not found, printed with the number of frames."""
+        """Return the exit code; ``nothing``: the kind of rows that are missing, printed with the number of frames."""
         code = self.reading.finish()
         if nothing:
             say(f"{nothing} in {counted(self.tracker.capture.frames, 'frame')}")

@@ -1,4 +1,4 @@
-"""`pcli stats consumers`: the state of topics, subscriptions and consumers at a given time, as in `topics stats`."""
+"""`pcli stats consumers`: shows topics, subscriptions and consumers at a given time, as in `topics stats`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def consumers(
 
 
 def _mark_unknown(stats: _Stats) -> None:
-    """Replace all counts by None, because the capture ends within a frame or connection before that time."""
+    """Replace all counts by None, because the capture ends within a frame or connection before the given time."""
     names = [name for name in stats if name not in _NO_FIGURES]
     stats.update(
         dict.fromkeys(names),
@@ -78,7 +78,7 @@ def _rows(found: _Stats) -> Iterator[str | list[Any]]:
 
 
 def _values(stats: _Stats) -> Iterator[Any]:
-    """Return the values of _FIGURES; figures that a consumer or a subscription does not have are empty."""
+    """Return the values of _FIGURES. Figures that do not exist for a consumer or a subscription are empty."""
     for name in _FIGURES[:-1]:
         yield stats.get(name, "")
     yield next(stats[name] for name in _BLOCKED if name in stats)

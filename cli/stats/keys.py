@@ -1,4 +1,4 @@
-"""`pcli stats keys`: owners of the hash slots of Key_Shared subscriptions, keys that moved, broken order."""
+"""`pcli stats keys`: shows who owns the hash slots of Key_Shared subscriptions, moved keys, and broken order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _OWNERS: Final = ("consumer", "attached", "slots", "slots seen", "keys seen")
 _KEYS: Final = {"key": "key", "slot": "slot", "owners": "given to", "held": "held", "moved": "moved"} | {
     "open_at_two": "at two", "backwards": "backwards",
 }  # fmt: skip
-"""Fields of a key and their titles."""
+"""Fields of a key, with their titles."""
 
 _MOST_KEYS: Final = 100
-"""Maximum number of keys of a subscription in the text output."""
+"""Maximum number of keys per subscription in the text output."""
 
 
 def keys(
@@ -94,7 +94,7 @@ def _owner(one: _Row) -> list[Any]:
 
 
 def _ranges(row: _Row) -> list[_Row]:
-    """Return the key ranges of the consumers that are attached at that time, in order of their slots.
+    """Return the key ranges of the consumers that are attached at the given time, in order of their slots.
 
     A STICKY consumer owns the ranges that it has requested. In AUTO_SPLIT, neighbouring slots with keys of the same
     owner are one range; the capture does not contain the slots between them.
@@ -125,7 +125,7 @@ def _key(key: _Row) -> list[Any]:
 
 
 def _words(row: _Row) -> Iterator[str]:
-    """Yield the lines below the tables."""
+    """Yield the lines that are printed below the tables."""
     waits, broken, known = row["waits"], row["order_broken"], row["keys"]
     if known is not None:
         moved = sum(1 for key in known if key["moved"])

@@ -1,4 +1,4 @@
-"""`pcli stats permits`: permits granted by FLOWs and used by messages, as a table and as charts over time."""
+"""`pcli stats permits`: shows permits granted by FLOWs and used by messages, as a table and as charts over time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _COLUMNS: Final = {
     "lowest": "lowest", "lowest_frame": "frame", "overshoot": "overshoot", "exhausted": "exhausted",
     "exhausted_seconds": "seconds", "doubled": "doubled", "corrupt": "corrupt",
 }  # fmt: skip
-"""Figures and their titles."""
+"""Figures, with their titles."""
 
 _MOST_DRAWN: Final = 20
 """Maximum number of charts."""
 
 _WIDTH: Final = 80
-"""Columns of a chart if stdout is not a terminal."""
+"""Width of a chart if stdout is not a terminal."""
 
 
 def permits(
@@ -92,7 +92,7 @@ def _lines(rows: Sequence[_Row]) -> Iterator[str | list[Any]]:
 
 
 def _name(row: _Row) -> str:
-    """Return subscription and consumer; without a SUBSCRIBE, the number of the consumer."""
+    """Return subscription and consumer, or the consumer id if the capture contains no SUBSCRIBE."""
     if row["subscription"]:
         return f"{row['subscription']}/{row['consumer']}"
     return f"consumer #{row['consumer_id']} of stream {row['stream']}"

@@ -1,4 +1,4 @@
-"""`pcli stats`: statistics of a capture, one subcommand each; the statistics that count frames are one table here."""
+"""`pcli stats`: statistics of a capture, with one subcommand each. One table here has those that count frames."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SIDES = {"client_frames": "→ frames", "broker_frames": "← frames"}
 _SIDES |= {"client_bytes": "→ bytes", "broker_bytes": "← bytes"}
 _MESSAGES = {"published": "published", "delivered": "delivered"}
 
-# name, help, the columns of the table with their titles
+# name, help, columns of the table and their titles
 _STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
         "io",

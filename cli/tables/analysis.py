@@ -2,8 +2,8 @@
 
 Rules of this file
 1. All packages that tables need are imported here. If one is missing, the error names the package to install.
-2. The progress bar shows bytes if the stage has them, otherwise tasks. It is shown only on a terminal.
-3. If a file could not be read to its end, the exit code and the table `captures` show it, and all other files are
+2. The progress bar shows bytes if the stage reports bytes, otherwise tasks. It is shown only on a terminal.
+3. If a file could not be read to its end, the exit code and the table `captures` report this, and all other files are
    processed. With --strict, no file is processed.
 """
 
@@ -30,7 +30,7 @@ _LISTED_FILES: Final = 10
 """Maximum number of files with problems that are listed."""
 
 _LARGE: Final = 10_000_000
-"""Bytes of a stage from which the progress is shown in megabytes."""
+"""Number of bytes from which the progress of a stage is shown in megabytes, not kilobytes."""
 
 _STATUSES: Final = {
     "read": "read",
@@ -51,7 +51,7 @@ def need_tables() -> None:
 
 
 def request_from(params: Mapping[str, Any]) -> Request:
-    """Return the request that the parameters of a command define; raise LocalError if they contradict each other."""
+    """Return the request that a command's parameters define; raise LocalError if they contradict each other."""
     need_tables()
     from pcli.cli.common.options import decode_as_ports
     from pcli.cli.common.times import epoch_ns
@@ -72,7 +72,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
     )
     if request.since_ns is not None and request.until_ns is not None and request.since_ns >= request.until_ns:
         raise LocalError(f"--since {since} is not before --until {until}: the range is empty")
-    _ = request.tables  # reports an unknown table before the work starts
+    _ = request.tables  # raises LocalError for an unknown table before the work starts
     return request
 
 
@@ -138,5 +138,5 @@ def show_summary(summary: Summary) -> None:
 
 
 def exit_code(summary: Summary) -> Exit:
-    """Return 3 if a file was not read to its end."""
+    """Return 3 if a file was not read to its end, otherwise 0."""
     return Exit.DAMAGED if summary.troubles else Exit.FINE

@@ -1,4 +1,4 @@
-"""`pcli analyze`: tables of message lifecycles and findings from captures of any size, in one process."""
+"""`pcli analyze`: writes tables of message lifecycles and findings from captures of any size, in one process."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def _in_process() -> Iterator[type[InProcess]]:
 
     from pcli.spark.engine import InProcess
 
-    # Arrow's own memory pool returns pages to the system and requests them again: a twelfth of the CPU time.
+    # Arrow's memory pool returns pages to the system and requests them again, which takes a twelfth of the CPU time.
     pa.set_memory_pool(pa.system_memory_pool())
     yield InProcess

@@ -1,4 +1,4 @@
-"""`pcli doctor`: the requirements of pcli that this machine meets and lacks."""
+"""`pcli doctor`: reports which requirements of pcli this machine meets or lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def doctor(
 
 
 def _check(parts: Sequence[str], output: str) -> Exit:
-    """Check these parts, or all, print the results, and return the exit code; raise LocalError for an unknown part."""
+    """Check the given parts, or all; print the results and return the exit code.
+
+    Raises LocalError for an unknown part.
+    """
     from dataclasses import asdict
 
     from pcli.cli.tables.doctor_checks import PARTS

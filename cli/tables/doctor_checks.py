@@ -1,8 +1,8 @@
 """The checks of `pcli doctor`, part by part.
 
 Rules of this file
-1. Packages are checked by their metadata, which is read in milliseconds, and not imported. Only Java is run.
-2. Rights are tested by opening a raw socket.
+1. Packages are not imported. Their metadata is checked, which takes milliseconds. Only Java is run.
+2. Capture permissions are tested by opening a raw socket.
 3. A failed check includes one line with the remedy.
 """
 
@@ -46,7 +46,7 @@ LEAST: Final = {
 """For each extra, its packages and their minimum versions, as in pyproject.toml."""
 
 _LEAST_MB: Final = 3072
-"""A JVM of 1 GB and two Python workers of 650 MB, with a margin."""
+"""Megabytes for a JVM of 1 GB and two Python workers of 650 MB, with a margin."""
 
 _LEAST_TEMPORARY_MB: Final = 1024
 
@@ -148,7 +148,7 @@ def _may_capture() -> bool:
 
 
 def _has_capabilities(program: str) -> bool:
-    """Return whether the program has file capabilities, as dumpcap on Debian, and can be executed."""
+    """Return whether the program can be executed and has file capabilities, as dumpcap has on Debian."""
     try:
         return bool(os.getxattr(program, "security.capability")) and os.access(program, os.X_OK)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""`pcli report`: the tables of an analysis as one HTML page."""
+"""`pcli report`: writes the tables of an analysis as one HTML page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def report(
 
 
 def check_report(option: str, output: str) -> None:
-    """End the command if the report cannot be written; ``option``: the option that names the file."""
+    """End the command if the report cannot be written; ``option``: the option that specifies the file."""
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
         fail(f"a report needs {' and '.join(missing)}: pip install 'pulsar-pcli[report]'")
     if output == "-":
@@ -46,7 +46,7 @@ def check_report(option: str, output: str) -> None:
 
 
 def write_report(tables: str, output: str, title: str = "Pulsar traffic") -> None:
-    """Write the page of a folder of tables to a file, ``-`` for stdout; end the command if that fails."""
+    """Write the page of a folder of tables to a file (``-`` for stdout), or end the command with an error."""
     check_report("-o", output)
     from pcli.spark.report import page_of
     from pcli.spark.tables.stored_tables import StoredTables

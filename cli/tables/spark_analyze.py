@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Java, Spark and the master are checked before the first capture is opened.
-2. An error is one line, as in every command. With --debug, the traces of Java and Python are printed before it.
+2. An error is one line, as in every command. With --debug, the traces of Java and Python are printed first.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def spark_analyze(
 
 @contextmanager
 def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callable[[Any], Any]]:
-    """Open the engine that runs in its own Spark session."""
+    """Open an engine that runs in a new Spark session."""
     from pcli.spark.jobs.session import open_context, parsed_conf
     from pcli.spark.jobs.spark_engine import SparkEngine
 
@@ -82,7 +82,7 @@ def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callabl
 
 @contextmanager
 def print_traces(debug: bool) -> Iterator[None]:
-    """Print the stack trace of an error before the error leaves the block, if ``debug`` is set."""
+    """If ``debug`` is set, print the stack trace of an error that leaves the block."""
     try:
         yield
     except PcliError:

@@ -1,4 +1,4 @@
-"""`pcli spark-stream`: tables of a folder that receives rotated captures, kept up to date."""
+"""`pcli spark-stream`: keeps the tables of a folder with rotated captures up to date."""
 
 from __future__ import annotations
 
@@ -100,5 +100,5 @@ def _run(
         try:
             stream.run(every_s=every_s, once=once)
         except KeyboardInterrupt:
-            stream.stop()  # the regular way to end
+            stream.stop()  # this is the regular way to end
     return Exit.DAMAGED if damaged else Exit.FINE

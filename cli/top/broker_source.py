@@ -1,8 +1,8 @@
 """Statistics of a broker for `pcli top`, from REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats`` of each.
 
 Rules of this file
-1. An error of the first poll ends the command. After a later error, the last statistics stay, with a line about it.
-2. A topic that was deleted meanwhile (404) is left out. At most MAX_TOPICS topics are requested.
+1. An error of the first poll ends the command. After a later error, the page shows the last statistics and the error.
+2. A topic that was deleted meanwhile (404) is omitted. At most MAX_TOPICS topics are requested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TOPICS", "BrokerSource"]
 
 MAX_TOPICS: Final = 200
-"""Maximum number of topics, one request each."""
+"""Maximum number of topics; each takes one request."""
 
 _TIMEOUT: Final = 10.0
 """Seconds until a request times out."""
@@ -32,10 +32,10 @@ _GONE: Final = 404
 
 
 class BrokerSource:
-    """Requests topics of some namespaces from the web service at ``url``."""
+    """A source that requests the topics of some namespaces from the web service at ``url``."""
 
     def __init__(self, url: str, namespaces: Sequence[str], security: Security) -> None:
-        """LocalError if the URL is no web service URL, a namespace is malformed, or a file cannot be read."""
+        """Raises LocalError if the URL is invalid, a namespace is malformed, or a file cannot be read."""
         from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
@@ -56,7 +56,7 @@ class BrokerSource:
         return f"{self._url} {', '.join(self._namespaces)}"
 
     def poll(self) -> Snapshot:
-        """Return the current statistics. LocalError if the first request fails."""
+        """Return the current statistics. Raises LocalError if the first request fails."""
         try:
             topics, note = self._topics()
         except LocalError as fault:
@@ -83,7 +83,7 @@ class BrokerSource:
         return found, f"{MAX_TOPICS} of {len(names)} topics" if len(names) > MAX_TOPICS else ""
 
     def _get(self, path: str) -> Any:
-        """Return the JSON of a response; None if the topic does not exist."""
+        """Return the JSON of a response, or None if the topic does not exist."""
         from pcli.replay.client.connection.http_fetch import fetch
 
         headers = {"Accept": "application/json"}

@@ -1,9 +1,9 @@
 """Statistics of a capture for `pcli top`: the capture is read in a thread, at its original pace or faster.
 
 Rules of this file
-1. A lock protects the diagnosis: it either processes a frame, or returns a snapshot.
-2. All frames are read. The rules and statistics leave out the traffic of the broker's internal client.
-3. A finding stays on the page after its cause has ended.
+1. A lock protects the diagnosis, which either processes a frame or returns a snapshot.
+2. All frames are read. The rules and statistics omit the traffic of the broker's internal client.
+3. A finding remains on the page after its cause has ended.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["CaptureSource"]
 
 _PATIENCE: Final = 1.0
-"""Seconds to wait for the first frame. A capture program without permission fails earlier."""
+"""Seconds to wait for the first frame. A capture program that lacks permission fails within this time."""
 
 
 class CaptureSource:
-    """Reads inputs. The first poll waits a moment, so that an unreadable input is reported before the page opens."""
+    """A source that reads inputs.
+
+    The first poll waits, so that an unreadable input is reported before the page opens.
+    """
 
     def __init__(self, reading: CaptureReading, speed: float, *, whole: bool) -> None:
-        """``speed``: factor of the original pace, 0: no delays; ``whole``: the first poll returns the last state."""
+        """``speed``: factor of the original pace; 0 for no delays. ``whole``: the first poll returns the last state."""
         from pcli.codec.observe.diagnosis import Diagnosis
 
         reading.system, reading.on_note, reading.on_end = True, self._take_note, self._take_end
@@ -42,7 +45,7 @@ class CaptureSource:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._first = threading.Event()
-        """Set after the first frame, or at the end."""
+        """Set after the first frame, or at the end of the input."""
         self._now_ns = self._began_ns = 0
         self._began = 0.0
         self._over = False
@@ -59,7 +62,7 @@ class CaptureSource:
         return self._reading.interface or " ".join(self._reading.files)
 
     def poll(self) -> Snapshot:
-        """Return the current state. PcliError, only from the first poll, if the input cannot be read."""
+        """Return the current state. Only the first poll raises a PcliError if the input cannot be read."""
         from pcli.codec.observe.diagnosis import by_weight
         from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
@@ -77,14 +80,14 @@ class CaptureSource:
         return Snapshot(now_ns, topics, sorted(self._found.values(), key=by_weight), self._note(now_ns))
 
     def close(self) -> Exit:
-        """Stop reading; the exit code."""
+        """Stop reading and return the exit code."""
         self._stop.set()
         code = self._reading.finish()
         self._thread.join(1)
         return code
 
     def _clock(self) -> int:
-        """Return the current time: that of the last frame, plus the time since then while the capture runs."""
+        """Return the time of the last frame, plus the time that has passed since then if the capture still runs."""
         if self._over or not self._now_ns:
             return self._now_ns
         if self._reading.interface:
@@ -93,7 +96,7 @@ class CaptureSource:
         return max(self._now_ns, self._began_ns + int(passed))
 
     def _note(self, now_ns: int) -> str:
-        """Return the progress, gaps and errors."""
+        """Return the progress, the number of gaps, and an error if there is one."""
         capture = self._diagnosis.capture
         words = [f"{capture.frames:,} frames", f"{(now_ns - self._began_ns) / 1e9:.1f} s"]
         words += [f"{capture.gaps.count} gaps"] if capture.gaps.count else []
@@ -108,7 +111,7 @@ class CaptureSource:
         except PcliError as fault:
             self._fault = fault
         except (OSError, ValueError) as fault:
-            # At the end the file is closed while it is read; otherwise it is a disk error.
+            # When reading stops, the file may be closed during a read; at other times this is a disk error.
             if not self._stop.is_set():
                 self._fault = LocalError(str(fault))
         self._first.set()

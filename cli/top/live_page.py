@@ -3,7 +3,7 @@
 Rules of this file
 1. Every function has a key: the page works over ssh and without a mouse.
 2. The source is polled in a thread, one poll at a time, so that a slow broker does not delay keys.
-3. Names come from the wire and are shown as text, never as markup.
+3. Names from the wire are shown as text, never as markup.
 4. The page fits 80 columns and 24 rows.
 """
 
@@ -26,14 +26,14 @@ from pcli.codec.observe.text_format import printable
 __all__ = ["MAX_ROWS", "TopPage"]
 
 MAX_ROWS: Final = 500
-"""Maximum rows of the table; the others are counted, and the filter finds them."""
+"""Maximum number of rows in the table. The other rows are counted, and the filter finds them."""
 
 _FINDINGS: Final = 6
-"""Maximum number of findings, one line each."""
+"""Maximum number of findings; each takes one line."""
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _OPTIONAL: Final = ("type", "msgs", "msg/s")
-"""Columns that a narrow terminal does not show, in this order; the sheet of a row has them."""
+"""Columns that a narrow terminal omits, in this order. The sheet of a row contains them."""
 
 _LEAST_NAME: Final = 24
 _PADDING: Final = 2
@@ -65,7 +65,7 @@ class _TextScreen(ModalScreen[None]):
         self.text = text
 
     def compose(self) -> ComposeResult:
-        """Compose one text that scrolls."""
+        """Compose one scrollable text."""
         with VerticalScroll(id="sheet"):
             yield Static(self.text)
 
@@ -104,19 +104,19 @@ class TopPage(App[None]):
     ]
 
     def __init__(self, poll: Callable[[], Snapshot], interval: float, title: str, first: Snapshot) -> None:
-        """``first``: the snapshot that is shown until ``poll``, called every ``interval`` seconds, returns another."""
+        """``first``: the snapshot to show until ``poll`` returns the next one. ``interval``: seconds between polls."""
         super().__init__()
         self.paused = False
         self.sorted_by = "n"
         self.words = ""
-        """The filter."""
+        """The text of the filter."""
         self._poll = poll
         self._interval = interval
         self._title = title
         self._snapshot = first
         self._topics = make_rows(first, None)
         self._shown: dict[str, Row] = {}
-        """The rows of the table by their keys in the table."""
+        """The rows, by their keys in the table."""
         # Kept here because a query finds only widgets of the top screen, which may be a sheet.
         self._bar = Static(id="status")
         self._table = _RowTable(self._draw)
@@ -171,12 +171,12 @@ class TopPage(App[None]):
         right = "  │  ".join(printable(one) for one in (*words, "? help") if one)
         title = printable(self._title)
         width_left = max(0, self.size.width - len(right) - len("  │  "))
-        if len(title) > width_left:  # paths differ more at their ends than at their beginnings
+        if len(title) > width_left:  # the end of a path is more specific than its beginning
             title = f"…{title[len(title) - width_left + 1 :]}" if width_left > 1 else ""
         return Text("  │  ".join(filter(None, (title, right))), no_wrap=True)
 
     def _fill(self, rows: list[Row]) -> None:
-        """Fill the table; the cursor stays on its row."""
+        """Fill the table. The cursor remains on its row."""
         table = self._table
         key, at = self._key_under_cursor(), table.scroll_y
         texts = [_styled(row) for row in rows]
@@ -184,7 +184,7 @@ class TopPage(App[None]):
         table.clear(columns=True)
         for column in columns:
             table.add_column(COLUMNS[column], key=COLUMNS[column])
-        # Several consumers may have the same name: the number of the row makes keys unique.
+        # Several consumers may have the same name. Row numbers make the keys unique.
         self._shown = {f"{number} {row.path}": row for number, row in enumerate(rows)}
         places: dict[Path, int] = {}
         for number, (name, row) in enumerate(self._shown.items()):
@@ -204,12 +204,12 @@ class TopPage(App[None]):
     # -- keys
 
     def action_pause(self) -> None:
-        """Pause or resume."""
+        """Pause or resume polling."""
         self.paused = not self.paused
         self._draw()
 
     def action_sort(self, key: str) -> None:
-        """Sort by another column."""
+        """Sort by the column of the key."""
         self.sorted_by = key
         self._draw()
         self._table.move_cursor(row=self._table.cursor_row, scroll=True)
@@ -249,9 +249,9 @@ class TopPage(App[None]):
 
 
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
-    """Return the columns that fit the width, and the width of the first, which has the names.
+    """Return the columns that fit the width, and the width of the first column, which contains the names.
 
-    If the names get less than `_LEAST_NAME`, the columns of `_OPTIONAL` are left out, one after the other.
+    If that width were less than `_LEAST_NAME`, the columns of `_OPTIONAL` are omitted, one after the other.
     """
     widths = [max(map(len, column)) for column in zip(COLUMNS, *([text.plain for text in row] for row in texts))]
     columns = list(range(len(COLUMNS)))
@@ -265,7 +265,7 @@ def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
 
 
 def _shorten(name: Text, width_left: int) -> None:
-    """Shorten a name to its indentation and its end, which differs more often than its beginning."""
+    """Shorten a name to its indentation and its end, which is more specific than its beginning."""
     plain = name.plain
     if len(plain) > width_left:
         indent = len(plain) - len(plain.lstrip())

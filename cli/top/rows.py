@@ -1,11 +1,11 @@
-"""The rows of `pcli top`, from statistics of topics in Pulsar's shape (``topics stats``).
+"""The rows of `pcli top`, from statistics of topics in Pulsar's format (``topics stats``).
 
 Rules of this file
 1. Statistics of captures and brokers have the same names: those of TopicStats, SubscriptionStats and ConsumerStats.
    A missing or null value is unknown.
-2. A rate is the increase of a counter per second since the previous page; on the first page, the rate of the broker.
-3. A topic without a value of its own has the sum or minimum of its subscriptions, and a subscription of its consumers,
-   so that the worst one determines the order of topics. Rows stay below their topic in every order.
+2. A rate is the increase of a counter per second since the previous page. On the first page, the broker's rate is used.
+3. If a topic lacks a value, the row shows the sum or minimum over its subscriptions, and likewise for a subscription
+   and its consumers, so that the worst one determines the order of topics. Rows stay below their topic in every order.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final
 __all__ = ["COLUMNS", "SORTS", "Path", "Row", "Snapshot", "cells", "make_rows", "ordered", "record", "statistics_of"]
 
 Stats = dict[str, Any]
-"""An object of JSON."""
+"""A JSON object."""
 
 Path = tuple[str, ...]
-"""Topic; topic and subscription; topic, subscription and consumer."""
+"""(topic), (topic, subscription), or (topic, subscription, consumer)."""
 
 
 @dataclass(slots=True)
@@ -29,18 +29,18 @@ class Row:
 
     path: Path
     type: str = ""
-    """The type of a subscription."""
+    """The type of a subscription; empty in other rows."""
     permits: int | None = None
     unacked: int | None = None
     backlog: int | None = None
     count: int | None = None
-    """Messages published to a topic, or delivered by a subscription or to a consumer."""
+    """Number of messages published to a topic, or delivered by a subscription or to a consumer."""
     rate: float | None = None
-    """The same per second."""
+    """Messages per second."""
     state: str = ""
     """A problem or a role: blocked, no permits, active."""
     stats: Stats = field(default_factory=dict)
-    """All statistics."""
+    """All statistics of the row."""
     children: list[Row] = field(default_factory=list)
 
     @property
@@ -56,9 +56,9 @@ class Snapshot:
     time_ns: int
     """Time of the last frame, or of the response; 0 before the first."""
     topics: Stats = field(default_factory=dict)
-    """Full name to TopicStats."""
+    """TopicStats by the full name of the topic."""
     findings: list[Any] = field(default_factory=list)
-    """Findings, most important first."""
+    """Findings, the most important first."""
     note: str = ""
     """A line about the source: its progress, or its error."""
 
@@ -73,7 +73,7 @@ SORTS: Final[dict[str, str]] = {
     "b": "largest backlog",
     "r": "highest rate",
 }
-"""Keys of the page and the orders that they select."""
+"""Keys of the page, and the sort orders that they select."""
 
 
 def make_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
@@ -139,7 +139,7 @@ def _subscription_state(row: Row) -> str:
 
 def _rate(stats: Stats, old: Stats, seconds: float, counter: str, own: str) -> float | None:
     now, before = stats.get(counter), old.get(counter)
-    if now is None or before is None or now < before:  # a counter that decreased was reset
+    if now is None or before is None or now < before:  # the counter was reset if it decreased
         return stats.get(own)
     return float((now - before) / seconds)
 
@@ -159,7 +159,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
     """Yield rows in the order of the table, sorted by a key of SORTS.
 
-    ``words``: only rows whose name, or a name above or below, contains this text, ignoring case.
+    ``words``: yield only rows whose name, or a name above or below them, contains this text, ignoring case.
     """
     wanted = words.casefold()
     for row in sorted(rows, key=lambda row: (_rank(row, key), row.name)):
@@ -179,7 +179,7 @@ def _rank(row: Row, key: str) -> tuple[bool, float]:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """Return the values of the row by column; None if unknown."""
+    """Return the values of a row by column; None if unknown."""
     return dict(
         zip(
             COLUMNS,
@@ -198,7 +198,7 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of the row as text; None is ``-``."""
+    """Return the cells of a row as text; an unknown value is ``-``."""
     from pcli.codec.observe.text_format import printable
 
     def text(value: Any) -> str:
@@ -212,7 +212,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def statistics_of(row: Row) -> list[tuple[str, str]]:
-    """Return the names and values of all statistics of a row, except those that have rows of their own."""
+    """Return the names and values of a row's statistics, without subscriptions and consumers, which have rows."""
     from pcli.codec.observe.text_format import printable
 
     told = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}

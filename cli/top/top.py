@@ -1,4 +1,4 @@
-"""`pcli top`: current topics, subscriptions and consumers, as a live page or once as text."""
+"""`pcli top`: shows current topics, subscriptions and consumers, as a live page or once as text."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class _Source(Protocol):
         """The name of the source."""
 
     def poll(self) -> Snapshot:
-        """Return the current state. PcliError only from the first poll."""
+        """Return the current state. Only the first poll raises a PcliError."""
 
     def close(self) -> Exit:
-        """Stop; return the exit code."""
+        """Stop and return the exit code."""
 
 
 def _parse_speed(text: str) -> float:
-    """Return the factor of ``--speed``; 0 for ``max``. LocalError for other texts."""
+    """Return the factor of ``--speed``, or 0 for ``max``. Raises LocalError for other texts."""
     if text == "max":
         return 0.0
     try:
@@ -94,7 +94,7 @@ def _parse_speed(text: str) -> float:
 
 
 def _choose(reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool) -> _Source:
-    """Return the source that the options name. LocalError unless there is exactly one."""
+    """Return the source that the options specify. Raises LocalError unless there is exactly one."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
     if sum(given) != 1:
         raise LocalError("use exactly one of -r FILE, -i IFACE and --broker URL")
@@ -108,7 +108,10 @@ def _choose(reading: CaptureReading, broker: _Source | None, speed: float, *, on
 
 
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
-    """Show the page until the user quits, or print it once; the exit code. LocalError if there is no terminal."""
+    """Show the page until the user quits, or print it once; return the exit code.
+
+    Raises LocalError without a terminal.
+    """
     if once:
         _print_page(source.poll())
         return source.close()
@@ -124,7 +127,7 @@ def _run(source: _Source, interval: float, *, once: bool) -> Exit:
 
 
 def _print_page(snapshot: Snapshot) -> None:
-    """Print the rows, and the findings below them."""
+    """Print the rows and, below them, the findings."""
     from pcli.cli.common.text_tables import print_rows
     from pcli.cli.top.rows import COLUMNS, make_rows, ordered, record
     from pcli.codec.observe.text_format import printable

@@ -85,4 +85,4 @@ class Manifest:
                 )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LocalError(f"{where}: not a manifest of pcli, or damaged") from None
-        raise LocalError(f"{where}: written by a newer pcli (version {version} of the tables): update this one")
+        raise LocalError(f"{where}: written by a newer pcli (version {version} of the tables): update pcli")
