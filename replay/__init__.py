@@ -1,4 +1,4 @@
-"""The client side, and everything between two live peers.
+"""Programs that exchange live traffic: clients, players, proxies, and sources of captures.
 
 Import names from their modules: clients and proxies do not load the readers of captures.
 
@@ -9,7 +9,7 @@ Import names from their modules: clients and proxies do not load the readers of 
 - ``conversation``, ``expectations``  the helpers of tests that `pcli reproduce` writes
 - ``scapy_layer``   a ``Pulsar`` layer for scapy
 - ``service_url``   service URLs, tokens, TLS
-- ``event_loop``    the loop and clock of everything with sockets
+- ``event_loop``    the event loop and clock of all modules that use sockets
 """
 
 __all__: list[str] = []

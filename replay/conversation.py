@@ -10,11 +10,11 @@
 Rules of this file
 1. Commands, fields and enum values have the names of the proto file. expectations.py defines how values are written and
    when a response matches.
-2. ``send`` returns when the broker has processed the command: it sends a PING after it and waits for the PONG. The
-   broker thus processes the commands of all clients in the order of the test. The login commands need no PING.
-3. ``expect`` takes the first response with this name and the same producer, consumer or request. Other responses stay
-   queued. A response that is still queued at the end fails the test, so extra messages are detected.
-4. A failed check is an AssertionError.
+2. ``send`` returns when the broker has processed the command: it then sends a PING and waits for the PONG. The broker
+   therefore processes the commands of all clients in the order of the test. The login commands need no PING.
+3. ``expect`` returns the first response with this name and the same producer, consumer or request. Other responses
+   remain queued. A response that is still queued at the end fails the test; extra messages are thus detected.
+4. A failed check raises an AssertionError.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Client:
     """One connection."""
 
     def __init__(self, address: tuple[str, int], timeout: float, others: list[Client]) -> None:
-        """Connect. ``others``: clients that also read while this one waits. OSError if the broker is unreachable."""
+        """Connect. ``others``: clients that read while this one waits. Raises OSError if the broker is unreachable."""
         self._socket = socket.create_connection(address, timeout)
         self._timeout, self._others = timeout, others
         self._session = ClientSession()
@@ -149,7 +149,7 @@ class Client:
             assert self._read(until), "the broker did not close the connection in time"
 
     def _find(self, name: str, fields: dict[str, Any]) -> Event | None:
-        """Return the first response with this name and ids. AssertionError if the request has another response."""
+        """Return the first response with this name and ids. Raises AssertionError if the request's response differs."""
         wanted = {key: fields[key] for key in _ID_FIELDS if key in fields}
         for event in self._received:
             ours = plain(event.body)
@@ -163,7 +163,7 @@ class Client:
     def _read(self, until: float) -> bool:
         """Wait until any client receives bytes; return False after the timeout.
 
-        All clients read, because a broker may send a PING to one client before it responds to another.
+        All clients read, because a broker may send a PING to one client before it responds to a different client.
         """
         listening = {client._socket: client for client in self._others if not client._over}
         ready, _, _ = select.select(list(listening), [], [], max(0.0, until - time.monotonic()))
@@ -188,12 +188,12 @@ class Client:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the connection and wait until the broker closes it too. AssertionError as for `check`."""
+        """Close the connection and wait until the broker closes it too. Raises the AssertionErrors of `check`."""
         self.check()
         self.drop()
 
     def check(self) -> None:
-        """AssertionError if the broker sent a response that the test did not expect."""
+        """Raise AssertionError if the broker sent a response that the test did not expect."""
         if not self._over and self._session.state is State.CONNECTED:
             self._settle()
         rest = self._rest()
@@ -214,7 +214,7 @@ class Client:
                 return
 
     say, hear, hear_end = send, expect, expect_close
-    """The former names, for tests that an earlier version generated."""
+    """The former names, for tests that earlier versions generated."""
 
     def _rest(self) -> str:
         """Return the queued responses, one on each line."""

@@ -21,7 +21,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def now_ns() -> int:
-    """Return nanoseconds since 1970: the system time at import plus the monotonic time since."""
+    """Return nanoseconds since 1970: the system time at import plus the elapsed monotonic time."""
     return _START + time.monotonic_ns()
 
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. A nested message is written as a dict and an enum value by its name. An expected dict must have exactly the fields
    that were received, each with its value or ``ANY``.
-2. An `Id` takes the first message id that it is compared with. Two Ids of one list never have the same message id.
+2. The first comparison of an `Id` assigns the message id to it. Two Ids of one list never have the same message id.
 3. Ledger and entry ids are signed: -1 is written as -1.
 """
 
@@ -29,16 +29,16 @@ class Id:
     """The ledger and entry id of a message. It is assigned in the first comparison."""
 
     others: list[Id] = field(default_factory=list, repr=False)
-    """Ids that must differ from this one."""
+    """Ids that must differ from this Id."""
     place: tuple[int, int] | None = None
-    """None before the first comparison."""
+    """The ledger and entry id; None before the first comparison."""
 
     def at(self, **rest: Any) -> _At:
         """Return the id with other fields of MessageIdData: ``m1.at(partition=0, batch_index=2)``."""
         return _At(self, rest)
 
     def stands_for(self, found: tuple[int, int]) -> bool:
-        """Return whether this is the id. An unassigned Id takes it unless another Id has it."""
+        """Return whether this is the id. It is assigned to an unassigned Id unless another Id has it."""
         if self.place is None and not any(other.place == found for other in self.others):
             self.place = found
         return self.place == found
@@ -58,7 +58,7 @@ def ids(count: int) -> list[Id]:
 
 
 def place(ledger: int, entry: int) -> Id:
-    """Return the Id with these numbers: ``place(-1, -1)`` is the earliest position."""
+    """Return the Id with these ledger and entry ids: ``place(-1, -1)`` is the earliest position."""
     return Id(place=(ledger, entry))
 
 
@@ -88,7 +88,7 @@ def _plain_one(one: Any, value: Any) -> Any:
 
 
 def to_protobuf(value: Any) -> Any:
-    """Return a value for protobuf, with Ids as numbers. AssertionError if an Id is unassigned."""
+    """Return a value for protobuf, with Ids as numbers. Raises AssertionError if an Id is unassigned."""
     if isinstance(value, Id):
         value = value.at()
     if isinstance(value, _At):
@@ -101,7 +101,7 @@ def to_protobuf(value: Any) -> Any:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Return whether a received value is as expected; unassigned Ids are assigned."""
+    """Return whether a received value is as expected. Assigns unassigned Ids."""
     if isinstance(expected, Id):
         expected = expected.at()
     if isinstance(expected, _At) and isinstance(found, dict):
@@ -116,7 +116,7 @@ def same(expected: Any, found: Any) -> bool:
 
 
 def check_entry(found: Frame, wanted: bytes) -> None:
-    """AssertionError if metadata, payload or checksum of a MESSAGE differ from an entry that was sent."""
+    """Raise AssertionError if metadata, payload or checksum of a MESSAGE differ from an entry that was sent."""
     command = pb.CommandMessage(consumer_id=0, message_id=pb.MessageIdData(ledgerId=0, entryId=0))
     sent = Frame(push_frame(command, wanted), found.type)
     expected, received = ((one.metadata, one.payload, one.checksum) for one in (sent, found))

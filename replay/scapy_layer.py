@@ -8,8 +8,8 @@
         for layer in frames_in(packet):
             print(layer.frame.command)
 
-This needs the extra ``pulsar-pcli[capture]``. For whole captures `pcli dissect` is a hundred times faster and detects
-gaps. This layer is for existing scapy scripts and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
+The module requires the extra ``pulsar-pcli[capture]``. For whole captures, `pcli dissect` is a hundred times faster and
+detects gaps. This layer is for existing scapy scripts and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Pulsar(Packet):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, _metadata: dict[str, Any], _session: dict[str, Any]) -> Pulsar | None:
-        """Return the first frame once it is complete; scapy passes the bytes after it as padding."""
+        """Return the first frame once it is complete. Scapy passes the bytes after it as padding."""
         if len(data) < 8 or len(data) < _u32(data, 0)[0] + 4 <= MAX_FRAME_SIZE:
             return None
         return cls(data)
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """Return all bytes after the frame as padding: none belongs to it."""
+        """Return all bytes after the frame as padding."""
         return b"", s
 
     @property
@@ -66,7 +66,7 @@ class Pulsar(Packet):
 
 
 def frames_in(packet: Packet) -> Iterator[Pulsar]:
-    """Yield every frame of a packet; scapy nests the frames that end in one segment."""
+    """Yield every frame of a packet. Scapy nests the frames that end in one segment."""
     layer = packet.getlayer(Pulsar)
     while isinstance(layer, Pulsar):
         yield layer

@@ -4,7 +4,7 @@ Rules of this file
 1. A URL has Pulsar's syntax (ServiceURI): ``pulsar://host:port,host:port``, ``pulsar+ssl://``, ``http://``,
    ``https://``. A bare ``host`` or ``host:port`` means ``pulsar://``. The default ports are 6650, 6651, 80 and 443.
 2. A token file is read for every connection, as in the Java client (AuthenticationToken), because tokens expire.
-3. An invalid value is a LocalError with the path, raised before a connection is attempted.
+3. An invalid value raises a LocalError with the path before a connection is attempted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ServiceUrl:
 
     @classmethod
     def parse(cls, text: str) -> ServiceUrl:
-        """Parse a service URL. LocalError if it is invalid."""
+        """Parse a service URL. Raises LocalError if it is invalid."""
         match = _URL.fullmatch(text.strip())
         scheme = (match["scheme"] or "pulsar") if match else ""
         if match is None or scheme not in _PORTS:
@@ -77,19 +77,19 @@ class Security:
     token: str = ""
     """A token, or ``file:PATH`` for a token file; empty for none."""
     trust: str = ""
-    """Path of a PEM file with trusted certificates; empty for the system's."""
+    """Path of a PEM file with trusted certificates; empty for the system's certificates."""
     cert: str = ""
-    """Path of a PEM file with the client's certificate; without a token it is the authentication (``tls``)."""
+    """Path of a PEM file with the client's certificate, used for authentication (``tls``) if there is no token."""
     key: str = ""
-    """Path of its private key."""
+    """Path of the certificate's private key."""
 
     @property
     def method(self) -> str:
-        """``auth_method_name`` of CONNECT."""
+        """The ``auth_method_name`` in CONNECT."""
         return "token" if self.token else "tls" if self.cert else "none"
 
     def data(self) -> bytes:
-        """Return ``auth_data`` of CONNECT. LocalError if the token file is unreadable."""
+        """Return the ``auth_data`` for CONNECT. Raises LocalError if the token file is unreadable."""
         if not self.token.startswith("file:"):
             return self.token.encode()
         path = self.token.removeprefix("file:").removeprefix("//")
@@ -99,7 +99,7 @@ class Security:
             raise LocalError(f"--token {self.token}: {reason_of(fault)}") from None
 
     def context(self) -> SSLContext:
-        """Return the TLS context for a broker, which checks its host name. LocalError if a file is unusable."""
+        """Return the TLS context for a broker. It checks the host name. Raises LocalError if a file is unusable."""
         import ssl
 
         if bool(self.cert) != bool(self.key):

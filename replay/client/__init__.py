@@ -5,7 +5,8 @@ Import names from their modules: a program that only produces does not load the 
 - engine.py: events in, actions out (actions.py); asyncio_client.py runs it on sockets
 - connection: connections (Java's ClientCnx), the pool, lookup, reconnects
 - producer, consumer: the handlers on connections; their settings are in producer_settings.py and consumer_settings.py
-- backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: shared by both
+- backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: used by connections, producers and
+  consumers
 """
 
 __all__: list[str] = []

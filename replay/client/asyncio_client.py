@@ -7,7 +7,7 @@ Rules of this file
    it. Writes therefore need no flow control here.
 3. A connection that can't be opened is reported to the engine with a message that contains the remedy.
 4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, else as RemoteError. An exception in
-   the engine is raised from everything that is being awaited.
+   the engine is raised by every call in progress.
 5. HTTP requests run in a thread and ignore proxy settings in the environment, because brokers are reached directly.
 """
 
@@ -45,7 +45,7 @@ __all__ = ["Client", "run"]
 _T = TypeVar("_T")
 
 _LINGER: Final = 5.0
-"""Seconds that a client waits for responses of brokers when it closes."""
+"""Maximum number of seconds that a closing client waits for the brokers' responses."""
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
@@ -57,7 +57,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 class Client:
     """A client of one cluster. It belongs to the event loop that enters it.
 
-    Raises LocalError if its certificates are invalid.
+    Raises LocalError if the certificates are invalid.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Client:
             self._flush()
 
     async def call(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
-        """Call ``begin`` with a callback and return the callback's argument. A ClientFailure is raised."""
+        """Call ``begin`` with a callback and return the callback's argument. A ClientFailure is raised as an error."""
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -286,7 +286,7 @@ class _Socket(asyncio.Protocol):
         self._connection = connection
         self._transport: Any = None
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the socket is closed."""
+        """A future that is done when the socket is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the socket. TCP, and TLS if requested, are established."""

@@ -29,7 +29,7 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """Start again with the initial delay, after a success."""
+        """Return to the initial delay after a success."""
         self._next = self.initial
         self._stopped = not (self.initial or self._most or self._stop)
 

@@ -1,4 +1,4 @@
-"""The part of the client that connections, producers and consumers use: an interface, implemented by `Engine`.
+"""The interface of the client for connections, producers and consumers. `Engine` implements it.
 
 This module, `actions`, and the modules client_connection, connection_handler, connection_pool and pending_requests of
 `connection` refer to each other: a client owns its connections, and each connection schedules its work with its client.
@@ -26,31 +26,31 @@ __all__ = ["ClientContext"]
 
 
 class ClientContext(Protocol):
-    """The interface of a client to its connections, producers and consumers."""
+    """The interface of a client for its connections, producers and consumers."""
 
     url: ServiceUrl
     settings: ClientSettings
     now: int
     """Time of this turn in milliseconds since 1970."""
     random: Callable[[], float]
-    """Returns numbers in [0, 1)."""
+    """A function that returns random numbers in [0, 1)."""
     actions: list[Action]
     unflushed: dict[ClientConnection, None]
     """Connections that may have output."""
     pool: ConnectionPool
     memory: MemoryLimit
     handlers: dict[ConnectionHandler, None]
-    """Producers, consumers and watchers that have not given up."""
+    """Producers, consumers and watchers that are not in a final state."""
     closed: bool
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Schedule a call at a time. The call never happens within this one."""
+        """Schedule ``action`` for the time ``due``. It never runs before this method returns."""
 
     def next_number(self, kind: Kind) -> int:
-        """Return the id of a new producer, consumer or watcher. Each kind counts from 0."""
+        """Return the id for a new producer, consumer or watcher. The ids of each kind start at 0."""
 
     def flush(self, connection: ClientConnection) -> None:
-        """Turn the output of a connection into an action now, before later actions."""
+        """Turn the pending output of a connection into an action, before later actions are added."""
 
     def connection_for(
         self,
@@ -79,7 +79,7 @@ class ClientContext(Protocol):
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
     ) -> None:
-        """Pass ``done`` a schema of a topic. An empty version is the newest one."""
+        """Pass ``done`` a schema of a topic. An empty version requests the newest schema."""
 
     def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:
         """Send an HTTP GET and pass ``done`` its status and body."""

@@ -29,11 +29,11 @@ class DeadLetterPolicy:
     maxRedeliverCount: int = 16
     """Maximum number of redeliveries before a message is sent to the dead letter topic."""
     deadLetterTopic: str = ""
-    """Empty: ``<topic>-<subscription>-DLQ``."""
+    """Dead letter topic; if empty, ``<topic>-<subscription>-DLQ``."""
     retryLetterTopic: str = ""
-    """Empty: ``<topic>-<subscription>-RETRY``."""
+    """Retry letter topic; if empty, ``<topic>-<subscription>-RETRY``."""
     initialSubscriptionName: str = ""
-    """A subscription that is created with the dead letter topic; empty: none."""
+    """A subscription that is created with the dead letter topic, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class KeySharedPolicy:
     """The key distribution of a Key_Shared subscription."""
 
     ranges: tuple[tuple[int, int], ...] = ()
-    """First and last slot of each range of this consumer (STICKY); empty: the broker assigns ranges (AUTO_SPLIT)."""
+    """First and last slot of each range of this consumer (STICKY). If empty, the broker assigns ranges (AUTO_SPLIT)."""
     allowOutOfOrderDelivery: bool = False
     """Whether messages of a key may be delivered out of order."""
 
@@ -56,29 +56,29 @@ class ConsumerSettings:
     subscriptionName: str = ""
     subscriptionType: Literal["Exclusive", "Shared", "Failover", "Key_Shared"] = "Exclusive"
     subscriptionMode: Literal["Durable", "NonDurable"] = "Durable"
-    """NonDurable: the subscription ends with its last consumer."""
+    """A NonDurable subscription ends with its last consumer."""
     subscriptionInitialPosition: Literal["Latest", "Earliest"] = "Latest"
     consumerName: str = ""
-    """Empty: five random letters and digits."""
+    """Consumer name; if empty, five random letters and digits."""
     priorityLevel: int = 0
-    """Messages are dispatched to consumers with 0 first."""
+    """Priority of the consumer; 0 is the highest."""
     properties: Mapping[str, str] = field(default_factory=dict)
     subscriptionProperties: Mapping[str, str] = field(default_factory=dict)
     keySharedPolicy: KeySharedPolicy | None = None
     replicateSubscriptionState: bool | None = None
-    """None: the field is not sent."""
+    """Whether the subscription is replicated; if None, the field is not sent."""
     readCompacted: bool = False
     schema: pb.Schema | None = None
-    """None: bytes. AutoConsume is replaced by the topic's schema, which is requested before SUBSCRIBE."""
+    """None means bytes. AutoConsume is replaced by the topic's schema, which is requested before SUBSCRIBE."""
 
     receiverQueueSize: int = 1000
-    """Messages that are prefetched for the application; 0: each receive requests one message."""
+    """Number of messages prefetched for the application. If 0, each receive requests one message."""
     maxTotalReceiverQueueSizeAcrossPartitions: int = 50_000
-    """Limit of ``receiverQueueSize`` over all partitions of a topic, divided among them."""
+    """Limit on the total ``receiverQueueSize`` of all partitions of a topic, divided among them."""
     startPaused: bool = False
 
     acknowledgementsGroupTimeMicros: int = 100_000
-    """How long acks are grouped; 0: acks are sent immediately."""
+    """How long acks are grouped; if 0, acks are sent immediately."""
     maxAcknowledgmentGroupSize: int = 1000
     """Maximum number of entries in a group of acks."""
     batchIndexAckEnabled: bool = True
@@ -86,7 +86,7 @@ class ConsumerSettings:
     ackReceiptEnabled: bool = False
     """Whether the broker sends ACK_RESPONSE."""
     ackTimeoutMillis: int = 0
-    """Time after which the redelivery of an unacknowledged message is requested; 0: never."""
+    """Time after which the redelivery of an unacknowledged message is requested; 0 means never."""
     tickDurationMillis: int = 1000
     """Resolution of ``ackTimeoutMillis``."""
     ackTimeoutRedeliveryBackoff: RedeliveryBackoff | None = None
@@ -94,7 +94,7 @@ class ConsumerSettings:
     negativeAckRedeliveryDelayMicros: int = 60_000_000
     """Time after which the redelivery of a negatively acknowledged message is requested."""
     negativeAckPrecisionBitCnt: int = 8
-    """Number of low bits of that time (ms) that are cleared."""
+    """Number of low bits that are cleared in the due time of a negative ack, in milliseconds."""
     negativeAckRedeliveryBackoff: RedeliveryBackoff | None = None
     """Delay by redelivery count, instead of ``negativeAckRedeliveryDelayMicros``."""
     deadLetterPolicy: DeadLetterPolicy | None = None
@@ -102,11 +102,11 @@ class ConsumerSettings:
     """Whether messages may be sent to the retry letter topic, which is consumed as well."""
 
     maxPendingChunkedMessage: int = 10
-    """Maximum number of incomplete messages that are kept; 0: no limit."""
+    """Maximum number of incomplete chunked messages; 0 means no limit."""
     autoAckOldestChunkedMessageOnQueueFull: bool = False
-    """Whether the oldest incomplete message is acknowledged at that limit, or left to the ack time-out."""
+    """Whether the oldest incomplete chunked message is acknowledged at that limit, or left to the ack time-out."""
     expireTimeOfIncompleteChunkedMessageMillis: int = 60_000
-    """How long incomplete messages are kept; 0: no limit."""
+    """How long incomplete chunked messages are kept; 0 means no limit."""
     cryptoKeys: PrivateKeys | None = None
     cryptoFailureAction: CryptoFailureAction = "FAIL"
 
@@ -140,11 +140,11 @@ class ReaderSettings:
     """Number of seconds before now at which the reader starts, instead of an id."""
     readerName: str = ""
     subscriptionName: str = ""
-    """Empty: ``reader-`` and ten random hexadecimal digits."""
+    """Subscription name; if empty, ``reader-`` and ten random hexadecimal digits."""
     subscriptionRolePrefix: str = ""
     """Prefix of the generated subscription name, followed by ``-``."""
     keyHashRanges: tuple[tuple[int, int], ...] = ()
-    """First and last slot of each range of keys to read; empty: all keys."""
+    """First and last slot of each range of keys to read; empty for all keys."""
     receiverQueueSize: int = 1000
     readCompacted: bool = False
     schema: pb.Schema | None = None

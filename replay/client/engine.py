@@ -1,10 +1,10 @@
-"""The client engine: events in, actions out. It has no socket, clock, event loop or random source of its own.
+"""The client engine: events in, actions out. It uses no socket, clock, event loop or random source.
 
 Rules of this file
 1. A turn is one call from outside: a new connection, received bytes or a timer. All work of the turn is done when the
    call returns, and `take` returns the actions. The output of one turn is one write per connection.
-2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that were due
-   before the input run before it, each at its own time.
+2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that are due run
+   before the input is processed, each at its scheduled time.
 3. Operations take a callback, which is called exactly once, possibly before the operation returns.
 4. A connection is found with a lookup and shared through the pool (PulsarClientImpl.getConnection).
 """
@@ -51,7 +51,7 @@ class Engine:
         self.now = now
         """Time of this turn in milliseconds since 1970."""
         self.random = random
-        """Returns numbers in [0, 1)."""
+        """A function that returns random numbers in [0, 1)."""
         self.actions: list[Action] = []
         self.unflushed: dict[ClientConnection, None] = {}
         """Connections that may have output."""
@@ -60,7 +60,7 @@ class Engine:
         self._clusters: dict[ServiceUrl, LookupService] = {}
         self.lookup = self._lookup_in(url)
         self.handlers: dict[ConnectionHandler, None] = {}
-        """Producers, consumers and watchers that have not given up."""
+        """Producers, consumers and watchers that are not in a final state."""
         self.closed = False
         self._timers = Timers()
         self._numbers = {kind: itertools.count() for kind in ("producer", "consumer", "watcher")}
@@ -87,12 +87,12 @@ class Engine:
         connection.cut(reason)
 
     def fetched(self, fetch: Fetch, status: int, body: bytes, now: int) -> None:
-        """Pass on the response to an HTTP request. If there is none, status is 0 and ``body`` is the reason."""
+        """Process the response to an HTTP request. Without a response, ``status`` is 0 and ``body`` is the reason."""
         self.advance(now)
         self._fetches.pop(fetch.number)(status, body)
 
     def advance(self, now: int) -> None:
-        """Run the timers that are due, each at its own time."""
+        """Run the timers that are due, each at its scheduled time."""
         while (timer := self._timers.pop_due(now)) is not None:
             due, action = timer
             self.now = max(self.now, due)
@@ -113,7 +113,7 @@ class Engine:
         return actions
 
     def flush(self, connection: ClientConnection) -> None:
-        """Turn the output of a connection into an action now, before later actions."""
+        """Turn the pending output of a connection into an action, before later actions are added."""
         data = connection.session.output()
         if data and connection.close_reason is None:
             self.actions.append(Write(connection, data))
@@ -121,11 +121,11 @@ class Engine:
     # -- for handlers ----------------------------------------------------------------------------------------------
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Schedule a call at a time. The call never happens within this one."""
+        """Schedule ``action`` for the time ``due``. It never runs before this method returns."""
         return self._timers.call_at(due, action)
 
     def next_number(self, kind: Kind) -> int:
-        """Return the id of a new producer, consumer or watcher. Each kind counts from 0."""
+        """Return the id for a new producer, consumer or watcher. The ids of each kind start at 0."""
         return next(self._numbers[kind])
 
     def connection_for(
@@ -172,13 +172,13 @@ class Engine:
         known_hash: str,
         done: Callable[[pb.CommandGetTopicsOfNamespaceResponse | ClientFailure], None],
     ) -> None:
-        """Pass ``done`` the topics that match. ``known_hash``: the hash of the known list, empty if none is known."""
+        """Pass ``done`` the topics that match. ``known_hash``: the hash of the known list, or empty."""
         self.lookup.topics_of(namespace, mode, pattern, known_hash, done)
 
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
     ) -> None:
-        """Pass ``done`` a schema; an empty version is the newest. TopicNotFound if the topic has none."""
+        """Pass ``done`` a schema, or TopicNotFound if there is none. An empty version requests the newest schema."""
         self.lookup.schema(topic, version, done)
 
     def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:

@@ -1,7 +1,8 @@
-"""The limit of message bytes that one client may hold (MemoryLimitController).
+"""The limit on the message bytes that one client holds (MemoryLimitController).
 
 Rules of this file (4.2.4)
-1. A reservation succeeds if the limit is not exceeded yet. One reservation may therefore exceed it; later ones fail.
+1. A reservation succeeds if the limit is not exceeded yet. One reservation may therefore exceed the limit; later ones
+   fail.
 2. A limit of 0 means no limit.
 3. Callers whose reservation failed are notified when memory is available again.
 """
@@ -25,14 +26,14 @@ class MemoryLimit:
         self._waiting: dict[Callable[[], None], None] = {}
 
     def reserve(self, size: int) -> bool:
-        """Reserve bytes. Return False if the limit is exceeded; nothing is reserved then."""
+        """Reserve bytes. Return False, without reserving any, if the limit is exceeded."""
         if 0 < self._limit < self.held:
             return False
         self.held += size
         return True
 
     def release(self, size: int) -> None:
-        """Return reserved bytes."""
+        """Release reserved bytes."""
         self.held -= size
         if self._waiting and self.held <= self._limit:
             waiting, self._waiting = self._waiting, {}
@@ -40,5 +41,5 @@ class MemoryLimit:
                 callback()
 
     def when_available(self, callback: Callable[[], None]) -> None:
-        """Call this once when memory is available again. Repeated registrations count as one."""
+        """Register a callback for one call when memory is available again. Repeated registrations count as one."""
         self._waiting[callback] = None

@@ -50,9 +50,9 @@ class ClientMessageId:
         self.entry = entry
         self.partition = partition
         self.batch_index = batch_index
-        """-1 if the entry is not a batch."""
+        """Index in the batch; -1 if the entry is not a batch."""
         self.batch_size = batch_size
-        """0 if unknown."""
+        """Number of messages in the batch; 0 if unknown."""
         self.acks = acks
         """The ack set that the ids of the batch share; None if unknown."""
         self.topic = topic
@@ -68,7 +68,7 @@ class ClientMessageId:
 
     @classmethod
     def parse(cls, text: str, topic: str = "") -> ClientMessageId:
-        """Parse an id as a user writes it (`codec.wire.MessageId`). LocalError if it is invalid."""
+        """Parse an id as a user writes it (`codec.wire.MessageId`). Raises LocalError if it is invalid."""
         one = MessageId.parse(text)
         return cls(one.ledger, one.entry, one.partition, one.batch, topic=topic)
 
@@ -95,7 +95,7 @@ class ClientMessageId:
         return ClientMessageId(self.ledger, self.entry - 1, self.partition, topic=self.topic)
 
     def acknowledge(self, *, cumulative: bool = False) -> bool:
-        """Clear its bit in the ack set, and all bits before it if cumulative. Return whether the entry is complete."""
+        """Clear the id's bit in the ack set; if cumulative, also all earlier bits. Return whether all are clear."""
         if not self.is_batch:
             return True
         acks = self.acks

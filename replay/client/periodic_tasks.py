@@ -1,4 +1,4 @@
-"""Periodic tasks of an object with a lifetime."""
+"""Periodic tasks that run until their owner stops them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PeriodicTasks:
         self._timers[task] = self._engine.call_at(self._engine.now + delay, run)
 
     def stop(self) -> None:
-        """Cancel all tasks for good."""
+        """Cancel all tasks permanently."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()

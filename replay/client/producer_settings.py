@@ -2,7 +2,7 @@
 
 Two settings are absent. ``blockIfQueueFull``: `Producer.send` returns False if the queue is full, and the caller waits
 or gives up. ``cryptoFailureAction``: public keys are passed as PEM and checked when the producer is created, so that
-later encryption can't fail. The Java client calls its key reader later, too.
+later encryption can't fail. The Java client also calls its key reader later.
 """
 
 # ruff: noqa: N815 -- the fields are named as in the Java client
@@ -23,46 +23,46 @@ class ProducerSettings:
     """Settings of one producer."""
 
     producerName: str = ""
-    """Empty: the broker assigns a name."""
+    """Producer name; if empty, the broker assigns one."""
     accessMode: Literal["Shared", "Exclusive", "WaitForExclusive", "ExclusiveWithFencing"] = "Shared"
     """Whether other producers may publish to the topic at the same time."""
     initialSequenceId: int | None = None
-    """The last sequence id before the first message; None: the broker's value."""
+    """The last sequence id before the first message; None means the broker's value."""
     initialSubscriptionName: str = ""
-    """A subscription that is created with the topic; empty: none."""
+    """A subscription that is created with the topic, or empty."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """Metadata of the producer, shown in the topic's statistics."""
     schema: pb.Schema | None = None
     """Schema of messages that do not specify one; None for bytes."""
 
     sendTimeoutMs: int = 30_000
-    """Time-out of a message's receipt; 0: none."""
+    """Time-out for a message's receipt; 0 means none."""
     maxPendingMessages: int = 0
-    """Maximum number of messages without a receipt; 0: no limit."""
+    """Maximum number of messages without a receipt; 0 means no limit."""
     maxPendingMessagesAcrossPartitions: int = 0
-    """Maximum over all partitions, divided among them; 0: no limit."""
+    """Maximum over all partitions, divided among them; 0 means no limit."""
 
     batchingEnabled: bool = True
     """Whether messages are sent in batches."""
     batcherBuilder: Literal["DEFAULT", "KEY_BASED"] = "DEFAULT"
-    """One batch at a time, or one for each key."""
+    """Whether there is one batch at a time or one for each key."""
     batchingMaxMessages: int = 1000
-    """Maximum number of messages in a batch; 0: no limit."""
+    """Maximum number of messages in a batch; 0 means no limit."""
     batchingMaxBytes: int = 128 * 1024
-    """Maximum payload bytes of a batch; 0: the maximum message size."""
+    """Maximum payload bytes of a batch; 0 means the maximum message size."""
     batchingMaxPublishDelayMicros: int = 1000
     """Maximum delay before a batch is sent. The engine rounds it up to milliseconds."""
     chunkingEnabled: bool = False
     """Whether a message that is too large and not batched is sent in chunks."""
     chunkMaxMessageSize: int = -1
-    """Maximum bytes of a chunk if less than the maximum message size; 0 or less: no further limit."""
+    """Maximum bytes of a chunk if less than the maximum message size; 0 or less means no further limit."""
 
     compressionType: Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"] = "NONE"
     """Compression of payloads."""
     compressMinMsgBodySize: int = 4096
     """Payloads and batches up to this size are not compressed."""
     encryptionKeys: Mapping[str, bytes] = field(default_factory=dict)
-    """Names and PEMs of the public keys that payloads are encrypted with; empty: no encryption."""
+    """Names and PEMs of the public keys that payloads are encrypted with; empty for no encryption."""
 
     messageRoutingMode: Literal["RoundRobinPartition", "SinglePartition"] = "RoundRobinPartition"
     """How the partition of a message without a key is chosen."""

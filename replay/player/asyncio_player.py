@@ -1,12 +1,12 @@
-"""The player on sockets: its only module with an event loop, ports and a clock.
+"""The player on sockets. No other module of the player uses an event loop, ports or a clock.
 
 Rules of this file
-1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE names another broker, that is
-   a difference; the player opens no other connection, because the captured client did not either.
-2. REST calls are made one after another to the administrator's address, or skipped if there is none.
-3. The end of a socket is an event like a frame. RemoteError if the broker is unreachable or refuses the first login,
-   which the captured broker accepted. RemoteError also if its first event is the end of the connection: then it is no
-   broker, or a TLS port that receives cleartext.
+1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE contains a different broker,
+   this is a difference. The player opens no additional connection, because the captured client did not either.
+2. REST calls are made one after the other to the REST interface's address, or skipped if there is none.
+3. The end of a socket is an event like a frame. A RemoteError is raised if the broker is unreachable or refuses the
+   first login, which the captured broker accepted. It is also raised if the first event is the end of the connection:
+   the address is then not a broker's, or its port expects TLS.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["call_rest", "play"]
 _READ: Final = 1 << 16
 _CONNECT_S: Final = 10
 _QUIET_MS: Final = 300
-"""How long the broker must be silent at the end; extra responses arrive in this time."""
+"""How long to wait for extra responses at the end."""
 
 
 def play(
     player: Player, to: ServiceUrl, security: Security, *, admin: str = "", progress: Callable[[float], None]
 ) -> None:
-    """Replay to the end. RemoteError if the broker is unreachable, LocalError if a certificate or token is unusable."""
+    """Replay to the end. Raises RemoteError if the broker is unreachable, LocalError if credentials are unusable."""
     if to.http:
         raise LocalError(f"{to}: a replay uses the binary protocol: write a pulsar:// or pulsar+ssl:// URL")
     asyncio.run(_ReplaySession(player, to, security, admin, progress).run())
 
 
 def call_rest(admin: str, call: Call, token: str = "") -> int:
-    """Make one REST call and return its status. RemoteError if the address is unreachable."""
+    """Make a REST call and return its status. Raises RemoteError if the address is unreachable."""
     body = None if call.body is None else json.dumps(call.body).encode()
     request = urllib.request.Request(  # noqa: S310  (the user's own address)
         f"{admin.rstrip('/')}/admin/v2/{call.path}", data=body, method=call.method

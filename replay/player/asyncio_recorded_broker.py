@@ -1,9 +1,10 @@
-"""The recorded broker on a socket: its only module with an event loop, a port and signals.
+"""The recorded broker on a socket. No other module of the recorded broker uses an event loop, a port or signals.
 
 Rules of this file
-1. It listens on the loopback address, because a capture may contain private data.
-2. It ends when the recording is complete and the clients have disconnected, when no client has connected for three
-   seconds after the last one left (some clients connect for every request), or on SIGINT and SIGTERM.
+1. The broker listens on the loopback address, because a capture may contain private data.
+2. The broker ends when the recording is complete and the clients have disconnected, or on SIGINT and SIGTERM. It also
+   ends if no client connects within three seconds after the last one disconnected; some clients connect for every
+   request.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GRACE_S: Final = 3
 def play_broker(
     script: Script, port: int, *, ready: Callable[[str], None], note: Callable[[str], None]
 ) -> RecordedBroker:
-    """Replay the recording to live clients until it ends. LocalError if the port is in use.
+    """Replay the recording to live clients until it ends. Raises LocalError if the port is in use.
 
     ``ready`` receives the service URL once clients can connect, ``note`` each request that is not in the recording.
     """
@@ -75,7 +76,7 @@ class _ReplaySession:
         self._do(self.broker.receive(number, data))
 
     def remove_client(self, number: int) -> None:
-        """Process the end of a connection; at the end of the replay it is ignored, because this broker closes it."""
+        """Process the end of a connection. At the end of the replay it is ignored, because this broker closes it."""
         if self._connections.pop(number, None) is None:
             return
         self._do(self.broker.lost(number))
@@ -116,7 +117,7 @@ class _ClientConnection(asyncio.Protocol):
         self._number = self._stage.add_client(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes from the client on."""
+        """Process bytes from the client."""
         self._stage.received(self._number, data)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""The live holders of entries of a Shared subscription: a broker accepts a redelivery request only from the holder."""
+"""The live holder of each entry of a Shared subscription. A broker accepts redelivery requests only from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
 
 
 class EntryHolders:
-    """For Shared subscriptions: the connection and consumer that received each live entry last."""
+    """The connection and consumer that last received each live entry of a Shared subscription."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], dict[Position, tuple[int, int]]] = {}
@@ -29,7 +29,7 @@ class EntryHolders:
             holders[position_of(message.message_id)] = stream, consumer.id
 
     def split_by_holder(self, stream: int, peer: Consumer, data: bytes) -> list[tuple[int, bytes]]:
-        """Split a REDELIVER with live ids by holder; return each request with the connection to send it on."""
+        """Split a REDELIVER with live ids by holder. Return each request with the connection to send it on."""
         holders = self._last.get((peer.topic, peer.subscription))
         ids = Frame(data, _REDELIVER).command.redeliverUnacknowledgedMessages.message_ids
         if holders is None or not ids:

@@ -2,15 +2,15 @@
 
 Rules of this file
 1. An id is mapped when a captured and a live frame concern the same object: the SEND_RECEIPTs of one SEND, the MESSAGEs
-   of one entry, the PRODUCER_SUCCESSes of one PRODUCER. The first mapping counts; a later one that contradicts it is a
-   difference. So is an impossible one: one live name or version for two captured ones, another name than the client
-   requested, a version where the capture has none, or entries of a ledger in another order.
-2. In a message id, ledger and entry are rewritten; partition, batch index and ack sets are the client's own values.
-   Ids of no message (earliest, latest: ledger -1 or 2^63-1) are unchanged.
+   of one entry, the PRODUCER_SUCCESSes of one PRODUCER. The first mapping is kept; a later one that contradicts it is a
+   difference. An impossible mapping is also a difference: one live name or version for two captured ones, a name other
+   than the requested one, a version where the capture has none, or entries of a ledger in a different order.
+2. In a message id, ledger and entry are rewritten; partition, batch index and ack sets are kept. Ids that identify no
+   message (earliest, latest: ledger -1 or 2^63-1) are unchanged.
 3. A frame in which nothing changes is sent as the captured bytes.
-4. The producer's name in a message's metadata is unchanged: no broker compares it with the PRODUCER's, deduplication
-   uses it, and Key_Shared hashes it for messages without a key.
-5. Topics are mapped only by the user's rules: forward in requests, backward in responses.
+4. The producer's name in a message's metadata is unchanged: no broker compares it with the name in PRODUCER,
+   deduplication uses it, and Key_Shared hashes it for messages without a key.
+5. Only the user's rules map topics: from captured to live in requests, and back in responses.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Ids:
     transactions: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """Transaction ids (most bits, least bits), captured to live."""
     contents: dict[bytes, bytes] = field(default_factory=dict)
-    """Metadata and payload of rewritten entries: as sent to as captured."""
+    """Captured metadata and payload of each rewritten entry, by its sent metadata and payload."""
     shift_ms: int = 0
-    """Milliseconds from the capture to the replay. Delivery times and the rollback duration of a reader are shifted by
-    it; publish times are unchanged."""
+    """Milliseconds from the capture to the replay, added to delivery times and to a reader's rollback duration. Publish
+    times are unchanged."""
     mapped: dict[str, str] = field(default_factory=dict)
-    """Topics that a rule renamed, live to captured."""
+    """Topics renamed by a rule, live to captured."""
     unknown: list[Position] = field(default_factory=list)
-    """Captured ids in commands to send for which no live id is known."""
+    """Captured ids without a known live id, found in commands to send."""
 
     # -- mapping ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Ids:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def rewritten(self, frame: Frame) -> bytes:
-        """Return the frame with live ids, or no bytes if none of its message ids has a live one."""
+        """Return the frame with live ids, or no bytes if it contains message ids and none has a live id."""
         if frame.type not in COMMANDS:
             return frame.data
         command = pb.BaseCommand()
@@ -115,7 +115,7 @@ class Ids:
         )
 
     def _replace_ids(self, body: Any) -> bool:
-        """Replace message ids; return False if the body contains some but none has a live one."""
+        """Replace message ids. Return False if the body contains message ids and none has a live id."""
         for name, value in body.ListFields():
             if name.name in _FIELDS:
                 if not name.is_repeated:
@@ -144,7 +144,7 @@ class Ids:
 
     def _replace_names(self, body: Any) -> None:
         fields = body.DESCRIPTOR.fields_by_name
-        if "producer_name" in fields and body.producer_name:  # the broker's name for it, or the client's own
+        if "producer_name" in fields and body.producer_name:  # the name from the broker, or the client's own
             body.producer_name = self.names.setdefault(body.producer_name, body.producer_name)
         if "schema_version" in fields and body.schema_version in self.versions:
             body.schema_version = self.versions[body.schema_version]
@@ -210,7 +210,7 @@ class Ids:
     # -- responses -------------------------------------------------------------------------------------------------
 
     def content(self, frame: Frame) -> bytes:
-        """Return metadata and payload of a live MESSAGE; if they were rewritten when sent, the captured ones."""
+        """Return the metadata and payload of a live MESSAGE, or the captured ones if they were rewritten when sent."""
         content = frame.data[frame.parts.checked_start :]
         return self.contents.get(content, content)
 
@@ -226,7 +226,7 @@ class Ids:
         return True
 
     def _in_order(self, captured: Position, live: Position) -> bool:
-        """Return whether the live ids of the previous and the next entry of the captured ledger have the same order."""
+        """Return whether the live ids of the captured ledger's previous and next entry have the same order."""
         ledger, entry = captured
         before, after = self.positions.get((ledger, entry - 1)), self.positions.get((ledger, entry + 1))
         return (before is None or before < live) and (after is None or live < after)

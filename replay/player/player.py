@@ -1,19 +1,21 @@
-"""The player: which commands to send next, given the live broker's responses and the time. No socket, no clock.
+"""The player: determines the next commands from the live broker's responses and the time. It does no I/O.
 
 Rules of this file
 1. Causality: a client's step is sent when every response before it in the capture, on any connection, has arrived, and
-   every earlier client step was sent. The captured client had received no more, and the broker was in no other state.
-   This keeps a SEND after its PRODUCER_SUCCESS and an ACK after its MESSAGE, and also the order between connections: a
-   SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
-2. Time: a step is not sent before its time in the capture, scaled by the speed. Without a speed only causality counts.
-3. Every wait ends: a response is awaited for the captured pause before it plus ``patience``. It may arrive later; if it
-   never does, that is a difference.
-4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to other PINGs. An
-   AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
+   every earlier client step was sent. The live client has then received as much as the captured one, and the broker's
+   state is the same. A SEND therefore follows its PRODUCER_SUCCESS and an ACK its MESSAGE. The order between
+   connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
+2. Time: a step is not sent before its time in the capture, scaled by the speed. With speed 0, only causality determines
+   the order and time.
+3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later; if it never arrives,
+   this is a difference.
+4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to the captured
+   PINGs. An AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
 5. Administrative operations of the capture (an unload, more partitions) are returned as calls at their position in the
-   script: before the step that shows them, or when the live broker does not send the captured frame by itself.
-6. A Shared subscription may deliver an entry to another consumer than in the capture. The live holder then sends the
-   redelivery request, because a broker accepts it from no other consumer.
+   script: before the step that shows the operation, or if the live broker does not send the captured frame without the
+   call.
+6. A Shared subscription may deliver an entry to a different consumer than in the capture. The live holder then sends
+   the redelivery request, because a broker accepts it from no other consumer.
 """
 
 from __future__ import annotations
@@ -77,10 +79,10 @@ class Pace:
     """The timing of a replay."""
 
     speed: float = 0
-    """1 for the pauses of the capture; 0 for no pauses, only causality."""
+    """1 keeps the pauses of the capture; 0 means no pauses (rule 2)."""
     patience_ms: int = 3000
     latency_ms: int = 0
-    """How long to wait for the live broker to send a captured frame by itself before the call that causes it."""
+    """How long to wait for a captured frame from the live broker before making the call that causes it."""
 
 
 @dataclass(slots=True)
@@ -109,15 +111,15 @@ class Player:
         skipped: Container[int] = (),
         auth: tuple[str, bytes] | None = None,
     ) -> None:
-        """Begin at ``now``, milliseconds since 1970.
+        """Begin at ``now``, in milliseconds since 1970.
 
-        ``before``, ``instead``: calls by the index of the step that shows them (rule 5); ``skipped``: indexes of steps
-        to leave out; ``auth``: method and data for CONNECT.
+        ``before``, ``instead``: calls by the index of the step that shows the operation (rule 5); ``skipped``: indexes
+        of steps to omit; ``auth``: method and data for CONNECT.
         """
         self.script, self.ids = script, ids
         self.matcher = ResponseMatcher(step for step in script.steps if step.index not in skipped)
         self.not_sent: list[Step] = []
-        """Lines that could not be sent: their connection was closed, or their ids are unknown."""
+        """Steps that could not be sent, because their connection was closed or their ids are unknown."""
         self._pace, self._auth = pace, auth
         self._before, self._instead = dict(before or {}), dict(instead or {})
         self._lines = [
@@ -130,14 +132,14 @@ class Player:
         self._first_ms = script.steps[0].time_ms if script.steps else 0.0
         self._delay_ms = 0.0
         self._since = now
-        """When the last step was sent: waits are measured from here."""
+        """When the last step was sent. Waits are measured from this time."""
         self._since_ms = self._first_ms
         """The time of that step in the capture."""
 
     # -- input -----------------------------------------------------------------------------------------------------
 
     def receive(self, stream: int, data: bytes) -> list[Action]:
-        """Process bytes from the live broker; return immediate replies."""
+        """Process bytes from the live broker. Return immediate replies."""
         connection, out = self._connections[stream], list[Action]()
         for frame in connection.reader.feed(data):
             if frame.type == _PING:
@@ -176,7 +178,7 @@ class Player:
 
     @property
     def last_sent(self) -> int:
-        """The index of the last step that was sent; -1 if none."""
+        """The index of the last step that was sent; -1 if there is none."""
         return self._lines[self._at - 1].index if self._at else -1
 
     # -- output ----------------------------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ class Player:
         return self._at / len(self._lines) if self._lines else 1.0
 
     def actions(self, now: int) -> list[Action]:
-        """Return what to do now; if empty, nothing is due before `deadline` unless bytes arrive."""
+        """Return the actions to execute now. If there are none, none is due before `deadline` unless bytes arrive."""
         step = self._next()
         position = step.index if step is not None else len(self.script.steps)
         missing = self.matcher.missing_before(position)
@@ -212,7 +214,7 @@ class Player:
 
     @property
     def deadline(self) -> int | None:
-        """When to call `actions` although nothing arrived; None if the replay is done."""
+        """When to call `actions` if no bytes arrive; None if the replay is done."""
         step = self._next()
         missing = self.matcher.missing_before(step.index if step is not None else len(self.script.steps))
         if missing is not None:

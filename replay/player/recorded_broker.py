@@ -1,18 +1,18 @@
-"""The recorded broker: which frames to send to live clients, given their commands. No socket, no clock.
+"""The recorded broker: determines the frames to send to live clients from their commands, without sockets or a clock.
 
 Rules of this file
 1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably
-   one with its sequence id or name, then one of the matching connection, then the first.
-2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the earlier ones to
-   that consumer were sent, and the steps that it depends on have occurred. Any other frame is sent when every earlier
-   client step has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent. Pauses
-   are not replayed.
-3. Request, producer, consumer, watcher and sequence ids are the live client's; message ids, names, versions and
-   the rest are as captured. Broker addresses are replaced by the recorded broker's own.
-4. PINGs are answered. A captured query, or a CONNECT, may be repeated and receives its response each time.
-5. A command without a captured step is noted. A request receives an ERROR, a lookup its own failed response, a SEND a
-   SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives one,
-   because each client groups ACKs in its own way.
+   one with the same sequence id or name, then one on the matching connection, then the first.
+2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the consumer's
+   earlier MESSAGEs were sent, and the steps that it depends on have occurred. Any other frame is sent when every
+   earlier client step has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent.
+   Pauses are not replayed.
+3. Request, producer, consumer, watcher and sequence ids are the live client's; message ids, names, versions and the
+   rest are as captured. Broker addresses are replaced by the recorded broker's address.
+4. A PING receives a PONG. A captured query or CONNECT may be repeated and receives its response each time.
+5. A command without a captured step is noted. A request receives an ERROR, a lookup a failed lookup response, and a
+   SEND a SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives
+   one, because clients group ACKs differently.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")
 _NEAR: Final = 32
-"""Number of steps to compare: those with the same subject arrive nearly in order."""
+"""Number of captured steps to compare: steps with the same subject arrive nearly in order."""
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 
 
@@ -52,14 +52,14 @@ class _LiveConnection:
 
     reader: FrameReader = field(default_factory=FrameReader)
     stream: int = -1
-    """The captured connection that it is matched to; -1 if none."""
+    """The captured connection that it is matched to; -1 if there is none."""
 
 
 class RecordedBroker:
     """One replay of a recording to live clients."""
 
     def __init__(self, script: Script, service_url: str) -> None:
-        """``service_url``: the recorded broker's own, for lookup responses."""
+        """``service_url``: the recorded broker's URL, for lookup responses."""
         self.script, self._url = script, service_url
         self.matcher = ClientCommandMatcher(script)
         self.notes: list[str] = []
@@ -68,7 +68,7 @@ class RecordedBroker:
         self._connections: dict[int, _LiveConnection] = {}
         self._owners: Owners = {}
         self._where: dict[Step, tuple[int, int]] = {}
-        """Live connection and id of a captured producer, consumer or watcher."""
+        """Live connection and id of each captured producer, consumer or watcher."""
         self._permits: dict[Step, int] = {}
         self._last: dict[Hashable, Step] = {}
         """The last captured step that was matched, by subject."""
@@ -84,7 +84,7 @@ class RecordedBroker:
         self._connections[connection] = _LiveConnection()
 
     def receive(self, connection: int, data: bytes) -> list[SendCommand | CloseConnection]:
-        """Process bytes from a client; return what to send now to any client."""
+        """Process bytes from a client. Return what to send now to any client."""
         out: list[SendCommand | CloseConnection] = []
         reader = self._connections[connection].reader
         for frame in reader.feed(data):
@@ -96,7 +96,7 @@ class RecordedBroker:
         return out if reader.error is None else [*out, CloseConnection(connection)]
 
     def lost(self, connection: int) -> list[SendCommand | CloseConnection]:
-        """Process the end of a connection that either side closed."""
+        """Process the end of a connection."""
         stream = self._connections.pop(connection).stream
         ends = self._recorded.open["END", stream]
         if ends:
@@ -136,7 +136,7 @@ class RecordedBroker:
         return min(steps[:_NEAR], key=rank, default=None)
 
     def _bind(self, connection: int, step: Step, body: Any) -> None:
-        """Record which captured connection, producer or consumer a live one is matched to."""
+        """Match a live connection, producer or consumer to a captured one."""
         mine = self._connections[connection]
         makes = [name for name, maker in OWNERS.items() if maker == step.name]
         if makes or step.name == "CONNECT":
@@ -224,7 +224,7 @@ class RecordedBroker:
                 yield first
 
     def _target(self, step: Step) -> tuple[int, dict[str, int]]:
-        """Return the live connection for a captured step, or -1 if none, and the live ids to put in it."""
+        """Return the live connection for a captured step, or -1 if there is none, and the live ids for the frame."""
         owner = self._recorded.owners.get(step)
         if owner is None:
             return next(

@@ -58,7 +58,8 @@ def _joined(command: pb.BaseCommand, frame: Frame) -> bytes:
 def error_response(name: str, body: Any) -> Any:
     """Return the response to a command that was not captured, or None if the command has no response.
 
-    The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup and would wait for its timeout.
+    The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup, which would end only with its
+    time-out.
     """
     why: dict[str, Any] = {"error": pb.NotAllowedError, "message": _UNKNOWN}
     if name == "SEND":
@@ -78,7 +79,7 @@ def error_response(name: str, body: Any) -> Any:
 
 
 def permits_of(frame: Frame) -> int:
-    """Return the permits that a MESSAGE uses: the unacknowledged messages of its batch (Consumer.sendMessages)."""
+    """Return the permits that a MESSAGE uses: one for each unacknowledged message (Consumer.sendMessages)."""
     words = frame.command.message.ack_set
     if words:
         return set_of(words).bit_count()

@@ -1,6 +1,6 @@
-"""A player that records what was sent and received, in order and with its time; `pcli reproduce` writes a test from it.
+"""A player that records everything sent and received, in order and with times. `pcli reproduce` writes a test from it.
 
-The records contain live ids. Differences from the capture are in the outcomes of the comparison.
+The records contain live ids. The outcomes of the comparison contain the differences from the capture.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimedEvent:
 
 
 class RecordingPlayer(Player):
-    """One replay in the capture's own time."""
+    """One replay with the timing of the capture."""
 
     def __init__(self, replay: Replay) -> None:
         """Start with no step sent."""
@@ -57,7 +57,7 @@ class RecordingPlayer(Player):
         return found
 
     def receive(self, stream: int, data: bytes) -> list[Action]:
-        """Process bytes from the live broker; they arrived before the time of the next call."""
+        """Process bytes from the live broker, which arrived before the time of the next call."""
         count = len(self.matcher.pairs)
         found = super().receive(stream, data)
         self._note(count)
@@ -79,7 +79,7 @@ class RecordingPlayer(Player):
         self._undated = len(self.events)
 
     def outcomes(self) -> list[Outcome]:
-        """Return how the responses differ from the captured ones, and which rules explain it."""
+        """Return the differences between the responses and the captured ones, and the rules that explain them."""
         found = compare(self.matcher, self.ids)
         explain(found, Evidence(self.script, self.matcher, self.ids, found, own_broker=True))
         return found

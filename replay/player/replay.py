@@ -24,16 +24,16 @@ from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 __all__ = ["Replay"]
 
 _SAME_TIME_MS: Final = 1000
-"""If the live broker's clock is closer to the capture's than this, times are not shifted."""
+"""Times are not shifted if the capture and the replay start within this time."""
 
 
 @dataclass(slots=True)
 class Replay:
-    """A capture and what its replay needs."""
+    """A capture and the preparation of its replay."""
 
     script: Script
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the live broker that the user gave."""
+    """The user's settings for the live broker."""
     topics: Sequence[TopicRule] = ()
     """Rules that rename topics."""
     calls: list[Call] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Replay:
 
     @property
     def start_ms(self) -> int:
-        """When the replay begins, in milliseconds since 1970."""
+        """The time of the first captured step, in milliseconds since 1970."""
         return int(self.script.steps[0].time_ms) if self.script.steps else 0
 
     def player(self, now: int, pace: Pace, *, administered: bool, auth: tuple[str, bytes] | None = None) -> Player:

@@ -1,11 +1,12 @@
 """Match live responses to the captured responses of the broker.
 
 Rules of this file
-1. Responses are matched by their request: request id on its connection, or producer and sequence id. Unrequested frames
-   are matched in order by command and by producer or consumer.
-2. A MESSAGE is matched by its entry (metadata and payload) and its consumer. Among several deliveries of one entry the
-   one with the same redelivery count is preferred, then the first. On a Shared subscription, a delivery to another
-   consumer is an equal match; on a Key_Shared one it is the second choice. Both then differ in the consumer.
+1. Responses are matched by their request: by the request id on the connection, or by producer id and sequence id.
+   Unrequested frames are matched in order by command and by producer or consumer.
+2. A MESSAGE is matched by its entry (metadata and payload) and its consumer. Among several deliveries of an entry, the
+   one with the same redelivery count is preferred, then the first. On a Shared subscription, a delivery to a different
+   consumer matches equally well; on a Key_Shared subscription it is the second choice. In both cases the consumer is
+   reported as a difference.
 3. PING and PONG are not matched: they depend on timing alone.
 """
 
@@ -38,7 +39,7 @@ _SPREADING: Final = ("Shared", "Key_Shared")
 
 
 class Pair:
-    """A captured response and the live one that matches it. One of them may be missing."""
+    """A captured response and the matching live response. One of them may be missing."""
 
     __slots__ = ("consumer", "frame", "last_sent", "order", "step", "stream")
 
@@ -52,7 +53,7 @@ class Pair:
         self.frame = frame
         """The live response; None for the end of a connection, and if none arrived."""
         self.last_sent = last_sent
-        """The index of the last step that was sent before it arrived."""
+        """The index of the last step that was sent before the live response arrived."""
         self.order = order
         """The number of the live response, from 0; -1 if none arrived."""
         self.consumer = consumer
@@ -63,13 +64,13 @@ class ResponseMatcher:
     """The captured responses, and the live ones matched to them so far."""
 
     def __init__(self, last_sent: Iterable[Step]) -> None:
-        """``last_sent``: the steps of both sides; the broker's are expected."""
+        """``last_sent``: the steps of both sides. The broker's steps are expected."""
         steps = list(last_sent)
         self.without_highest_id = without_highest(steps)
         """Receipts whose highest sequence id is undefined."""
         self._open: dict[Hashable, list[Step]] = defaultdict(list)
         self._first: list[Step] = []
-        """All captured responses in order; ``_at`` is the index of the first that may still be awaited."""
+        """All captured responses in order. ``_at`` is the index of the first one that may still be awaited."""
         self._at = 0
         self.done_indexes: set[int] = set()
         """Indexes of captured responses that arrived or are no longer awaited."""
@@ -91,7 +92,7 @@ class ResponseMatcher:
         return self._pair(step, stream, frame, last_sent, consumer)
 
     def end(self, stream: int, last_sent: int) -> Pair:
-        """Process the live broker's closing of a connection: its responses are no longer awaited."""
+        """Process the live broker's closing of a connection, whose responses are no longer awaited."""
         self.done_indexes.update(step.index for step in self._first if step.stream == stream)
         return self._pair(self._first_open((stream, "end")), stream, None, last_sent, None)
 
@@ -135,7 +136,7 @@ class ResponseMatcher:
         return None
 
     def stop_waiting(self, index: int) -> None:
-        """Stop waiting for the responses before this index; they may still arrive."""
+        """Stop waiting for the responses before this index. They may still arrive."""
         for step in self._first[self._at :]:
             if step.index >= index:
                 break

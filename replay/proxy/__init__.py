@@ -2,11 +2,11 @@
 
 - ``broker_addresses``   the address of each broker at the proxy
 - ``address_rewriting``  the frames, and the HTTP responses, that contain broker addresses
-- ``frame_filter``       one direction of a stream, in which only these frames are decoded
+- ``frame_filter``       decoding of only these frames in one direction of a stream
 - ``first_frame``        a client's first frame, which may contain the broker's address
-- ``byte_faults``        latency, bandwidth limits, slices, resets
+- ``byte_faults``        network faults: latency, bandwidth limits, slices, resets
 - ``delayed_output``     bytes that are delivered at a later time
-- ``relay``              the two sockets of one client, and the bytes between them
+- ``relay``              forwarding between one client's socket and its broker's
 - ``listener``           the listening sockets
 - ``http_lookups``       rewriting of lookups over HTTP
 - ``api``                the whole proxy in a thread: ``with Proxy(to=...) as proxy``

@@ -1,8 +1,9 @@
 """A proxy for a test: `with Proxy(to=…) as proxy`, in its own thread and event loop.
 
 Rules of this file
-1. Names are the same as in MiniBroker if they mean the same. The given fault objects contain the counts.
-2. Errors are LocalError: an invalid address, a port in use, an unusable certificate or capture.
+1. Arguments with the same meaning have the same names as in MiniBroker. The fault objects that the caller passes
+   contain the counts.
+2. An invalid address, a port in use, or an unusable certificate or capture raises LocalError.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Proxy"]
 
 _LARGEST: Final = 1 << 28
-"""Bytes of the largest frame that faults can match."""
+"""Maximum size of a frame that faults can match, in bytes."""
 _NOTES: Final = 1000
 """Maximum number of notes kept."""
 
@@ -63,11 +64,11 @@ class Proxy:
         taps: Iterable[Tap] = (),
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Check the arguments without starting anything. LocalError if one is invalid.
+        """Check the arguments without starting anything. Raises LocalError if one is invalid.
 
         - ``to``: service URL of the broker; ``security``: TLS settings for the connection to it
-        - ``listen``: port, 0 for any free one; ``bind``: its address; ``advertised_address``: the host in the URLs
-          that clients receive
+        - ``listen``: port, 0 for any free port; ``bind``: the address to listen on; ``advertised_address``: the host in
+          the URLs that clients receive
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
         - ``capture``: path of a pcapng file for all bytes of all client connections
@@ -101,7 +102,7 @@ class Proxy:
         """The latest notes for the user."""
         self._on_note = on_note
         self.failures: list[BaseException] = []
-        """Unexpected exceptions in the proxy; each one is a bug of pcli."""
+        """Unexpected exceptions in the proxy. Each is a bug in pcli."""
         self.service_url = ""
         """``pulsar://host:port``, for clients; empty before the start."""
         self.http_url = ""
@@ -113,7 +114,7 @@ class Proxy:
     # -- start and stop --------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start, and accept connections on return. LocalError if a port is in use or a file is unusable."""
+        """Start and accept connections. Raises LocalError if a port is in use or a file is unusable."""
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="pcli-proxy", daemon=True)
         self._thread.start()
@@ -183,7 +184,7 @@ class Proxy:
             await listener.stop()
 
     def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
-        """Open ports and capture. No client is accepted before all are open, because this blocks the event loop."""
+        """Open the ports and the capture. This blocks the event loop, so no client is accepted before all are open."""
         listener.start(self._bind, self._listen, self._advertised)
         lookups = None
         if self._http_to is not None:

@@ -4,11 +4,11 @@ Rules of this file
 1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; every other broker is
    assigned a port when a response first contains its address. Every client therefore reconnects through the proxy, even
    after a redirect, the assignment of another broker (PIP-307) or an HTTP lookup.
-2. A client that supports ``proxy_through_service_url`` stays on the listener and sends the proxy address in
+2. A client that supports ``proxy_through_service_url`` keeps using the listener and sends the proxy address in
    ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
    client would send without the proxy.
 3. An unknown address in that field is forwarded unchanged to the broker of the connection, which may be a Pulsar proxy.
-   The proxy itself connects to no address that a client sends, so it is not an open relay.
+   The proxy itself connects to no address that a client sends, and is therefore not an open relay.
 4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because clients may reach
    it through a tunnel (TopicLookupBase). The advertised address is then the broker's own. Other brokers that set this
    flag are reached through a Pulsar proxy, and their responses are unchanged.
@@ -31,7 +31,7 @@ class BrokerAddresses:
     def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_listener: Callable[[ServiceUrl], str]) -> None:
         """``own``: the listener's ``host:port``, for the broker ``to``; ``tls``: whether clients use TLS.
 
-        ``open_listener`` listens for another broker and returns its ``host:port``, or an empty string if it fails.
+        ``open_listener`` opens a listener for a further broker and returns its ``host:port``, or an empty string.
         """
         self.tls = tls
         """Whether clients use TLS. If so, their URLs belong in the TLS fields."""
@@ -40,7 +40,7 @@ class BrokerAddresses:
         self._addresses = {to: own}
         self._brokers = {own: to}
         self._names: dict[ServiceUrl, str] = {}
-        """Brokers that set ``proxy_through_service_url``, with the ``host:port`` that they advertise."""
+        """Brokers that set ``proxy_through_service_url``, with their advertised ``host:port``."""
 
     def find(self, plain: str, tls: str, current: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
         """Return the broker identified by the two URLs in a response from the broker ``current``.
@@ -74,7 +74,7 @@ class BrokerAddresses:
         return self._addresses.get(broker) != self._own
 
     def resolve(self, name: str, current: ServiceUrl) -> tuple[ServiceUrl, str]:
-        """Return the broker that ``proxy_to_broker_url`` names, and the new value of that field."""
+        """Return the broker for the value of ``proxy_to_broker_url``, and the new value of that field."""
         broker = self._brokers.get(name.rpartition("://")[2])
         return (current, name) if broker is None else (broker, self._names.get(broker, ""))
 

@@ -1,13 +1,13 @@
-"""Network faults: latency, jitter, bandwidth limits, slices, resets. These are Toxiproxy's toxics in one grammar.
+"""Network faults: latency, jitter, bandwidth limits, slices, resets. They correspond to Toxiproxy's toxics.
 
-``latency=50ms jitter=20ms from=broker``: words NAME=VALUE, in any order. Times are ``250us``, ``50ms``, ``1.5s``; sizes
-are bytes, ``64K``, ``1M``. Rules of this file:
+A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms from=broker``. Times are ``250us``,
+``50ms``, ``1.5s``; sizes are bytes, ``64K``, ``1M``. Rules of this file:
 
 1. A fault applies to a whole connection, in one direction (``from=client|broker``) or both, with a probability. The
    caller passes the random numbers. Bytes are neither lost nor reordered: the connection is a TCP stream.
-2. Each chunk that is read is delayed by the latency plus or minus up to the jitter. Each slice, and each part that a
-   bandwidth limit creates, is a separate write.
-3. ``reset`` forwards this number of bytes and resets the connection instead of sending the next byte.
+2. Each chunk that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice, and each
+   part that a bandwidth limit creates, is a separate write.
+3. After ``reset`` bytes are forwarded, the connection is reset instead of sending the next byte.
 4. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 
@@ -29,7 +29,7 @@ _TIMES: Final = {"us": 1_000, "ms": _MS, "s": 1_000 * _MS}
 _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _GAP: Final = 1 * _MS
 _PARTS: Final = 20
-"""Writes per second with a bandwidth limit."""
+"""Number of writes per second under a bandwidth limit."""
 
 
 def _time(value: str) -> int:
@@ -89,7 +89,7 @@ class ByteFault:
     )
 
     def __init__(self, words: str) -> None:
-        """LocalError if the text is invalid."""
+        """Raise LocalError if the text is invalid."""
         values = dict(_pairs(words))
         if not any(name in values for name in _ACTIONS):
             raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _ACTIONS)}")
@@ -99,22 +99,22 @@ class ByteFault:
         self.latency = int(values.get("latency", 0))
         """Nanoseconds."""
         self.jitter = int(values.get("jitter", 0))
-        """Nanoseconds, added or subtracted; the delay is never negative."""
+        """Maximum change of the latency in nanoseconds; the delay is never negative."""
         self.bandwidth = int(values.get("bandwidth", 0))
-        """Bytes per second; 0: no limit."""
+        """Bytes per second; 0 means no limit."""
         self.slice = int(values.get("slice", 0))
-        """Bytes per write; 0: unchanged."""
+        """Bytes per write; 0 means unchanged."""
         self.gap = int(values.get("gap", _GAP if self.slice else 0))
-        """Nanoseconds between two slices."""
+        """Delay between two slices in nanoseconds."""
         self.reset = int(values.get("reset", 0))
-        """Bytes before the reset; 0: no reset."""
+        """Number of bytes before the reset; 0 means no reset."""
         self.probability = float(values.get("probability", 1))
         self.side = str(values.get("from", ""))
-        """The sender whose bytes it applies to: client, broker; empty: both."""
+        """The sender whose bytes are affected: client or broker; empty for both."""
         self.seen = 0
         """Number of connections so far."""
         self.fired = 0
-        """Number of connections that it applied to."""
+        """Number of connections that the fault applied to."""
 
     def draws(self, random: Random) -> bool:
         """Count a new connection and return whether the fault applies to it."""
@@ -145,7 +145,7 @@ class TrafficShaper:
         self._active_faults = [_ActiveFault(fault, random) for fault in faults]
 
     def feed(self, step: Step) -> list[Step]:
-        """Return when the bytes of a step are sent, and in which parts."""
+        """Return the steps in which the bytes of a step are sent, with their times."""
         steps = [step]
         for fault in self._active_faults:
             steps = [later for earlier in steps for later in fault.feed(earlier)]

@@ -24,7 +24,7 @@ _MAX_WAITING: Final = 8 << 20
 """Limit of waiting bytes. At a latency of 100 ms it permits 80 MB/s."""
 
 _STEP: Final = 200
-"""Overhead of a step in bytes. For one-byte slices it is nearly the whole size."""
+"""Overhead of a step in bytes. A one-byte slice consists almost entirely of overhead."""
 
 
 class DelayedOutput:
@@ -34,9 +34,9 @@ class DelayedOutput:
         self, deliver: Callable[[bytes], None], finish: Callable[[], None], cut: Callable[[], None],
         hold: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """``deliver`` passes bytes on, ``finish`` the end of the stream, ``cut`` resets the connection.
+        """``deliver`` forwards bytes, ``finish`` forwards the end of the stream, and ``cut`` resets the connection.
 
-        ``hold(1)``: the sender is not to be read from; ``hold(-1)``: it may be again.
+        ``hold(1)`` stops reading from the sender; ``hold(-1)`` allows it again.
         """
         self.shaper: TrafficShaper | None = None
         self._deliver = deliver

@@ -1,8 +1,8 @@
 """The first frame of a client, which determines its broker.
 
 Rules of this file
-1. The first frame is normally CONNECT. Bytes that are not a frame are passed unchanged to the address's broker, which
-   handles them as without a proxy. For TLS and HTTP the proxy reports the right port.
+1. The first frame is normally CONNECT. Bytes that are not a frame are passed unchanged to the listener's broker, which
+   handles them as it would without a proxy. If the client uses TLS or HTTP, a note contains the remedy.
 2. A first frame that is larger than any CONNECT is forwarded before it is complete.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FirstFrame"]
 
 _LARGEST: Final = 1 << 20
-"""Maximum bytes of a first frame. Tokens and signed tickets have a few thousand bytes."""
+"""Maximum size of a first frame in bytes. Tokens and signed tickets have a few thousand bytes."""
 _OTHER_PROTOCOLS: Final = {
     "tls": "uses TLS: give --listen-cert and --listen-key",
     "http": "uses HTTP: give --http-listen",
@@ -36,7 +36,7 @@ class FirstFrame:
         self._addresses = addresses
         self._current = current
         self.data = bytearray()
-        """The received bytes; the caller appends to it."""
+        """The received bytes. The caller appends to them."""
 
     @property
     def complete(self) -> bool:
@@ -46,11 +46,11 @@ class FirstFrame:
 
     @property
     def wrong_protocol(self) -> str:
-        """The note for a client with another protocol, or empty."""
+        """The note about a client that uses a different protocol, or an empty string."""
         return _OTHER_PROTOCOLS.get(self._kind, "")
 
     def broker(self) -> ServiceUrl:
-        """Return the client's broker, and set ``data`` to the bytes for it."""
+        """Return the client's broker, and set ``data`` to the bytes to send to it."""
         size = self._size
         if self._kind != "pulsar" or size > len(self.data):
             return self._current

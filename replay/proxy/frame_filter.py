@@ -1,9 +1,9 @@
-"""One direction of a connection, in which only some frames are decoded; all others pass as bytes.
+"""A filter for one direction of a connection: only frames of some types are decoded; all others pass as bytes.
 
 Rules of this file
-1. Lengths are parsed, and the type at the position where all encoders write it: the first two bytes of the command. A
-   frame of another type is neither copied nor held: its bytes pass as they arrive.
-2. A frame of a requested type is held until it is complete. If it is larger than such frames can be, it passes.
+1. Only the lengths and the type are parsed. The type is in the first two bytes of the command, where all encoders write
+   it. A frame of an unrequested type is neither copied nor held: its bytes pass as they arrive.
+2. A frame of a requested type is held until it is complete. A frame above the size limit passes unchanged.
 3. If bytes are not frames, they pass, and so do all bytes after them.
 """
 
@@ -17,11 +17,11 @@ __all__ = ["FrameFilter"]
 
 _lengths = Struct(">II").unpack_from
 _HEAD: Final = 10
-"""Bytes up to the type: two lengths, the key of the field, its value."""
+"""Number of bytes that contain the two lengths and the type field."""
 _TYPE_KEY: Final = 8
-"""Field 1, a varint."""
+"""The key of the type field: field 1, a varint."""
 _LARGEST_HELD: Final = 1 << 16
-"""Size limit for frames that are held: frames that name a broker are far smaller."""
+"""Size limit for held frames. Frames that contain a broker's address are far smaller."""
 
 
 class FrameFilter:
@@ -34,7 +34,7 @@ class FrameFilter:
         self._types = types
         self._change = change
         self._rest = 0
-        """Bytes still to come of a frame that passes unchanged."""
+        """Number of remaining bytes of a frame that passes unchanged."""
         self._held = b""
         self._not_frames = False
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A connection carries one request with its body and one response, which contains ``Connection: close``.
-2. The proxy itself follows the redirect of a lookup, because the final response must also name the proxy.
+2. The proxy itself follows the redirect of a lookup, because the final response must also contain proxy addresses.
 3. If the web service does not respond, the response is 502 with the reason.
 """
 
@@ -34,14 +34,14 @@ _LOOKUP: Final = ("/lookup/v2/topic/", "/lookup/v2/destination/")
 _HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "host", "accept-encoding")
 )
-"""Headers for a single connection (RFC 9110, 7.6.1), or that the proxy sets itself. Accept-Encoding is removed because
-response bodies are rewritten."""
+"""Headers that apply to a single connection (RFC 9110, 7.6.1) or that the proxy sets. Accept-Encoding is removed
+because response bodies are rewritten."""
 _LARGEST: Final = 64 << 20
-"""Maximum bytes of a response."""
+"""Maximum size of a response in bytes."""
 _BODILESS: Final = ("204", "304")
-"""Responses without a body; like responses to HEAD, the proxy sends them without a length (RFC 9110, 8.6)."""
+"""Status codes of responses without a body. Like responses to HEAD, they are sent without a length (RFC 9110, 8.6)."""
 _REDIRECTS: Final = 20
-"""The limit of the Java client's HttpClient."""
+"""Maximum number of redirects, as in the Java client's HttpClient."""
 _REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for a request."""
 _TIMEOUT: Final = 60.0
@@ -54,16 +54,16 @@ class Lookups:
     """The HTTP listener."""
 
     def __init__(self, listener: Listener, to: ServiceUrl, http_to: ServiceUrl, tls: ssl.SSLContext | None) -> None:
-        """``to``: the broker of the listener, which most lookup responses name; ``http_to``: the web service."""
+        """``to``: the broker of the listener, which is in most lookup responses; ``http_to``: the web service."""
         self._listener = listener
         self._to = to
         self._http_to = http_to
         self._tls = tls
         self.taps: list[Tap] = []
-        """Receivers of all bytes."""
+        """Taps, which receive all bytes."""
 
     def start(self, port: int) -> str:
-        """Listen and return the URL for clients. LocalError if the port is in use."""
+        """Listen and return the URL for clients. Raises LocalError if the port is in use."""
         sock = self._listener.bound_socket(port)
         self._listener.serve(sock, self._serve)
         return f"http://{self._listener.host}:{sock.getsockname()[1]}"
@@ -82,7 +82,7 @@ class Lookups:
             writer.write(response)
             await writer.drain()
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # the client disconnected or sent no valid request, or the proxy stops: no response is possible
+            pass  # no response is possible: the client disconnected or sent no valid request, or the proxy stops
         finally:
             writer.close()
             for tap in self.taps:
@@ -93,7 +93,7 @@ class Lookups:
             tap.passed(number, data, now_ns(), from_client=from_client)
 
     async def _respond(self, request: _Request) -> bytes:
-        """Return the whole response, head and body."""
+        """Return the complete response, head and body."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 status, headers, body = await self._request_from_service(request)
@@ -110,7 +110,7 @@ class Lookups:
         return "\r\n".join(lines).encode("latin-1") + body
 
     async def _request_from_service(self, request: _Request) -> _Response:
-        """Return the web service's response. OSError, ValueError, HTTPException or LocalError if there is none."""
+        """Return the web service's response. Raises OSError, ValueError, HTTPException or LocalError."""
         url, target = self._http_to, request.target
         for _ in range(_REDIRECTS):
             response = await self._exchange(url, target, request)
@@ -140,7 +140,7 @@ class Lookups:
 
 
 async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
-    """Read to the end of the stream. ValueError if it is too large."""
+    """Read to the end of the stream. Raises ValueError if it is too large."""
     try:
         await reader.readexactly(_LARGEST)
     except asyncio.IncompleteReadError as end:
@@ -149,7 +149,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 class _BytesSocket:
-    """Bytes with the one socket method that HTTPResponse uses."""
+    """Bytes with `makefile`, the only socket method that HTTPResponse uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -168,12 +168,12 @@ class _Request:
     method: str
     target: str
     headers: list[tuple[str, str]]
-    """The headers without those for a single connection."""
+    """The headers, except those that apply to a single connection."""
     body: bytes
 
     @classmethod
     async def read(cls, reader: asyncio.StreamReader) -> Self:
-        """Read a request. ValueError, EOFError or LimitOverrunError if it is invalid or has no known length."""
+        """Read a request. Raises ValueError, EOFError or LimitOverrunError if it is invalid or has no length."""
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")[:-2]
         method, target, _ = first.split(" ")
@@ -197,12 +197,12 @@ class _Request:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether the response names a broker."""
+        """Whether the response contains a broker's address."""
         return self.target.startswith(_LOOKUP)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Return a chunked body (RFC 9112, 7.1) as received and decoded. ValueError if it is invalid or too large."""
+    """Return a chunked body (RFC 9112, 7.1), raw and decoded. Raises ValueError if it is invalid or too large."""
     raw, body = bytearray(), bytearray()
     while True:
         line = await reader.readuntil(b"\r\n")

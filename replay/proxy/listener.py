@@ -1,9 +1,10 @@
-"""The proxy's listening ports: one for the broker of ``--to``, and one for each other broker that a response names.
+"""The proxy's listening ports: one for the broker of ``--to``, and one for each further broker in a response.
 
 Rules of this file
-1. Everything here belongs to the event loop that calls `start`.
+1. All objects belong to the event loop that calls `start`.
 2. The hosts of a broker are tried in the order of its URL.
-3. A problem that no connection can report to the client is a note: one line, repeated only after a success in between.
+3. A problem that no connection can report to the client is reported as a one-line note. The same note is repeated only
+   after a success.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["Listener", "reason_of"]
 
 _ClientHandler = Callable[[socket.socket, "Address"], Coroutine[None, None, None]]
-"""Handles an accepted client."""
+"""A function that handles an accepted client."""
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
 _BACKLOG: Final = 1024
-"""Connections that may wait to be accepted, as in a broker."""
+"""Maximum number of connections that wait to be accepted, as in a broker."""
 _PAUSE: Final = 1.0
 """Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
@@ -62,7 +63,7 @@ class Listener:
         random: Random,
         note: Callable[[str], None],
     ) -> None:
-        """``client_tls``, ``broker_tls``: TLS settings of either side; None for clients means no TLS."""
+        """``client_tls``, ``broker_tls``: TLS settings of each side. If ``client_tls`` is None, clients use no TLS."""
         self._to = to
         self._client_tls = client_tls
         self._broker_tls = broker_tls
@@ -81,7 +82,7 @@ class Listener:
         """Tasks that accept clients or set up a connection."""
 
     def start(self, bind: str, port: int, advertised: str) -> None:
-        """Listen. LocalError if the address is in use or not local."""
+        """Listen. Raises LocalError if the address is in use or not local."""
         self._bind = bind
         sock = self.bound_socket(port)
         host = advertised or bind
@@ -111,7 +112,7 @@ class Listener:
         return next(self._numbers)
 
     def traffic_shapers(self) -> tuple[TrafficShaper | None, TrafficShaper | None]:
-        """Draw the byte faults of a new connection; return those toward the broker and those toward the client."""
+        """Draw the byte faults of a new connection. Return those toward the broker and those toward the client."""
         drawn = [fault for fault in self._byte_faults if fault.draws(self._random)]
         by_direction = ([fault for fault in drawn if fault.side in ("", side)] for side in ("client", "broker"))
         to_broker, to_client = (TrafficShaper(faults, self._random) if faults else None for faults in by_direction)
@@ -138,7 +139,7 @@ class Listener:
             self._note(text)
 
     def allow_repeated_note(self) -> None:
-        """Report the next problem even if it is the same: a broker has responded since."""
+        """Report the next problem even if it equals the last one, because a broker has responded."""
         self._noted = ""
 
     def _open_listener(self, broker: ServiceUrl) -> str:
@@ -154,7 +155,7 @@ class Listener:
         return f"{self.host}:{sock.getsockname()[1]}"
 
     def bound_socket(self, port: int) -> socket.socket:
-        """Return a socket that listens on this port. LocalError if it is in use or the address is not local."""
+        """Return a socket that listens on this port. Raises LocalError if it is in use or the address is not local."""
         family = socket.AF_INET6 if ":" in self._bind else socket.AF_INET
         try:
             return socket.create_server((self._bind, port), family=family, backlog=_BACKLOG)

@@ -1,12 +1,13 @@
-"""The relay between one client's connection and its broker's.
+"""The relay between a client's connection and the matching connection to its broker.
 
 Rules of this file
-1. The relay connects to the broker after the client's first frame has arrived, because that frame may name the broker.
-2. From the client: taps, faults, the broker. From the broker: address rewriting, faults, taps, the client. Taps thus
-   receive the bytes of the client's socket.
+1. The relay connects to the broker after the client's first frame has arrived, because that frame may contain the
+   broker's address.
+2. Bytes from the client pass through taps and faults to the broker. Bytes from the broker pass through address
+   rewriting, faults and taps to the client. Taps thus receive the bytes of the client's socket.
 3. Buffers are bounded: if one side does not read, the relay stops reading from the other side.
-4. The end of a stream is forwarded after all bytes before it, and the other direction stays open. A reset is forwarded
-   immediately as a reset.
+4. The end of a stream is forwarded after all bytes before it, and the other direction remains open. A reset is
+   forwarded immediately as a reset.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Relay"]
 
 _HIGH: Final = 1 << 20
-"""Bytes in one side's write buffer at which reading from the other side stops."""
+"""Size of one side's write buffer, in bytes, at which reading from the other side stops."""
 _REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for the first frame, as in a broker (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -41,10 +42,9 @@ _OTHER_PROTOCOLS: Final = {
     "tls": "uses TLS: write --to pulsar+ssl://…",
     "http": "uses HTTP: write the binary port in --to",
 }
-"""Notes for a broker whose first bytes are not Pulsar's, such as a TLS alert or 400 Bad Request."""
+"""Notes for a broker whose first bytes are not a Pulsar frame, such as a TLS alert or 400 Bad Request."""
 _SILENT: Final = "closed the connection without a response; if it uses TLS, write --to pulsar+ssl://…"
-"""The note for a broker that closes the connection without a response: a TLS port that receives cleartext does, and so
-does a cleartext port that receives TLS."""
+"""The note for a broker that closes the connection without a response, for example because only one side uses TLS."""
 
 
 class _Endpoint(asyncio.Protocol):
@@ -54,7 +54,7 @@ class _Endpoint(asyncio.Protocol):
         self.relay = relay
         self.transport: Any = None
         self.output = DelayedOutput(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
-        """Bytes on the way to this side."""
+        """Bytes that wait to be written to this side."""
         self.ended = False
         """Whether this side has ended its stream."""
         self.finished = False
@@ -69,7 +69,7 @@ class _Endpoint(asyncio.Protocol):
         return relay.broker if self is relay.client else relay.client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start to relay on this connection."""
+        """Start relaying on this connection."""
         self.transport = transport
         self._socket = transport.get_extra_info("socket")
         self._tls = transport.get_extra_info("ssl_object") is not None
@@ -85,7 +85,7 @@ class _Endpoint(asyncio.Protocol):
             self.relay.from_broker(data)
 
     def eof_received(self) -> bool:
-        """Process the end of this side's stream. asyncio's TLS cannot be half-closed: there it ends both directions."""
+        """Process the end of this side's stream. With TLS, which asyncio cannot half-close, it ends both directions."""
         self.relay.ends(self)
         return not self._tls
 
@@ -143,15 +143,15 @@ class _Endpoint(asyncio.Protocol):
 
 
 class Relay:
-    """A client's connection and the matching one to its broker."""
+    """A client's connection and the matching connection to its broker."""
 
     def __init__(self, listener: Listener, number: int, address: Address, current: ServiceUrl) -> None:
-        """``address``: the client's, when it was accepted; ``current``: the broker of the port that accepted it."""
+        """``address``: the client's address; ``current``: the broker of the port that accepted the client."""
         self._listener = listener
         self._number = number
-        self._address = address  # a socket that was already reset does not return it
+        self._address = address  # kept because a socket that was already reset does not return it
         self.first_frame: FirstFrame | None = FirstFrame(listener.addresses, current)
-        """The client's bytes before the broker is connected; None afterwards."""
+        """The client's bytes until the broker is connected, then None."""
         self._broker_url = current
         self.client = _Endpoint(self)
         self.broker = _Endpoint(self)
@@ -251,7 +251,7 @@ class Relay:
     # -- end -------------------------------------------------------------------------------------------------------
 
     def ends(self, end: _Endpoint) -> None:
-        """Forward the end of a side's stream to the other side, after the bytes on the way."""
+        """Forward the end of one side's stream to the other side, after the waiting bytes."""
         if not end.ended:
             end.ended = True
             if not self._cut:
@@ -261,7 +261,7 @@ class Relay:
             end.other.output.end()
 
     def lost(self, end: _Endpoint, exc: Exception | None) -> None:
-        """Process the closing of a side's socket."""
+        """Process the closing of one side's socket."""
         if exc is not None and not self._cut:
             self._first_to_end = self._first_to_end or end
             self.cut()

@@ -3,7 +3,7 @@
 Rules of this file
 1. Only this module opens inputs; ``codec.capture`` receives binary file objects.
 2. An input that can't be opened is reported as one CaptureError before any work starts, with the path and the remedy.
-3. Several files are sorted by their first packet, as parts of one capture (codec.capture.rotated).
+3. Several files are parts of one capture and are sorted by their first packet (codec.capture.rotated).
 4. Live packets come from tcpdump or dumpcap if installed, because they lose fewer packets than Python, else from scapy.
 5. A regular file is open only while it is read (lazy_file): a capture may have more files than a process may open.
 """
@@ -38,7 +38,7 @@ class Input:
     """The path as given; ``-`` for stdin."""
     file: BinaryIO
     size: int | None
-    """Bytes of the raw file, or None if unknown (a pipe)."""
+    """Size of the raw file in bytes, or None if unknown (a pipe)."""
 
     def __enter__(self) -> Self:
         return self
@@ -50,8 +50,8 @@ class Input:
 def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input]:
     """Open every path. Globs and folders are expanded, and several files are sorted into reading order.
 
-    ``-`` is stdin. With ``rewindable``, stdin and other pipes are copied to a temporary file first. CaptureError if a
-    path does not exist or is not readable, LocalError if there is no path.
+    ``-`` is stdin. With ``rewindable``, stdin and other pipes are copied to a temporary file first. Raises CaptureError
+    if a path does not exist or is not readable, and LocalError if there is no path.
     """
     names = [name for path in paths for name in _expand(path)]
     if not names:
@@ -59,7 +59,7 @@ def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input
     slot = OpenFileSlot()
     with ExitStack() as opened:
         inputs = [opened.enter_context(_open(name, slot)) for name in names]
-        opened.pop_all()  # all are open: from here on the caller closes them
+        opened.pop_all()  # all are open: the caller closes them
     if rewindable:
         inputs = [one if one.size is not None else _spooled(one) for one in inputs]
     return inputs if len(inputs) == 1 else _in_order(inputs)
@@ -86,7 +86,7 @@ def _expand(path: str) -> list[str]:
 
 
 def _may_be_capture(path: Path) -> bool:
-    """Return False only if the file is of another type; unreadable or damaged files are reported later."""
+    """Return False only if the file has a different type; unreadable or damaged files are reported later."""
     from pcli.codec.capture.reading import is_other_file
 
     try:
@@ -137,7 +137,7 @@ def _in_order(inputs: list[Input]) -> list[Input]:
 
 @contextmanager
 def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryIO]:
-    """Yield a live capture as a file that grows until the block ends; CaptureError if the capture program fails."""
+    """Yield a live capture as a file that grows until the block ends. Raises CaptureError if the program fails."""
     import tempfile
 
     command = capture_command(interface, capture_filter, "-")
@@ -147,13 +147,13 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
         return
     with (
         tempfile.TemporaryFile() as errors,
-        # Unbuffered: the read of a raw file returns the available bytes and does not wait for more.
+        # Unbuffered: reading a raw file returns the available bytes and does not wait for more.
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,  # noqa: S603
     ):
         try:
             yield cast(BinaryIO, process.stdout)
         except CaptureError:
-            # A failed program leaves an empty capture: its own error message is better than one about that.
+            # A failed program leaves an empty capture; its error message states the cause.
             output = ""
             if process.wait():
                 errors.seek(0)
@@ -166,7 +166,7 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
 
 
 def refusal(output: bytes) -> str:
-    """Return why a capture program failed: its first stderr lines except progress, up to an empty one."""
+    """Return why a capture program failed: its first stderr lines up to an empty line, without progress lines."""
     reason: list[str] = []
     for line in map(str.strip, output.decode(errors="replace").splitlines()):
         if line and not _PROGRESS.match(line):
@@ -183,7 +183,7 @@ def capture_command(interface: str, capture_filter: str, output: str, ring: Sequ
     """Return the command line of the best installed capture program, or None if only scapy is installed.
 
     ``output`` is a path or ``-``; ``ring`` contains the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
-    LocalError with the remedy if none is installed.
+    Raises LocalError with the remedy if none is installed.
     """
     dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
     if dumpcap and (ring or output != "-" or not tcpdump):

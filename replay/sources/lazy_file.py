@@ -1,10 +1,10 @@
-"""Files that are open only while they are read, so that a capture may have more files than a process may open.
+"""Files that are open only while they are read. A capture may have more files than a process may open.
 
 Rules of this file
 1. A file is opened at its first read, and closed at its end and when it is rewound; its position is kept.
-2. Of the files that share an `OpenFileSlot`, one is open at a time: a damaged file is not read to its end and would
-   otherwise stay open.
-3. A failure is a CaptureError with the path: a file that was deleted after it was listed is not a bug.
+2. Of the files that share an `OpenFileSlot`, one is open at a time. Otherwise a damaged file, which is not read to its
+   end, would remain open.
+3. A failure raises a CaptureError with the path, because a file may have been deleted after it was listed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OpenFileSlot:
         self.holder: LazyFile | None = None
 
     def take(self, file: LazyFile) -> None:
-        """Close the open file so that this one can be opened."""
+        """Close the open file before the caller opens its file."""
         if self.holder is not None and self.holder is not file:
             self.holder.release()
         self.holder = file
@@ -43,7 +43,7 @@ class LazyFile(io.RawIOBase):
         self._position = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to ``size`` bytes, or all remaining ones if negative; CaptureError if the file is unreadable."""
+        """Return up to ``size`` bytes, or all if negative. Raises CaptureError if the file is unreadable."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         try:
@@ -58,13 +58,13 @@ class LazyFile(io.RawIOBase):
     def _opened(self) -> io.FileIO:
         if self._file is None:
             self._slot.take(self)
-            # The reader has its own buffers: another one would only add a copy.
+            # The reader has buffers: an additional one would only add a copy.
             self._file = self._path.open("rb", buffering=0)
             self._file.seek(self._position)
         return self._file
 
     def release(self) -> None:
-        """Close the file of the operating system; the next read reopens it."""
+        """Close the file descriptor; the next read reopens the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -86,7 +86,7 @@ class LazyFile(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Return True, because it is a regular file."""
+        """Return True, because the file is regular."""
         return True
 
     def close(self) -> None:

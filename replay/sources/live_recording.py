@@ -1,10 +1,10 @@
-"""Recording of live traffic to a file with the fastest program available: dumpcap, tcpdump, else scapy.
+"""Recording of live traffic to a file with the fastest available program: dumpcap, tcpdump or else scapy.
 
 Rules of this file
 1. The capture program writes the file itself; this module only reads its packet counts. If Python handled the packets,
    some would be lost.
-2. The program is stopped with SIGTERM and never killed, so that the file is complete. Ctrl-C and a duration do the
-   same.
+2. The program is stopped with SIGTERM and never killed, so that the file is complete. This also applies to Ctrl-C and
+   to the end of the duration.
 3. The program's exit code shows whether it succeeded. tcpdump returns 0 even if the disk is full, so the packets in its
    file are counted.
 4. The result includes the number of dropped packets.
@@ -61,9 +61,9 @@ def record(
 ) -> RecordingResult:
     """Record for the duration (in seconds; 0 for no limit) or until Ctrl-C.
 
-    ``on_count`` receives the number of packets about once a second. CaptureError if the program fails (no such
-    interface, no permission, an invalid filter, no space), with its own message and the counts so far; LocalError if
-    no program is installed.
+    ``on_count`` receives the number of packets about once a second. Raises CaptureError with the program's message and
+    the counts so far if the program fails (no such interface, no permission, an invalid filter, no space). Raises
+    LocalError if no program is installed.
     """
     command = capture_command(interface, capture_filter, path, ring)
     if command is None:
@@ -98,7 +98,7 @@ def record(
 def _interrupts_later() -> Iterator[Callable[[], None]]:
     """Defer SIGINT and SIGTERM until the yielded function is called or the block ends.
 
-    A signal while a program is being started would leave it running without a parent that stops it.
+    Otherwise a signal during the start of a program would leave the program running without a parent that stops it.
     """
     before: dict[int, Callable[[int, Any], object]] = {}
     deferred: list[int] = []
@@ -127,7 +127,7 @@ class _ProgramOutput:
         self.packets: int | None = None
         self.dropped: int | None = None
         self.has_output = False
-        """Whether there was any output: then the program runs and handles its signals."""
+        """Whether there was any output. If so, the program is running and handles its signals."""
         self._on_count = on_count
         self._rest = ""
         self._lines: list[str] = []
@@ -146,7 +146,7 @@ class _ProgramOutput:
         return f" ({self.packets} packets captured{lost})"
 
     def feed(self, data: bytes | None) -> None:
-        """Parse the next bytes; lines may also end with a carriage return."""
+        """Parse the next bytes. Lines may also end with a carriage return."""
         *lines, self._rest = re.split(r"[\r\n]", self._rest + (data or b"").decode(errors="replace"))
         self.has_output = self.has_output or bool(data)
         if not data:
@@ -163,7 +163,7 @@ class _ProgramOutput:
 
 
 def _watch(process: subprocess.Popen[bytes], program: str, output: _ProgramOutput, until: float | None) -> bool:
-    """Read the program's output until it ends by itself (True) or the time is over (False)."""
+    """Read the program's output until the program ends (True) or the time is over (False)."""
     assert process.stderr is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stderr, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""Wrappers of a live capture stream: one reports its start, one keeps its bytes in a temporary file."""
+"""Wrappers of a live capture stream: one reports the start, the other keeps the bytes in a temporary file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SpooledStream", "StartNotifier"]
 
 
 class StartNotifier(io.RawIOBase):
-    """Reads from a live source. A capture program writes the file header only when it listens."""
+    """Reads from a live source and reports the first bytes, which a capture program writes when it listens."""
 
     def __init__(self, source: BinaryIO, on_begin: Callable[[], None]) -> None:
         """``on_begin`` is called before the first bytes are returned, and never if there are none."""
@@ -45,7 +45,7 @@ class SpooledStream(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position in the kept bytes; the source is not read afterwards."""
+        """Set the position in the kept bytes. The source is not read afterwards."""
         self._source = None
         return self._kept.seek(offset, whence)
 

@@ -1,9 +1,9 @@
 """Live packets from scapy, if neither dumpcap nor tcpdump is installed. It is slow and does not report lost packets.
 
 Rules of this file
-1. The interface is opened first, so that an invalid one leaves no file.
+1. The interface is opened first, so that no file is created for an invalid interface.
 2. Scapy's errors for an interface, a filter or missing permissions become CaptureErrors.
-3. An error while a packet is written ends the recording: scapy itself would only log a warning and continue.
+3. An error while a packet is written ends the recording. Scapy alone would log a warning and continue.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pcli.replay.sources.lazy_file import reason_of
 __all__ = ["has_scapy", "open_with_scapy", "record_with_scapy"]
 
 _ETH_P_ALL: Final = 3
-"""All protocols, for a packet socket of Linux (if_ether.h)."""
+"""All protocols, for a Linux packet socket (if_ether.h)."""
 _ETHERNET: Final = 1
-"""The pcap link type for interfaces without one in scapy."""
+"""The pcap link type for interfaces that have none in scapy."""
 
 
 def has_scapy() -> bool:
@@ -113,7 +113,7 @@ def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
                 sniffer.start()
                 started.wait()
                 yield cast(BinaryIO, file)
-            # The reader's end is closed by now, so a thread that is blocked on a full pipe continues and ends.
+            # The reader's end is already closed, so a thread that is blocked on a full pipe continues and ends.
             with suppress(Scapy_Exception):  # raised if the thread has already ended
                 sniffer.stop()
 

@@ -3,11 +3,11 @@
 Rules of this file (BinaryProtoLookupService, PulsarClientImpl.getPartitionedTopicMetadata; 4.2.4)
 1. Each request starts at the next host of the service URL. Concurrent requests of the same kind for the same topic
    share one command.
-2. A redirect is followed to the broker that it names, with its ``authoritative`` flag, at most ``maxLookupRedirects``
-   times (0: no limit).
+2. A redirect is followed to the broker in the response, with the response's ``authoritative`` flag, at most
+   ``maxLookupRedirects`` times (0 means no limit).
 3. If the response sets ``proxy_through_service_url``, the broker is reached through the address that responded.
 4. Requests for the number of partitions and for the topics of a namespace are retried with back-off until
-   ``lookupTimeoutMs`` is over, if the failure is retriable and not an authentication error. A lookup is not retried
+   ``lookupTimeoutMs`` has passed, if the failure is retriable and not an authentication error. A lookup is not retried
    here: its handler retries the whole connection.
 5. If a broker does not support PIP-344, the request for the number of partitions is sent even if it may create the
    topic.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BinaryLookup", "LookupResult", "LookupService", "Mode", "Topics", "retry"]
 
 Mode = pb.CommandGetTopicsOfNamespace.Mode
-"""Which topics of a namespace to list: persistent, non-persistent or all."""
+"""The topics of a namespace to list: persistent, non-persistent or all."""
 Topics = pb.CommandGetTopicsOfNamespaceResponse
 
 
@@ -50,7 +50,7 @@ class LookupService(Protocol):
     """Lookup requests. Results and ClientFailures are passed to the callbacks."""
 
     def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Check that the next host of the service URL accepts a connection. Pass None, or the ClientFailure."""
+        """Check that the next host of the service URL accepts a connection. Pass ``done`` None or the ClientFailure."""
 
     def proxy_of(self, topic: str) -> Address | None:
         """Return the proxy used by the last lookup of this topic, or None."""
@@ -215,7 +215,7 @@ def _body_for(done: Callable[[Any], None]) -> Callable[[Event | ClientFailure], 
 def retry(
     engine: ClientContext, send_request: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]
 ) -> None:
-    """Send a request and retry it with back-off, until it succeeds, can't succeed or ``lookupTimeoutMs`` is over."""
+    """Send a request. If it fails and is retriable, retry it with back-off until ``lookupTimeoutMs`` has passed."""
     settings = engine.settings
     end = engine.now + settings.lookupTimeoutMs
     waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs, 2 * settings.lookupTimeoutMs

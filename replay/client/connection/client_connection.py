@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientConnection"]
 
 CLIENT_VERSION: Final = "pcli-0.1.0"
-"""The client version in CONNECT. Its number is the version of this distribution."""
+"""The client version in CONNECT, which contains the version of this distribution."""
 
 FEATURES: Final = (
     "supports_auth_refresh",
@@ -76,7 +76,7 @@ class ClientConnection:
         keep_alive = KeepAlive(settings.keepAliveIntervalSeconds * 1000, engine.now)
         self.session = ClientSession(client_version=CLIENT_VERSION, features=FEATURES, keep_alive=keep_alive)
         self.max_message_size = DEFAULT_MAX_MESSAGE_SIZE
-        """Bytes, from CONNECTED."""
+        """The broker's maximum message size in bytes, from CONNECTED."""
         self.version = 0
         """The negotiated protocol version; 0 before the handshake."""
         self.features = pb.FeatureFlags()

@@ -16,11 +16,11 @@ from typing import Final
 __all__ = ["reason_for"]
 
 _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
-"""The error number for the first address of a host, if the event loop tried several and reports all of them."""
+"""The first error number in a message. The event loop reports several if it tried several addresses of a host."""
 
 
 def reason_for(fault: Exception, *, tls: bool) -> str:
-    """Return the reason for a failed connection, on one line. ``tls``: whether TLS was attempted."""
+    """Return the reason for a failed connection on one line. ``tls``: whether TLS was attempted."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {fault.verify_message}"
     if isinstance(fault, ssl.SSLError | ConnectionResetError) and tls:

@@ -7,7 +7,7 @@ Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
 4. If the broker closes one producer or consumer, only that handler reconnects: at once and without a lookup if the
-   broker assigned another broker, else as in rule 3.
+   broker assigned a different broker, else as in rule 3.
 5. A topic that migrated is looked up in its new cluster.
 6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """
@@ -55,7 +55,7 @@ class ConnectionHandler:
         self.topic = topic
         """Full name of the topic."""
         self.number = engine.next_number(self.kind)
-        """The id in the protocol."""
+        """The producer, consumer or watcher id in the protocol."""
         self.state = State.CONNECTING
         self.connection: ClientConnection | None = None
         """The current connection, or None."""
@@ -90,7 +90,7 @@ class ConnectionHandler:
         """Handle the loss of the connection, or a close by the broker. A reconnect is scheduled afterwards."""
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Unregister from the broker and give up. ``done`` is called with None, or the ClientFailure."""
+        """Unregister from the broker and enter a final state. ``done`` is called with None or the ClientFailure."""
         raise NotImplementedError
 
     # -- for subclasses to call ------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class ConnectionHandler:
         self.state = State.READY
 
     def reconnect(self, *, after_ms: int | None = None, assigned: str = "") -> None:
-        """Leave the connection and find another after a delay (default: the back-off), or at the assigned broker."""
+        """Leave the connection, and find a new one after a delay (default: the back-off) or at the assigned broker."""
         self._leave_connection()
         if not self.may_connect:
             return

@@ -5,7 +5,7 @@ Rules of this file (ConnectionPool, 4.2.4)
    connections per broker, nothing is shared. A handler chooses its index at random once; a lookup chooses one for each
    request.
 2. If a requested connection is being opened, callers wait for it. Each connection has one handshake.
-3. A connection that ended or could not be opened is removed; the next request opens another. A closed client opens no
+3. A connection that ended or could not be opened is removed; the next request opens a new one. A closed client opens no
    connections.
 """
 
@@ -52,7 +52,7 @@ class ConnectionPool:
         through: Address | None = None,
         index: int | None = None,
     ) -> None:
-        """Pass ``done`` a connection to a broker, ``through`` a proxy or direct. An ``index`` of None is random."""
+        """Pass ``done`` a connection to a broker, ``through`` a proxy or direct. If ``index`` is None, it is random."""
         if self._engine.closed:
             done(ClientFailure("Closed", "the client is closed"))
             return

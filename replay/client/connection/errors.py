@@ -58,7 +58,7 @@ class ClientFailure:
         return f"{self.error}: {self.message}" if self.message else self.error
 
     def to_error(self) -> PcliError:
-        """Return an exception: LocalError if the caller's arguments are invalid, else RemoteError."""
+        """Return the exception to raise: LocalError if the caller's arguments are invalid, else RemoteError."""
         if self.error in _OURS:
             return LocalError(self.message)
         return RemoteError(str(self) if self.error in _SAID else self.message)
@@ -67,7 +67,7 @@ class ClientFailure:
 def failure_in_response(body: Any) -> ClientFailure | None:
     """Return the failure that a response reports, or None if the request succeeded.
 
-    Failures are in ERROR and in responses with ``error`` or ``error_code`` and a message field.
+    ERROR and responses with ``error`` or ``error_code`` and a message field report failures.
     """
     for field, text in (("error", "message"), ("error_code", "error_message")):
         if field in body.DESCRIPTOR.fields_by_name and body.HasField(field):

@@ -33,7 +33,7 @@ __all__ = ["HttpLookup"]
 _ERRORS: Final = {401: "AuthenticationError", 403: "AuthorizationError", 404: "NotFound"}
 
 _TYPES: Final = {name.upper().replace("_", ""): value for name, value in pb.Schema.Type.items()}
-"""Schema types by their names in REST responses (``KEY_VALUE``), without underscores."""
+"""Schema types by the names in REST responses (``KEY_VALUE``) without underscores."""
 
 
 class HttpLookup:
@@ -101,7 +101,7 @@ class HttpLookup:
         self._get(path, _schema, completed)
 
     def _get(self, path: str, read: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
-        """Send a GET to the next host, and pass ``done`` what ``read`` returns for the JSON of the response."""
+        """Send a GET to the next host. ``read`` converts the response's JSON to the result for ``done``."""
         host, port = self._hosts.next()
         scheme = "https" if self._engine.url.tls else "http"
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,9 +1,9 @@
-"""Requests of one connection that wait for their responses, and the limit of rejected lookups.
+"""Requests of one connection that wait for their responses, and the limit on rejected lookups.
 
 Rules of this file (ClientCnx, 4.2.4)
 1. Each request has one result: the broker's response, or a ClientFailure with the broker's error, ``TimeOut`` after
    ``operationTimeoutMs``, or the reason why the connection ended. A response after the time-out is dropped.
-2. A PRODUCER_SUCCESS that is not ready cancels the time-out; the next one is the response.
+2. A PRODUCER_SUCCESS with ``producer_ready`` false cancels the time-out; the next one is the response.
 3. A lookup that fails with ServiceNotReady ends the connection (checkServerError). More than 50 lookups within a
    minute that fail with TooManyRequests or time out also end it (incrementRejectsAndMaybeClose).
 """
@@ -55,7 +55,7 @@ class PendingRequests:
         self._rejected = 0
 
     def add(self, body: Any, done: Answer) -> None:
-        """Add a request that was sent and has its request id."""
+        """Add a request that has its request id and was sent."""
         engine, number = self._engine, body.request_id
         timer = engine.call_at(engine.now + engine.settings.operationTimeoutMs, lambda: self._time_out(number))
         self._open[number] = _Request(body, done, timer)

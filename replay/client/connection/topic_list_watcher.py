@@ -106,7 +106,7 @@ class TopicListWatcher(ConnectionHandler):
         )
 
     def reconcile(self, done: Callable[[pb.CommandWatchTopicListSuccess | ClientFailure], None]) -> None:
-        """Request the changes since the known hash. Call this only if `can_reconcile`."""
+        """Request the changes since the known hash. Requires `can_reconcile`."""
         assert self.connection is not None
         self._ask(
             self.connection, lambda response: done(response if isinstance(response, ClientFailure) else response.body)

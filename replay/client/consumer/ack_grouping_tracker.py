@@ -2,22 +2,22 @@
 
 Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
 1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
-   until ``maxAcknowledgmentGroupSize`` entries wait. With a time of 0, each ack is sent at once. Acks with properties
+   until ``maxAcknowledgmentGroupSize`` entries wait. If the time is 0, each ack is sent at once. Acks with properties
    are always sent at once.
-2. A tick sends the last cumulative ack in a command of its own, then one command with all individual acks: complete
+2. A tick sends the last cumulative ack in a separate command, then one command with all individual acks: complete
    entries in order, then partial batches in order.
 3. A batch entry is acknowledged when all its messages are acknowledged. Before that, the remaining messages are sent as
    ``ack_set`` (with ``batchIndexAckEnabled``), or nothing is sent. Without ack sets, a cumulative ack within a batch
    acknowledges the previous entry.
 4. An individual ack of a chunked message acknowledges all its chunks, a cumulative ack only the last one.
 5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
-   completes all acks in it. Without receipts, an ack is complete when it is accepted here.
+   completes all acks in it. Without receipts, an ack is complete when the tracker accepts it.
 6. Waiting acks survive the loss of the connection and are sent on the next one. A message that is redelivered while its
    ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
-   before the response to SUBSCRIBE; here they wait for it.
+   that arrive before it has responded to SUBSCRIBE. Here acks wait for that response.
 7. Non-persistent topics have no acks (NonPersistentAcknowledgmentGroupingTracker).
 
-Java keeps acks whose write failed. Here a write fails only with its connection.
+Java keeps acks whose write failed. Here a write fails only when the connection ends.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AckGroupingTracker:
         self._entries: dict[tuple[int, int], ClientMessageId] = {}
         self._parts: dict[tuple[int, int], AckSet] = {}
         self._current = _NO_BATCH
-        """The waiting ack set that was changed last."""
+        """The waiting ack set that was last changed."""
         self._last: ClientMessageId | None = None
         self._last_bits: int | None = None
         self._last_waits = False
@@ -179,7 +179,7 @@ class AckGroupingTracker:
 
     @property
     def idle(self) -> bool:
-        """Whether no message can be a duplicate."""
+        """Whether no acks are tracked. No message can then be a duplicate."""
         return self._last is None and not self._entries and not self._parts
 
     def duplicate(self, id_: ClientMessageId) -> bool:
@@ -218,7 +218,7 @@ class AckGroupingTracker:
             self._send(connection, acks, _INDIVIDUAL, {}, dones)
 
     def flush_and_clean(self) -> None:
-        """Send the waiting acks and reset the cumulative position, because the cursor was moved."""
+        """Send the waiting acks and reset the cumulative position after the cursor was moved."""
         self.flush()
         self._last = self._last_bits = None
         self._last_waits = False

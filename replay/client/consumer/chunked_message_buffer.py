@@ -1,16 +1,16 @@
-"""Chunked messages that are incomplete: how a consumer keeps, acknowledges and drops them.
+"""Incomplete chunked messages of a consumer: when they are kept, acknowledged and dropped.
 
 Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
 1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 restarts the message: earlier chunks are
-   dropped. If they have other positions in the topic (a producer resent them), they are acknowledged, because nothing
-   will read them.
+   dropped. If their positions in the topic differ (the producer resent the message), the earlier chunks are
+   acknowledged, because they are no longer needed.
 2. A chunk that was received before is skipped; if it is a copy at another position, it is acknowledged. If any other
    chunk is out of order, its message is dropped. The chunk is tracked for redelivery, or acknowledged if the message is
    older than ``expireTimeOfIncompleteChunkedMessageMillis``.
-3. At most ``maxPendingChunkedMessage`` messages are incomplete (0: no limit). Above that the oldest is dropped: its
-   chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, else tracked for redelivery.
-4. Every ``expireTimeOfIncompleteChunkedMessageMillis``, counted from the first chunk, messages that have waited longer
-   than this are dropped and acknowledged, oldest first.
+3. At most ``maxPendingChunkedMessage`` incomplete messages are kept (0 means no limit). Above that, the oldest is
+   dropped: its chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, else tracked for redelivery.
+4. A timer with the interval ``expireTimeOfIncompleteChunkedMessageMillis`` starts at the first chunk. It drops and
+   acknowledges messages that have waited longer than the interval, oldest first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["ChunkedMessageBuffer"]
 
 
 class _Pending:
-    """A message with only its first chunks."""
+    """A message of which only the first chunks have arrived."""
 
     __slots__ = ("ids", "parts", "since")
 

@@ -1,11 +1,11 @@
 """A consumer of one topic or one partition.
 
 Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
-1. The base class in `consumer_connection` subscribes. Before each SUBSCRIBE, queue and dead letter candidates are
-   cleared, and a non-durable subscription computes its start (`receiver_queue.start_again`). Afterwards the consumer
-   sends permits for the whole queue; a child of a multi-topics consumer waits for its parent the first time.
-2. A message that the application receives returns its permit and is tracked for the ack time-out, if it arrived on the
-   current connection. With a listener this happens when the listener is called.
+1. The base class in `consumer_connection` subscribes. Before each SUBSCRIBE, the queue and the dead letter candidates
+   are cleared, and the start of a non-durable subscription is computed (`receiver_queue.start_again`). Afterwards the
+   consumer sends permits for the whole queue; a child of a multi-topics consumer waits for its parent the first time.
+2. When the application receives a message that arrived on the current connection, its permit is returned and the
+   message is tracked for the ack time-out. With a listener, this happens when the listener is called.
 3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
    `unacked_message_tracker`.
 4. Cumulative acks are for subscription types with one active consumer.
@@ -54,7 +54,7 @@ _CLOSED: Final = ClientFailure("Closed", "the consumer is closed")
 
 
 class Parent(Protocol):
-    """The interface of a multi-topics consumer to its children."""
+    """The interface of a multi-topics consumer for its children."""
 
     name: str
     """The consumer name of all children."""
@@ -93,7 +93,7 @@ class Consumer(ConsumerConnection):
         self.create = create
         """Whether the broker may create the topic."""
         self.found_schema = found_schema
-        """The schema that AUTO_CONSUME found."""
+        """The topic's schema, requested for AUTO_CONSUME."""
         self.partition = parsed.partition
         self.persistent = parsed.persistent
         self.individual = settings.subscriptionType in _INDIVIDUAL
@@ -151,13 +151,13 @@ class Consumer(ConsumerConnection):
             self.queue.increase(self.queue.size)
 
     def ready(self) -> None:
-        """Enter the state READY: the broker has accepted the subscription, without permits. Acks can be sent now."""
+        """Enter the state READY after the broker's response. Acks can now be sent; no permits have been granted."""
         super().ready()
         self.acks.connection = self.connection
         self.queue.subscribed()
 
     def lost(self) -> None:
-        """Keep acks for the next connection."""
+        """Keep the acks for the next connection."""
         self.acks.connection = None
 
     def received(self, event: Event) -> None:
@@ -181,7 +181,7 @@ class Consumer(ConsumerConnection):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
+        """Return the next message. If None, `on_message` is called later. Raises LocalError if there is a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages
@@ -220,7 +220,7 @@ class Consumer(ConsumerConnection):
                 self._listener(message)
 
     def reject_batch(self, id_: ClientMessageId) -> None:
-        """Reject a batch. Only a consumer without a queue does this."""
+        """Reject a batch. Only a consumer without a queue overrides this."""
         raise NotImplementedError
 
     def track(self, id_: ClientMessageId, redelivery_count: int) -> None:

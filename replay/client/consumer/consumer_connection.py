@@ -1,10 +1,10 @@
 """The registration of a consumer: SUBSCRIBE on each new connection, and the handling of failures.
 
 Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecoverableError; 4.2.4)
-1. A failed connection or SUBSCRIBE is retried while the failure is retriable and ``lookupTimeoutMs`` since the creation
-   is not over. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
+1. A failed connection or SUBSCRIBE is retried while the failure is retriable and ``lookupTimeoutMs`` has not passed
+   since the creation. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
    subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed decides in every case.)
-2. A subscription whose SUBSCRIBE timed out is closed, because the broker may have created it.
+2. If SUBSCRIBE times out, CLOSE_CONSUMER is sent, because the broker may have created the consumer.
 3. A consumer that was closed before the response to SUBSCRIBE closes the connection, which is the only way to remove it
    from the broker.
 """
@@ -37,14 +37,14 @@ class ConsumerConnection(ConnectionHandler):
     def __init__(self, engine: ClientContext, topic: str, created: Callable[[Any], None]) -> None:
         super().__init__(engine, topic)
         self.on_fault: Callable[[ClientFailure], None] | None = None
-        """Called when an existing subscription fails: the topic was deleted."""
+        """Called when an existing subscription fails because the topic was deleted."""
         self._created: Callable[[Any], None] | None = created
         self._deadline = engine.now + engine.settings.lookupTimeoutMs
 
     # -- for the subclass to implement -----------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Clear the state of the previous connection. Return the number of waiting messages."""
+        """Clear the state of the previous connection. Return the number of messages that were in the queue."""
         raise NotImplementedError
 
     def command(self, version: int) -> pb.CommandSubscribe:
@@ -52,7 +52,7 @@ class ConsumerConnection(ConnectionHandler):
         raise NotImplementedError
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Start requesting messages: the subscription exists. ``waited``: number of messages that waited before."""
+        """Start requesting messages after the subscription. ``waited``: number of messages queued before it."""
         raise NotImplementedError
 
     def end(self, state: State) -> None:
@@ -106,7 +106,7 @@ class ConsumerConnection(ConnectionHandler):
             self.on_fault(failure)
 
     def _tell(self, result: ConsumerConnection | ClientFailure) -> bool:
-        """Call the creation callback. Return False if it was called before."""
+        """Call the creation callback. Return False if it was already called."""
         created, self._created = self._created, None
         if created is None:
             return False

@@ -2,8 +2,8 @@
 
 Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscribeAsync; 4.2.4)
 1. Invalid settings fail before anything is sent. Default names of dead letter and retry letter topics are added.
-2. For one topic the number of partitions is requested first: a partitioned topic gets a multi-topics consumer, another
-   topic a plain one. Consumers of several topics or of a pattern request the partitions themselves.
+2. For one topic the number of partitions is requested first: a partitioned topic gets a multi-topics consumer, any
+   other topic a plain consumer. Consumers of several topics or of a pattern request the partitions themselves.
 3. AUTO_CONSUME requests the schema first, for a single topic only.
 """
 
@@ -41,7 +41,7 @@ def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Creat
 
 
 def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
-    """Create a consumer with settings that are known to be valid (a reader's)."""
+    """Create a consumer with settings that are known to be valid, such as those of a reader."""
     if settings.topicsPattern:
         open_pattern(engine, settings, done)
         return

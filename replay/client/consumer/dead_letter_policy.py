@@ -5,13 +5,13 @@ Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMe
    delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If sending fails,
    redelivery of the entry is requested.
 2. Candidates are dropped on each new connection and when they are acknowledged.
-3. A letter contains the consumer's schema, so that it is registered, also for bytes (AUTO_PRODUCE_BYTES). It has the
-   payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also under the
-   misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are missing.
+3. A letter is sent with the consumer's schema, even for bytes (AUTO_PRODUCE_BYTES), so that the broker registers it. It
+   has the payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also
+   under the misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are missing.
 4. A retry letter contains the number of retries in RECONSUMETIMES and the delay in DELAY_TIME. After more than
    ``maxRedeliverCount`` retries it is sent to the dead letter topic.
-5. The producers are created when first needed, without batching and with chunking. A failed creation is retried after a
-   back-off that grows with each failure.
+5. The producers are created when first needed, without batching and with chunking. A failed creation is retried with
+   back-off.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class DeadLetterSender:
 
 
 class _DeadLetterProducer:
-    """A producer that is created for the first letter."""
+    """A producer that is created when the first letter is sent."""
 
     def __init__(self, consumer: Consumer, topic: str, settings: Callable[[], ProducerSettings]) -> None:
         self._engine = consumer.engine

@@ -63,7 +63,7 @@ class IncomingEntry:
         self.data = data
         """The payload: decrypted, joined from chunks and decompressed. A batch includes its inner metadata."""
         self.connection = connection
-        """The connection that delivered the entry. Its permits count only there."""
+        """The connection that delivered the entry. The entry's permits are valid only there."""
         self.count = 0
         """Number of messages in the batch; 0 if the entry is not a batch."""
         self.acks: AckSet | None = None
@@ -151,7 +151,7 @@ class IncomingMessage:
 
     @property
     def schema_version(self) -> bytes:
-        """Empty if there is none."""
+        """The schema version; empty if there is none."""
         return self.arrival.metadata.schema_version
 
 
@@ -163,7 +163,7 @@ def _single(head: bytes) -> pb.SingleMessageMetadata:
 
 
 def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
-    """Return the complete messages of a batch, and whether these are all messages of the batch."""
+    """Return the complete messages of a batch, and whether the batch contains no others."""
     pieces: list[Piece] = []
     position, end = 0, len(data)
     try:
@@ -186,7 +186,7 @@ def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
 
 
 def _size(head: bytes) -> int:
-    """Return ``payload_size`` of a SingleMessageMetadata, or its complement if compacted out. ValueError if absent."""
+    """Return ``payload_size`` of a SingleMessageMetadata, or its complement if compacted out. Raises ValueError."""
     position, end = 0, len(head)
     while position < end and head[position] in (_PROPERTIES, _KEY) and head[position + 1] < 128:
         position += 2 + head[position + 1]

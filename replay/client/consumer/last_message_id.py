@@ -5,8 +5,8 @@ Rules of this file (4.2.4)
 2. After a received message, more are available if the topic's last id is after it. The last id is cached, and requested
    again only if the cached id is not after it.
 3. Before the first message, the start id is compared instead; with ``resetIncludeHead``, the start is included.
-4. If the start is the end of the topic or a time, the cursor's position at the broker is compared with the last id. At
-   the end with ``resetIncludeHead``, the consumer first seeks to the last message.
+4. If the consumer starts at the end of the topic or at a time, the cursor's position at the broker is compared with the
+   last id. If it starts at the end with ``resetIncludeHead``, it first seeks to the last message.
 5. The last id of an empty topic has entry -1. A last id with batch index 0 is the same as one without a batch index.
 """
 

@@ -1,11 +1,12 @@
-"""The processing of MESSAGE before the application receives it.
+"""The processing of a MESSAGE before the application receives its messages.
 
 Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4)
 1. The order is: checksum and metadata, duplicates of waiting acks, decryption, decompression, chunks, start id, batch,
    dead letters, consumer epoch.
 2. An unreadable entry is acknowledged at once with its ``validation_error`` and returns one permit; a batch that could
    not be decrypted returns all its permits. With PIP-491 (``wholeEntryPermits``), an unreadable entry always returns
-   the permits that the broker counted: the bits of its ack set, else its messages, if these are known.
+   the permits that the broker counted: one for each bit of its ack set, or else one for each message, if their number
+   is known.
 3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack time-out
    and returns no permit, or it is acknowledged, or it is delivered as one encrypted message.
 4. Skipped messages return their permits: duplicates, compacted messages, messages before the start in its batch, dead
@@ -211,19 +212,19 @@ class MessageReception:
         return True
 
     def _refuse(self, id_: ClientMessageId, error: Any, cost: int) -> None:
-        """Acknowledge an unreadable entry. ``cost``: the permits that it used, as far as known."""
+        """Acknowledge an unreadable entry. ``cost``: the permits that it used, or 0 if unknown."""
         consumer = self._consumer
         consumer.acks.refuse(id_, error)
         consumer.queue.increase(max(cost, 1) if consumer.settings.wholeEntryPermits else 1)
 
 
 def _cost(metadata: pb.MessageMetadata, body: pb.CommandMessage) -> int:
-    """Return the permits that an entry uses: the bits of its ack set, else its messages."""
+    """Return the permits that an entry uses: one for each bit of its ack set, or else one for each message."""
     return set_of(body.ack_set).bit_count() if body.ack_set else metadata.num_messages_in_batch
 
 
 def _metadata(frame: Frame) -> pb.MessageMetadata | None:
-    """Return the metadata, or None if it is malformed or the checksum is wrong. Brokers have one error for both."""
+    """Return the metadata, or None if it is malformed or the checksum is wrong. Both have the same error code."""
     metadata = frame.metadata
     if metadata is None or frame.parts.problems or not metadata.IsInitialized() or frame.checksum == "bad":
         return None

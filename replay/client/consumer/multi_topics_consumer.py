@@ -4,7 +4,7 @@ Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
 1. For several topics, the number of partitions of each is requested.
 2. Each topic or partition has a child consumer. The children send permits only after all have subscribed; if one fails,
    all are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
-3. The ack time-out is tracked here for each message, and the children of the topics request the redelivery. Exclusive
+3. The multi-topics consumer tracks the ack time-out of each message, and its children request the redelivery. Exclusive
    and Failover request the redelivery of all messages.
 4. An id without a topic can't be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning or
    the end.
@@ -58,7 +58,7 @@ class MultiTopicsConsumer:
         self.consumers: dict[str, Consumer] = {}
         """Children by full topic name with the partition."""
         self.partitions: dict[str, int] = {}
-        """Topics, with the number of their partitions that are consumed."""
+        """Number of consumed partitions by topic."""
         self.create = create
         self.queue = MultiTopicsQueue(settings.receiverQueueSize)
         self.unacked = UnackedMessageTracker(engine, settings, self._redeliver)
@@ -132,7 +132,7 @@ class MultiTopicsConsumer:
             self._ask_all(self.consumers.values())
 
     def _ask_all(self, children: Any) -> None:
-        """Send permits for the whole queues of children."""
+        """Send permits for the whole queue of each child."""
         self.queue.size = max(self.queue.size, len(self.consumers))
         for child in list(children):
             child.queue.increase(child.queue.size)
@@ -207,7 +207,7 @@ class MultiTopicsConsumer:
             self.on_message()
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
+        """Return the next message. If None, `on_message` is called later. Raises LocalError if there is a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         if not self.queue.messages:

@@ -3,7 +3,7 @@
 Rules of this file (MultiTopicsConsumerImpl: receiveMessageFromConsumer and the methods that resume it; 4.2.4)
 1. A child's messages are moved in steps of half its own queue. If the shared queue is full after a step, or more than
    half full while other children wait, the child waits too; its own queue then fills, and it sends no more permits.
-2. Waiting children continue when the shared queue is down to half, in the order in which they stopped.
+2. Waiting children continue when the shared queue is at most half full, in the order in which they stopped.
 3. The shared queue has the size of one consumer's queue, at least 2 and at least the number of children.
 
 Java allows a child one millisecond to fill a step; here a step contains the messages that are present.
@@ -28,7 +28,7 @@ class MultiTopicsQueue:
         self.size = max(2, size)
         self.messages: deque[IncomingMessage] = deque()
         self.held = False
-        """Whether no messages are moved from children (during a seek)."""
+        """Whether no messages are moved from children, because a seek is in progress."""
         self._paused: deque[Consumer] = deque()
 
     def fill(self, child: Consumer) -> None:

@@ -8,7 +8,8 @@ Rules of this file (NegativeAcksTracker; 4.2.4)
    time are requested together, up to 2^bits ms too early.
 3. The first negative ack sets a timer to its whole delay; afterwards the timer is set to the earliest due time. A
    negative ack with a shorter delay does not advance it.
-4. A delay is at least 100 ms. With a back-off it is the back-off's delay for the redelivery count, without a minimum.
+4. A delay is at least 100 ms. If a redelivery back-off is set, it determines the delay by the redelivery count, without
+   a minimum.
 """
 
 from __future__ import annotations

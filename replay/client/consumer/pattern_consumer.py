@@ -1,8 +1,8 @@
-"""A consumer of all topics of a namespace that match a pattern; it follows the creation and deletion of topics.
+"""A consumer of all topics of a namespace that match a pattern, including topics that are created later.
 
 Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopicSubscribeAsync; 4.2.4)
-1. The matching topics are requested from the broker. If it does not filter, the list is filtered here, by the topic
-   name without its domain. Only existing topics are consumed: none is created.
+1. The matching topics are requested from the broker. If the broker does not filter the list, the client filters it by
+   the topic name without its domain. Only existing topics are consumed: none is created.
 2. For persistent topics a watcher is registered after the first topics are consumed. The topics that it reports are
    added and removed.
 3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the

@@ -1,11 +1,11 @@
-"""A reader: a consumer with a temporary subscription of its own.
+"""A reader: a consumer with a temporary, exclusive subscription.
 
 Rules of this file (ReaderImpl, ReaderBuilderImpl, MultiTopicsReaderImpl, PulsarClientImpl.createReaderAsync; 4.2.4)
 1. The subscription is Exclusive and NonDurable, with a random name: ``reader-`` and ten hexadecimal digits. Key ranges
    are nevertheless sent as a STICKY Key_Shared policy.
-2. It starts after an id (``EARLIEST``, ``LATEST``) or a time before now, never both.
+2. A reader starts after an id (``EARLIEST``, ``LATEST``) or at a time before now, never both.
 3. Each message is acknowledged cumulatively when it is read.
-4. On a partitioned topic it reads all partitions, and can start only at the beginning or the end.
+4. On a partitioned topic, a reader reads all partitions and can start only at the beginning or the end.
 """
 
 from __future__ import annotations

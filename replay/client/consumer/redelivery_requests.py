@@ -1,12 +1,12 @@
-"""Requests for the redelivery of all unacknowledged messages, or of some.
+"""Requests for the redelivery of all or of some unacknowledged messages.
 
 Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
-1. All messages: queue and tracker are cleared, the command contains the consumer epoch but no ids, and the permits of
-   the queued messages are sent again. Exclusive and Failover increment the epoch, connected or not: messages that were
-   sent before have a lower epoch and are dropped.
-2. Some messages: only for Shared and Key_Shared; other types request all. The messages are removed from the queue, and
-   the ids are sent in commands of at most 1000, without partition and batch index. Dead letter candidates are sent to
-   the dead letter topic instead; a command waits for the candidates among its ids.
+1. A request for all messages clears the queue and the tracker and returns the permits of the queued messages. The
+   command contains the consumer epoch but no ids. Exclusive and Failover increment the epoch, connected or not:
+   messages that were sent before have a lower epoch and are dropped.
+2. Only Shared and Key_Shared can request some messages; other types request all. The messages are removed from the
+   queue, and the ids are sent in commands of at most 1000, without partition and batch index. Dead letter candidates
+   are sent to the dead letter topic instead. A command is sent after the candidates among its ids were handled.
 3. Without a subscription no command is sent: the broker redelivers everything to a consumer that reconnects.
 """
 
@@ -60,7 +60,7 @@ def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
 
 
 class _Request:
-    """One command, which is sent when it is known which of its ids are dead letters."""
+    """One command. It is sent when every id was either added to it or sent as a dead letter."""
 
     def __init__(self, consumer: Consumer, connection: ClientConnection, ids: list[ClientMessageId]) -> None:
         self._body = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.number)

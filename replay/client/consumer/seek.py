@@ -7,8 +7,9 @@ Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueu
 3. The broker closes the consumer first and responds afterwards. At the response, waiting acks are sent and cleared, the
    queue is cleared, and no message counts as received. The seek is complete at the response if there is a connection
    (always for a child of a multi-topics consumer), else at the next connection.
-4. A connection that opens during a seek starts at its target: earlier messages of the same entry are skipped.
-5. A failed seek leaves target and start unchanged.
+4. A connection that opens during a seek starts at the seek's target. Earlier messages of the target's entry are
+   skipped.
+5. A failed seek leaves the target and the start unchanged.
 """
 
 from __future__ import annotations

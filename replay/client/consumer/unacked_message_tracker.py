@@ -9,7 +9,7 @@ Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.
 3. With a redelivery back-off, a due bucket only starts the back-off's delay for the redelivery count of each message;
    at each tick the messages whose delay is over are requested.
 4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover; 4.2.4 does, and requests the
-   redelivery of all unacknowledged messages there.
+   redelivery of all unacknowledged messages for them.
 5. Java's timer runs at every tick. Here a timer is set only for ticks at which a bucket or a delay is due.
 """
 
@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class UnackedMessageTracker:
-    """The messages of one consumer with an ack time-out. An ``ackTimeoutMillis`` of 0 tracks nothing."""
+    """The messages of one consumer with an ack time-out. If ``ackTimeoutMillis`` is 0, nothing is tracked."""
 
     def __init__(
         self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]

@@ -50,7 +50,7 @@ class Container(Protocol):
     count: int
     """Number of waiting messages."""
     size: int
-    """Bytes of their payloads."""
+    """Payload bytes of the waiting messages."""
     most: int
     """Maximum number of messages."""
     most_bytes: int
@@ -76,9 +76,10 @@ class Container(Protocol):
 
 
 class BatchContainer:
-    """A container with one batch. ``most``: ``batchingMaxMessages``, ``most_bytes``: ``batchingMaxBytes``; 0: no limit.
+    """A container with one batch. ``most``: ``batchingMaxMessages``; ``most_bytes``: ``batchingMaxBytes``.
 
-    The producer checks the space itself with `count` and `size`, because a call for each message costs too much.
+    A limit of 0 means no limit. The producer checks the space itself with `count` and `size`, because a call for each
+    message would cost too much.
     """
 
     __slots__ = ("_batch", "_most_bytes", "count", "most", "most_bytes", "size", "time")

@@ -23,7 +23,7 @@ __all__ = ["BatchTimer"]
 
 
 class BatchTimer:
-    """The timer of one producer. ``delay``: milliseconds; ``flush`` sends the batch and returns whether it had one."""
+    """The timer of a producer. ``delay``: milliseconds; ``flush`` sends the batch, or returns False if it is empty."""
 
     __slots__ = ("_delay", "_engine", "_flush", "_ready", "_sent", "timer")
 
@@ -36,7 +36,7 @@ class BatchTimer:
         self._flush = flush
         self._sent: int | None = None
         self.timer: Timer | None = None
-        """None if the timer is not set."""
+        """The scheduled timer; None if it is not set."""
 
     def sent(self) -> None:
         """Record that a batch is being sent."""

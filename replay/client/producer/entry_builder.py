@@ -4,13 +4,13 @@ Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.seri
 1. The payload of a message, or of a whole batch, is compressed if it is larger than ``compressMinMsgBodySize``.
 2. The payload is then encrypted for all keys of the producer.
 3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts, for a
-   message also the metadata. Chunks are not checked, because they are cut to size.
+   message also the metadata. Chunks are not checked, because their size was chosen to fit.
 4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
    message does not.
 5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch, because
    checking each message when it is added would cost too much.
-6. Java compresses a message whose schema is not registered yet without a compression type in the metadata, which makes
-   it unreadable. This client writes the type.
+6. If a message's schema is not registered yet, Java compresses the message but omits the compression type, and the
+   message is unreadable. This client writes the type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNKNOWN: Final = -1
 
 
 class EntryBuilder:
-    """Builds the entries of one producer. ``number`` is its id in the protocol."""
+    """Builds the entries of one producer. ``number``: the producer id."""
 
     def __init__(self, number: int, settings: ProducerSettings, *, chunks: bool) -> None:
         self.number = number

@@ -6,9 +6,9 @@ captures)
    payload is not compressed, and ``partition_key_b64_encoded`` with every key, even if false.
 2. The metadata of a batch contains publish time, key, ordering key, clusters and schema version of the first message
    (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
-3. In a batch, a message has its own key, ordering key, properties, event time, sequence id and null flags; other fields
-   are the batch's. A message with only a sequence id is encoded without protobuf: on this hot path, creating a protobuf
-   object for each message would be the main cost.
+3. In a batch, the metadata of each message contains the key, ordering key, properties, event time, sequence id and null
+   flags; other fields are in the batch's metadata. A message with only a sequence id is encoded without protobuf: on
+   this hot path, creating a protobuf object for each message would be the main cost.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ class OutgoingMessage:
     ) -> None:
         self.payload = payload
         self.key = key
-        """As sent: text, or base64 if ``key_is_bytes``."""
+        """The key as sent: text, or base64 if ``key_is_bytes``."""
         self.key_is_bytes = key_is_bytes
         self.ordering_key = ordering_key
         self.properties = properties
         self.event_time = event_time
-        """Milliseconds since 1970, set by the application."""
+        """The application's event time in milliseconds since 1970."""
         self.sequence_id = sequence_id
-        """None: the producer's next id."""
+        """The sequence id; if None, the producer's next id is used."""
         self.deliver_at = deliver_at
-        """Milliseconds since 1970. A message with a delivery time is not batched."""
+        """The delivery time in milliseconds since 1970. A message with a delivery time is not batched."""
         self.replicate_to = replicate_to
-        """Cluster names; ``("__local__",)``: only the local cluster."""
+        """Cluster names; ``("__local__",)`` means only the local cluster."""
         self.null_value = null_value
         """Whether the message has no value (a tombstone)."""
         self.null_key = null_key
         """Whether the key is null, which differs from no key."""
         self.schema = schema
-        """None: the producer's schema."""
+        """The schema; if None, the producer's schema is used."""
         self.bare = (
             key is None
             and ordering_key is None

@@ -1,11 +1,11 @@
 """A producer of all partitions of a topic, and the function that creates a plain or partitioned producer.
 
 Rules of this file (PulsarClientImpl.createProducerAsync, PartitionedProducerImpl; 4.2.4)
-1. The producer of the first partition is created first, and its name from the broker is used for all. Then the others
-   are created concurrently. If one fails, all are closed.
-2. With ``lazyStartPartitionedProducers``, only the partition for messages without a key gets its producer at the start;
-   each other partition gets it with its first message. The Java client blocks its caller until that producer is
-   ready; here the messages wait. Exclusive producers create all partitions at the start.
+1. The producer of the first partition is created first, and its name from the broker is used for all partitions. Then
+   the other producers are created concurrently. If one fails, all are closed.
+2. With ``lazyStartPartitionedProducers``, only the producer of the partition for messages without a key is created at
+   the start; each other producer is created with its first message. The Java client blocks its caller until that
+   producer is ready; here the messages wait. With exclusive access, all producers are created at the start.
 3. ``maxPendingMessagesAcrossPartitions`` is divided by the initial number of partitions.
 4. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``, without creating the topic. New
    partitions are used when all their producers are ready, or at once if they are lazy. A lower number is ignored.
@@ -129,7 +129,7 @@ class PartitionedProducer:
         return any(flushed)
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Close all producers. The ClientFailure is the first failure."""
+        """Close all producers. ``done`` is called with the first failure, or None."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return

@@ -63,7 +63,7 @@ class OpSendMsg:
         self.time = time
         """Creation time."""
         self.last = last
-        """Whether the callbacks belong to this entry: it is not a chunk, or the last chunk of its message."""
+        """Whether the callbacks belong to this entry: it is not a chunk, or it is the last chunk of its message."""
         self.frame = b""
         """The SEND frame; empty until the schema is registered."""
         self.schema: pb.Schema | None = None
@@ -135,7 +135,7 @@ class PendingSends:
         return self.pop()
 
     def named(self, sequence_id: int) -> OpSendMsg | None:
-        """Return the first entry if it has this sequence id in errors, else None. The entry stays in the queue."""
+        """Return the first entry if it has this sequence id in errors, else None. The entry remains in the queue."""
         return self.ops[0] if self.ops and self.ops[0].named == sequence_id else None
 
     def pop(self) -> OpSendMsg:
@@ -145,7 +145,7 @@ class PendingSends:
         return op
 
     def replace(self, op: OpSendMsg, others: Sequence[OpSendMsg] = ()) -> None:
-        """Replace an entry by others, or remove it."""
+        """Replace an entry with others, or remove it."""
         place = self.ops.index(op)
         del self.ops[place]
         for number, other in enumerate(others):
@@ -153,7 +153,7 @@ class PendingSends:
         self.messages += sum(other.count for other in others) - op.count
 
     def after(self, op: OpSendMsg | None) -> list[OpSendMsg]:
-        """Return this entry and all later ones, or all entries if None."""
+        """Return this entry and all later ones, or all entries if the argument is None."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]
 

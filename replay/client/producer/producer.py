@@ -8,8 +8,8 @@ Rules of this file (ProducerImpl, 4.2.4)
    their order would be broken. The time of a batch that waits for a connection starts when the batch would have been
    sent.
 4. A receipt that matches no entry closes the connection. After an unknown error the producer registers again, usually
-   on the same connection, and resends all entries. Receipts that arrive before that still count; one for an entry after
-   the failed one is a mismatch.
+   on the same connection, and resends all entries. Receipts that arrive before the new registration are processed; one
+   for an entry after the failed one is a mismatch.
 5. Closing sends no messages: those in the batch fail at once, those without a receipt when the response to
    CLOSE_PRODUCER arrives. They also fail if the response is an error; the Java client leaves them pending.
 6. An encrypting producer renews its data key every four hours.
@@ -61,7 +61,7 @@ _ENDS: Final = {
     State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has fenced it"),
     State.FAILED: ClientFailure("Disconnected", "the producer could not be created"),
 }
-"""The failure of messages that are sent after the end."""
+"""The failure of messages that are sent in a final state."""
 
 
 class Producer(ProducerRegistration):
@@ -128,9 +128,10 @@ class Producer(ProducerRegistration):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
-        """Send a message. ``done`` gets its id or a failure. Return False, without sending, if the queue is full.
+        """Send a message. Return False, without sending, if the queue is full.
 
-        The limits are ``maxPendingMessages`` and, for the bytes of all producers, ``memoryLimitBytes``.
+        ``done`` is called with the message id or a failure. The limits of the queue are ``maxPendingMessages`` and, for
+        the bytes of all producers, ``memoryLimitBytes``.
         """
         batch, engine = self._batch, self.engine
         size = len(message.payload)
@@ -317,11 +318,11 @@ class Producer(ProducerRegistration):
             self._batch_timer.message_waits()
 
     def lost(self) -> None:
-        """Keep new messages for the next connection."""
+        """Stop sending: new messages are kept for the next connection."""
         self._outbox.pause()
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Close the producer at the broker. The ClientFailure is the broker's error."""
+        """Close the producer at the broker. ``done`` is called with the broker's error, or None."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return

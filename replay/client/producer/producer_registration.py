@@ -5,8 +5,8 @@ Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
    assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, also for
    shared producers.
 2. A schema of plain bytes (type None) is not sent.
-3. A terminated topic and a producer that was fenced are final, whenever they are reported. A topic that does not exist
-   closes the producer.
+3. A terminated topic and a fenced producer are final failures at any time. A topic that does not exist closes the
+   producer.
 4. After other failures, a producer that was ready once retries without limit. A new one retries while the failure is
    retriable and the operation time-out, counted from the first PRODUCER, has not passed.
 5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as given by the application, short or long; a partition always
@@ -60,7 +60,7 @@ _STATES: Final = {
 
 
 def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
-    """Classify a failure. ``created``: the producer was ready once; ``in_time``: the time-out has not passed."""
+    """Classify a failure. ``created``: the producer was ready before; ``in_time``: the time-out has not passed."""
     if failure.error in _FINAL:
         return _FINAL[failure.error]
     return FailureKind.AGAIN if created or (failure.retriable and in_time) else FailureKind.FAILED
@@ -154,7 +154,7 @@ class ProducerRegistration(ConnectionHandler):
         return False
 
     def finish_creation(self, result: ProducerRegistration | ClientFailure) -> None:
-        """Call the creation callback if it was not called yet."""
+        """Call the creation callback unless it was already called."""
         created, self._created = self._created, None
         if created is not None:
             created(result)

@@ -63,7 +63,7 @@ class SendQueue:
         self._connection = None
 
     def refuse(self, sequence_id: int, failure: ClientFailure) -> None:
-        """Fail the first entry only, if the error is for it."""
+        """Fail the first entry if the error is for it."""
         op = self.pending.named(sequence_id)
         if op is not None:
             self._drop(op, failure)
@@ -108,7 +108,7 @@ class SendQueue:
         self._write(connection, ops)
 
     def _write(self, connection: ClientConnection, ops: Iterable[OpSendMsg]) -> None:
-        """Send these entries, up to the first whose schema must be registered."""
+        """Send these entries up to the first one whose schema must be registered."""
         for op in ops:
             for ready in self._written(op):
                 if ready.schema is not None:
@@ -117,7 +117,7 @@ class SendQueue:
                 connection.write(ready.frame)
 
     def _written(self, op: OpSendMsg) -> list[OpSendMsg]:
-        """Return the entries to send for an entry: itself, or the ones built with its schema version."""
+        """Return the entry itself, or the entries that were built for it with its schema version."""
         version = None if op.schema is None else self.version_of(op.schema)
         if version is None or op.write is None:
             return [op]

@@ -1,14 +1,14 @@
 """The sequence ids of a producer, and the detection of possible duplicates.
 
 Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.4)
-1. A message without an id gets the next one: 0 at first, or the last id from the broker (PRODUCER_SUCCESS) or
-   ``initialSequenceId`` plus one. The broker's value is used only before the first id is assigned; values below -1
-   count as -1.
+1. A message without an id gets the next one. The first id is 0, or one above the last id from the broker
+   (PRODUCER_SUCCESS) or ``initialSequenceId``. The broker's value is used only before the first id is assigned; values
+   below -1 count as -1.
 2. ``pushed`` is the highest id in a batch or in the queue, ``published`` the highest id with a receipt. The broker's
    value in PRODUCER_SUCCESS changes ``published`` only.
 3. A message whose id is not above ``pushed`` is a possible duplicate; one not above ``published`` is a duplicate. Each
-   is sent in a separate batch, so that the broker can deduplicate by its id. The next message that is neither starts a
-   new batch. Messages that are not batched are not checked.
+   is sent in a separate batch, so that the broker can deduplicate by its id. The next message that is not a duplicate
+   starts a new batch. Messages that are not batched are not checked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SequenceIds:
         """Whether the last checked message is a possible duplicate. The next message does not join its batch."""
 
     def learn(self, last: int) -> None:
-        """Process the producer's last sequence id from the broker, -1 if none."""
+        """Process the producer's last sequence id from the broker; -1 if there is none."""
         if self.next == 0 and self._initial is None:
             self.published = max(-1, last)
             self.next = self.published + 1
@@ -58,7 +58,7 @@ class SequenceIds:
         return sequence_id
 
     def judge(self, sequence_id: int) -> tuple[DuplicateRisk, bool]:
-        """Return the risk for a message that could join the batch, and whether it must start a new batch."""
+        """Return the duplicate risk of a message that could join the batch, and whether it must start a new batch."""
         after_suspect = self.suspected
         self.suspected = sequence_id <= self.pushed
         if not self.suspected:

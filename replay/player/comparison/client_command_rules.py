@@ -1,9 +1,9 @@
 """Compare the commands of live clients with the captured ones, and explain the allowed differences.
 
 Rules of this file
-1. Commands are compared like responses (compare_responses.py), after the live ids were replaced by the captured ones
-   (recorded_broker_commands.py).
-2. The reasons are few: none allows a lost or different message, acknowledgement or request.
+1. Commands are compared like responses (compare_responses.py), after the live ids have been replaced by the captured
+   ones (recorded_broker_commands.py).
+2. No rule allows a lost or different message, acknowledgement or request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClientCommandMatcher(ResponseMatcher):
 
 
 def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collection[Step]) -> Report:
-    """Return the report. ``not_sent``: steps of the captured broker that were not sent because they had no cause."""
+    """Return the report. ``not_sent``: captured steps of the broker that were not sent because they had no cause."""
     outcomes = compare(matcher, Ids())
     grouped = _grouped_alike(outcomes)
     answered_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
@@ -67,7 +67,7 @@ def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collectio
 
 
 def _clock(difference: Difference, outcome: Outcome) -> bool:
-    """The live client stamps its messages with its own time."""
+    """The live client's messages contain its own timestamps."""
     if difference.field not in ("entry", "checksum") or outcome.step is None or outcome.step.frame is None:
         return False
     captured, live = outcome.step.frame, outcome.frame
@@ -83,7 +83,7 @@ def _untimed(frame: Frame) -> pb.MessageMetadata:
 
 
 def _version(difference: Difference, outcome: Outcome) -> bool:
-    """The live client has another version."""
+    """The live client has a different version."""
     fields = "client_version", "protocol_version"
     matches = difference.field in fields or difference.field.startswith("feature_flags.")
     return outcome.name == "CONNECT" and matches

@@ -1,14 +1,14 @@
 """Compare captured responses with live ones field by field, after mapping live ids back to captured ones.
 
 Rules of this file
-1. All protocol content is compared: the fields of the command, whether they are set, and the entry after it. Rules
-   (rules.py) explain allowed differences; this module reports them all.
-2. An id differs if the live one is not mapped to the captured one (id_translation.py).
+1. All protocol content is compared: the fields of the command, whether they are set, and the entry after it. This
+   module reports all differences; rules (rules.py) explain the allowed ones.
+2. An id differs if the live id is not mapped to the captured one (id_translation.py).
 3. The highest sequence id of a receipt is compared if the SEND has one; otherwise 0 and -1 both mean none
    (recorded_sends.py).
-4. The deliveries to a consumer are compared in order, for Key_Shared by key. A delivery that arrived after a later one
-   has a difference in the field ``order``; missing deliveries do not make the following ones late. A Shared
-   subscription has no order for delayed and redelivered messages.
+4. The deliveries to a consumer are compared in order, for Key_Shared by key. A delivery has a difference in the field
+   ``order`` if it arrived after one that follows it in the capture; missing deliveries have no effect on the others. In
+   a Shared subscription, the order of delayed and redelivered messages is not compared.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class Difference:
     """One field that differs."""
 
     field: str
-    """Path in the command (``message_id``, ``metadata``), or an aspect of the whole response: ``missing``, ``extra``,
-    ``type``, ``order``, ``consumer``."""
+    """Path in the command (``metadata``), or the value ``missing``, ``extra``, ``type``, ``order`` or ``consumer``."""
     captured: Any
     live: Any
 
@@ -52,7 +51,7 @@ class Outcome:
     pair: Pair
     differences: list[Difference]
     rules: dict[str, str]
-    """Field to the rule that explains its difference."""
+    """The rule that explains each difference, by field."""
 
     @property
     def step(self) -> Step | None:
@@ -83,7 +82,7 @@ class Outcome:
 
 
 def compare(matcher: ResponseMatcher, ids: Ids) -> list[Outcome]:
-    """Return an outcome for each response in capture order, followed by the extra live ones."""
+    """Return an outcome for each captured response in order, then for the extra live ones."""
     late = set(_overtaken(matcher.pairs))
     found = []
     for pair in matcher.pairs:
@@ -131,7 +130,7 @@ def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
 
 
 def _order_key(pair: Pair) -> bytes:
-    """Return the key within which Key_Shared keeps order; empty for other subscription types."""
+    """Return the key for which Key_Shared preserves the order; empty for other subscription types."""
     metadata = pair.frame.metadata if pair.frame is not None else None
     if metadata is None or pair.consumer is None or pair.consumer.type != "Key_Shared":
         return b""
@@ -209,7 +208,7 @@ def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
         return False
     if name == "producer_name":
         return bool(ids.names.get(captured, captured) == live)
-    if name == "name":  # a schema's name is its topic's name without the domain
+    if name == "name":  # a schema's name is the topic's name without the domain
         return bool(ids.mapped.get(f"persistent://{live}", f"persistent://{live}") == f"persistent://{captured}")
     if name == "schema_version":
         return bool(ids.versions.get(captured, captured) == live)

@@ -1,8 +1,9 @@
 """The captured and live deliveries of a replay, by subscription and entry.
 
 Rules of this file
-1. Subscriptions are the captured ones; a live delivery belongs to the captured consumer whose SUBSCRIBE was sent.
-2. A consumer leaves where either side of the capture closes it or its connection.
+1. Subscriptions and consumers are the captured ones: a live delivery belongs to the consumer whose captured SUBSCRIBE
+   was sent.
+2. A consumer leaves at the step with which either side closes the consumer or its connection in the capture.
 3. A live delivery needs a cause: it is the first delivery of its entry to the subscription, the previous receiver left,
    or the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
 """
@@ -35,7 +36,7 @@ _LEAVE_COMMANDS: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 
 
 def messages_in(frame: Frame) -> int:
-    """Return the number of messages in an entry that its ack set leaves unacknowledged: the permits that it uses."""
+    """Return the number of unacknowledged messages in an entry, which is the number of permits that it uses."""
     words = frame.command.message.ack_set
     if words:
         return set_of(words).bit_count()
@@ -50,14 +51,14 @@ class Deliveries:
         self._ids = ids
         self.consumers: dict[Subscription, set[Consumer]] = defaultdict(set)
         self.leaves: dict[Consumer, Step] = {}
-        """The step with which each consumer left in the capture; consumers that stayed are absent."""
+        """The step with which each consumer left in the capture. Consumers that did not leave are absent."""
         self.permits: dict[int, int] = {}
-        """By the index of a captured MESSAGE: the consumer's permits before it."""
+        """The consumer's permits before each captured MESSAGE, by its index."""
         self.sent = {step.content for step in script.steps if step.name == "SEND"}
         """Content of the entries that the script publishes."""
         self._stored_contents = {(send.topic, position): send.content for send, _, position in stored(script.steps)}
         self._permits_left: Counter[Consumer] = Counter()
-        """Each consumer's permits at the end of the capture."""
+        """The permits of each consumer at the end of the capture."""
         self._permits_granted: Counter[Consumer] = Counter()
         self._redelivery_requests: dict[Subscription, list[tuple[int, set[Position]]]] = defaultdict(list)
         """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set means all."""
@@ -68,7 +69,7 @@ class Deliveries:
         self._live: dict[tuple[Subscription, Position], list[Pair]] = defaultdict(list)
         self._permits_used: Counter[Consumer] = Counter()
         self._furthest: dict[Consumer, int] = {}
-        """The index of the last captured delivery of each consumer that also occurred live."""
+        """For each consumer, the index of the last captured delivery that also occurred live."""
         self._read(script)
         for pair in matcher.pairs:
             if pair.frame is not None and pair.frame.type == _MESSAGE and pair.consumer is not None:
@@ -131,8 +132,8 @@ class Deliveries:
     def is_starved(self, step: Step, consumer: Consumer) -> bool:
         """Return whether a captured delivery is missing live because no remaining consumer had permits.
 
-        Deliveries to a single consumer are ordered: nothing after the missing one was delivered either. For Key_Shared,
-        the captured consumer itself had no permits.
+        Deliveries to a single consumer are ordered, so no later entry was delivered to it either. For Key_Shared, the
+        captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
         if any(
@@ -146,7 +147,7 @@ class Deliveries:
         return step.index > self._furthest.get(consumer, -1)
 
     def exceeds_permits(self, outcome: Outcome) -> bool:
-        """Return whether an extra live delivery is a batch that exceeded the permits; a single message cannot."""
+        """Return whether an extra live delivery is a batch that exceeded the permits. A single message cannot."""
         frame, consumer = outcome.frame, outcome.pair.consumer
         metadata = frame.metadata if frame is not None else None
         if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:
@@ -157,8 +158,8 @@ class Deliveries:
     def is_justified(self, outcome: Outcome) -> bool:
         """Return whether a correct broker may send a live MESSAGE that was not captured (rule 3).
 
-        A client sent the entry, it has the id of its receipt, its redelivery count does not exceed the earlier
-        deliveries, and it has a cause.
+        This is the case if a client sent the entry, the id is the one in its receipt, the redelivery count does not
+        exceed the number of earlier deliveries, and the delivery has a cause.
         """
         frame, consumer = outcome.frame, outcome.pair.consumer
         if frame is None or consumer is None:
@@ -178,8 +179,8 @@ class Deliveries:
     def is_lost(self, step: Step) -> bool:
         """Return whether a captured delivery that is missing live was required.
 
-        It was required if it is the first of its entry, or if the previous captured receiver had not left. It was also
-        required if the entry was never delivered live, or if its last live receiver left without an ACK.
+        It was required if it is the first delivery of its entry, or if the previous captured receiver had not left. It
+        was also required if the entry was never delivered live, or if its last live receiver left without an ACK.
         """
         subscription = self.subscription_of(step.peer)
         frame = step.frame
@@ -193,7 +194,7 @@ class Deliveries:
         return not live or (self.has_left(live[-1].consumer, step.index) and not acked)
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
-        """Return how often the entry of a MESSAGE was delivered to its subscription: captured and live."""
+        """Return how often a MESSAGE's entry was delivered to its subscription in the capture, and how often live."""
         consumer = outcome.pair.consumer or (outcome.step.peer if outcome.step is not None else None)
         subscription = self.subscription_of(consumer)
         if outcome.frame is not None:

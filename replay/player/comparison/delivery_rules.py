@@ -1,4 +1,4 @@
-"""Rules for the receiver and the number of deliveries and notifications: timing, and the end of the capture."""
+"""Rules for receivers of messages and for the number of deliveries and notifications: timing, end of the capture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 
 
 def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """A Shared subscription delivered the entry to another of its consumers.
+    """A Shared subscription delivered the entry to a different consumer.
 
     How many entries of one read a consumer receives depends on the number of consumers at that moment.
     """
@@ -29,10 +29,10 @@ def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool
 
 
 def redelivered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """An entry is redelivered after its consumer left; whether and to which consumer depends on timing.
+    """After a consumer left, timing determines whether its entry is redelivered, and to which consumer.
 
-    Missing: the previous captured receiver had left, and the live one had not. Extra or to another consumer: the
-    opposite, or the captured consumer left or acknowledged the entry soon after.
+    A redelivery may be missing if the previous captured receiver had left and the live one had not. It may be extra or
+    to a different consumer in the opposite case, or if the captured consumer left or acknowledged the entry soon after.
     """
     step, deliveries = outcome.step, evidence.deliveries
     if outcome.name != "MESSAGE":
@@ -70,10 +70,10 @@ def _was_too_late(outcome: Outcome, consumer: Consumer, evidence: Evidence) -> b
 
 
 def overshoot(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """A dispatcher exceeded the permits, or had used up the permits for other entries.
+    """A dispatcher exceeded the permits, or had already used them for other entries.
 
-    It may exceed them by one batch, or by the entries of one read. A missing delivery may have had no receiver, because
-    no consumer of the subscription had permits left.
+    It may exceed the permits by one batch, or by the entries of one read. A missing delivery may have had no receiver,
+    because no consumer of the subscription had permits left.
     """
     step = outcome.step
     if outcome.name == "MESSAGE" and difference.field == EXTRA:
@@ -86,7 +86,7 @@ def overshoot(difference: Difference, outcome: Outcome, evidence: Evidence) -> b
 
 
 def repeated_notification(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """Whether a consumer is notified once more of the same state or of the end of the topic depends on timing."""
+    """Timing determines whether a consumer is notified repeatedly of the same state or of the end of the topic."""
     step = outcome.step
     if outcome.name == "ACTIVE_CONSUMER_CHANGE" and step is not None and step.frame is not None:
         again = evidence.previous_state.get(step.index) == step.frame.command.active_consumer_change.is_active
@@ -106,7 +106,7 @@ def crossed(difference: Difference, outcome: Outcome, evidence: Evidence) -> boo
 
 
 def unanswered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The live broker answered a request that had no response when the captured connection or the capture ended."""
+    """The live broker responded to a request that had no response when the captured connection or the capture ended."""
     if difference.field != EXTRA or outcome.frame is None or evidence.is_repeated(outcome):
         return False
     if outcome.name in ("SEND_RECEIPT", "SEND_ERROR"):

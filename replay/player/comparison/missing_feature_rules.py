@@ -1,4 +1,4 @@
-"""Rules for features and operations missing on the live side: administration, authentication, compaction, quotas."""
+"""Rules for features and operations that the live broker lacks: administration, authentication, compaction, quotas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACCESS_ERRORS: Final = (pb.AuthenticationError, pb.AuthorizationError)
 
 
 def administrator(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The captured broker had an unload, termination, deletion or restart that was not repeated on the live broker."""
+    """An unload, termination, deletion or restart of the captured broker was not repeated on the live broker."""
     step = outcome.step
     if difference.field != MISSING or step is None:
         return False
@@ -58,7 +58,7 @@ def _error_of(frame: Frame) -> int:
 def compaction(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
     """The captured topic was compacted and the live one was not, so a compacted reader receives all messages.
 
-    A missing message was written by the compaction: no client sent it in this form.
+    A message that is missing live was written by the compaction: no client sent it in this form.
     """
     step = outcome.step
     if outcome.name != "MESSAGE" or difference.field not in (EXTRA, MISSING):

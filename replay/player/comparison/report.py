@@ -30,7 +30,7 @@ class Report:
     equal: Counter[str] = field(default_factory=Counter)
     """Number of equal responses by command."""
     explained: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Number of responses by command and rule; a response that several rules explain counts for each."""
+    """Number of responses by command and rule. A response that several rules explain is counted for each of them."""
     unexplained: Counter[str] = field(default_factory=Counter)
     differences: list[dict[str, Any]] = field(default_factory=list)
     """Every difference, explained or not."""
@@ -49,7 +49,7 @@ class Report:
         return sum(self.explained.values(), Counter[str]())
 
     def rows(self) -> list[tuple[str, int, int, int, str]]:
-        """Return a row for each command: equal, explained, unexplained, the rules."""
+        """Return a row for each command: the counts of equal, explained and unexplained responses, and the rules."""
         names = sorted({*self.equal, *self.explained, *self.unexplained})
         return [
             (name, self.equal[name], self._explained(name), self.unexplained[name], self._rules(name)) for name in names
@@ -121,7 +121,7 @@ def _number(step: Step | None) -> int:
 
 
 def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
-    """Return a value on one line; if the difference concerns the whole response, its name and content."""
+    """Return a value on one line. If the difference concerns the whole response, return its name and content."""
     if value is None:
         return ""
     if difference.field in (MISSING, EXTRA, "type") and frame is not None:

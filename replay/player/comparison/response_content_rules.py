@@ -14,9 +14,10 @@ __all__ = ["address", "clock", "other_topics", "version", "wording"]
 
 
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """The live broker has a different address, which lookup responses, closes and statistics contain.
+    """Lookup responses, CLOSE commands and statistics contain the live broker's address, which differs.
 
-    A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4), another does not.
+    A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4), other brokers do
+    not.
     """
     field, step, frame = difference.field, outcome.step, outcome.frame
     if outcome.name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
@@ -34,7 +35,7 @@ def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bo
 
 
 def _host(url: Any) -> str:
-    """Return the host of a service URL, or an empty string if it is not one."""
+    """Return the host of a service URL, or an empty string if the value is not a service URL."""
     try:
         parts = urlsplit(str(url or ""))
         return parts.hostname or "" if parts.scheme in ("pulsar", "pulsar+ssl") else ""
@@ -71,9 +72,9 @@ def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool
 
 
 def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bool:
-    """An error with the same code has a different text, but the same first sentence apart from ids.
+    """The texts of two errors with the same code differ, but their first sentences are equal except for ids.
 
-    A Java broker writes the class of the exception before the text, and printed objects and schemas after it.
+    A Java broker writes the exception's class before the text, and objects and schemas after it.
     """
     if difference.field not in ("message", "error_message"):
         return False
@@ -93,7 +94,7 @@ _NAMED: Final = re.compile(r"(with consumer) \S+$")
 
 
 def _sentence(text: Any) -> str:
-    """Return the text of an error without class, cause and printed objects."""
+    """Return the text of an error without class, cause and objects."""
     plain = _CLASS.sub("", str(text or ""))
     plain = _IDS.sub("", plain)
     end = _END.search(plain)
@@ -101,7 +102,7 @@ def _sentence(text: Any) -> str:
 
 
 def other_topics(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The namespace has topics, captured or live, that the replay does not use; the other topics are equal."""
+    """The captured or live namespace contains topics that the replay does not use; the other topics are equal."""
     step, frame = outcome.step, outcome.frame
     if outcome.name != "GET_TOPICS_OF_NAMESPACE_RESPONSE" or step is None or step.frame is None or frame is None:
         return False

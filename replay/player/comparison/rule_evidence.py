@@ -1,6 +1,6 @@
 """Facts about a replay that the comparison rules use: unanswered requests, refusals, earlier notifications.
 
-deliveries.py has the facts about deliveries. All facts come from the captured steps and the live responses.
+deliveries.py contains the facts about deliveries. All facts come from the captured steps and the live responses.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Evidence:
     ) -> None:
         """Collect the facts about a finished replay.
 
-        ``own_broker``: whether the live broker is the mini-broker; ``intervention_topics``: topics with an operation by
-        an administrator in the capture only; an empty name means that only the captured broker was restarted.
+        ``own_broker``: whether the live broker is the mini-broker; ``intervention_topics``: topics with an
+        administrative operation in the capture only. An empty name means that only the captured broker was restarted.
         """
         self.script, self.ids, self.own_broker, self.intervention_topics = (
             script,
@@ -58,16 +58,16 @@ class Evidence:
         self.received: set[int] = {send.index for send, *_ in stored(script.steps)}
         """Indexes of the SENDs that have a receipt in the capture."""
         self.previous_state: dict[int, bool] = {}
-        """By the index of an ACTIVE_CONSUMER_CHANGE: the consumer's previous state."""
+        """The consumer's previous state, by the index of an ACTIVE_CONSUMER_CHANGE."""
         self.over_quota: set[str] = set()
-        """Topics whose producers were refused because of a backlog quota."""
+        """Topics on which producers were refused because of a backlog quota."""
         self.refused_by_quota: set[int] = set()
         """Indexes of these refusals."""
         self.notified_of_end: set[Subscription] = set()
         """Subscriptions that received REACHED_END_OF_TOPIC in the capture."""
         self._made: Counter[Hashable] = Counter()
         self._sends: dict[tuple[int, int, int], list[Step]] = defaultdict(list)
-        """By connection, producer id and sequence id."""
+        """SENDs by connection, producer id and sequence id."""
         self._read(script)
         self._heard = Counter(key_of(pair.stream, pair.frame) for pair in matcher.pairs if pair.frame is not None)
         self.transactions = Transactions(script, outcomes)
@@ -105,7 +105,7 @@ class Evidence:
     # -- queries ---------------------------------------------------------------------------------------------------
 
     def is_repeated(self, outcome: Outcome) -> bool:
-        """Return whether the live broker sent this response more often than the captured commands justify."""
+        """Return whether the live broker sent this response too often for the captured commands."""
         frame, stream = outcome.frame, outcome.pair.stream
         if frame is None:
             return False
@@ -118,7 +118,7 @@ class Evidence:
         return self._heard[key_of(stream, frame)] > causes
 
     def request_of(self, outcome: Outcome) -> Step | None:
-        """Return the captured request to which the outcome's live frame is the response."""
+        """Return the captured request of the outcome's live response."""
         frame = outcome.frame
         if frame is None:
             return None
@@ -126,7 +126,7 @@ class Evidence:
         return self.requests.get((outcome.pair.stream, getattr(body, "request_id", -1)))
 
     def send_of(self, outcome: Outcome) -> list[Step]:
-        """Return the captured SENDs with the producer and sequence id of a live receipt."""
+        """Return the captured SENDs with the producer id and sequence id of a live receipt."""
         body = outcome.frame.body if outcome.frame is not None else None
         key = outcome.pair.stream, getattr(body, "producer_id", -1), getattr(body, "sequence_id", -1)
         return self._sends.get(key, [])

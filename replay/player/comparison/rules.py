@@ -1,13 +1,13 @@
-"""Reasons for which a live response may differ from the captured one. Any other difference is an error.
+"""Reasons why a live response may differ from the captured one. Any other difference is an error.
 
 Rules of this file
-1. A rule is one function: it returns whether it explains a difference. It checks the field, and evidence that only its
-   own reason produces. A broker error that looks similar must stay unexplained, and has a test.
-2. Kinds: ``timing`` (both brokers are correct, one was faster), ``policy`` (the live broker has another configuration,
-   address or limits), ``capture`` (the capture is incomplete).
-3. Rules are few: a difference that better replay or preparation can avoid needs no rule. response_content_rules.py has
-   the rules for the content of responses, delivery_rules.py those for their receiver and number, and
-   missing_feature_rules.py those for features that the live broker lacks.
+1. A rule is one function that returns whether it explains a difference. It checks the field, and evidence that no other
+   reason produces. A similar difference that is a broker's error must remain unexplained, and has a test.
+2. A rule has one of three kinds: ``timing`` (both brokers are correct, one was faster), ``policy`` (the live broker has
+   a different configuration, address or limits), ``capture`` (the capture is incomplete).
+3. A difference that a better replay or preparation can avoid gets no rule. response_content_rules.py contains rules for
+   the content of responses, delivery_rules.py for their receiver and number, and missing_feature_rules.py for features
+   that the live broker lacks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rule:
 
 
 def explain(outcomes: Iterable[Outcome], evidence: Evidence) -> None:
-    """Record for each difference the first rule that explains it."""
+    """Record the first rule that explains each difference."""
     for outcome in outcomes:
         for difference in outcome.differences:
             rule = next((rule for rule in RULES if rule.explains(difference, outcome, evidence)), None)

@@ -3,10 +3,10 @@
 Rules of this file
 1. Message ids that the broker assigned are ``m[0]``, ``m[1]`` … in the order of their first occurrence. Other ids are
    written as numbers.
-2. Values that differ between brokers and runs are not compared: version, timestamps, rates, and texts that contain ids
+2. Values that differ between brokers and runs are not compared: versions, timestamps, rates, and texts that contain ids
    or ports. The broker's address is written as ``broker.service_url``.
-3. Short payloads are literals. Longer ones become zeros of the same size, because a broker does not parse payloads. A
-   damaged entry is written byte by byte.
+3. Short payloads are literals. A longer payload becomes zeros of the same size, because a broker does not parse
+   payloads. A damaged entry is written byte by byte.
 4. Credentials are replaced by a placeholder.
 """
 
@@ -51,7 +51,7 @@ _NOWHERE: Final = (1 << 63) - 1
 
 
 class CommandSource:
-    """Writes the commands of one test as source, and collects the names that they use."""
+    """Writes the commands of one test as source, and collects the names used in it."""
 
     def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
         """``service_url``: the URL of the live broker; ``received``: the bodies of all commands received from it."""
@@ -64,7 +64,7 @@ class CommandSource:
         self.used: set[str] = set()
         """Helpers that the source uses: ``ANY``, ``entry``, ``position``, ``clock``, ``start`` (the initial time)."""
         self.long: dict[str | bytes, str] = {}
-        """Values that are too long for one line, with the names of their constants."""
+        """Constants for values that are too long for one line, by value."""
         self.topics: dict[str, str] = {}
         """Topics, with the names of their constants."""
         self.entries: dict[bytes, str] = {}
@@ -172,7 +172,7 @@ class CommandSource:
         return Group("entry(", [*items, *self.fields(metadata)], ")")
 
     def describe_entry(self, frame: Frame) -> str:
-        """Return a description of an entry whose payload is not written as a literal, or an empty string."""
+        """Return a description of an entry if its payload is not written as a literal, else an empty string."""
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None or not _is_long(payload):
             return ""
@@ -202,7 +202,7 @@ def _payload(payload: bytes) -> str:
 
 
 def _batch(metadata: pb.MessageMetadata, payload: bytes) -> str:
-    """Return the number of messages in a batch and the first of them, or an empty string if it is not a batch."""
+    """Describe a batch by its number of messages and its first message. Return an empty string if it is not a batch."""
     if not metadata.HasField("num_messages_in_batch"):
         return ""
     count = metadata.num_messages_in_batch

@@ -1,11 +1,11 @@
 """Python source of a replayed conversation: one statement for each command sent and each response received.
 
 Rules of this file
-1. The test expects the responses of the mini-broker in the replay, so it passes as long as the broker's responses do
-   not change. If a response differed from the capture, a comment states the difference and the rule that explains it.
+1. The test expects the mini-broker's responses in the replay, and passes until these responses change. If a response
+   differed from the capture, a comment states the difference and the rule that explains it.
 2. The clock is manual. ``advance`` is called for pauses of a second or more, and before frames that a timer of the
    broker caused.
-3. Commands that were not sent and responses that did not arrive are comments at their positions.
+3. Commands that were not sent and responses that did not arrive are written as comments at their positions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PAUSE_MS: Final = 1000
 INDENT: Final = 8
 """Indentation of the conversation's statements."""
 _UNCOMMENTED: Final = ("address", "clock", "version")
-"""Rules that apply to almost every response and are not worth a comment."""
+"""Rules that apply to almost every response and get no comment."""
 
 
 class ConversationSource:
@@ -113,7 +113,7 @@ class ConversationSource:
         self._add(f"{client}.send(", Group("", [*items, *fields], ")"))
 
     def _entry(self, frame: Frame) -> Node:
-        """Return the source of an entry, or the variable that contains it if the broker delivers it later."""
+        """Return the source of an entry, or a variable with the entry if the broker delivers it later."""
         text = self.commands.describe_entry(frame)
         if text:
             self._note(text)
@@ -168,7 +168,7 @@ def _clients(player: RecordingPlayer) -> dict[int, str]:
 
 
 def _absent(replay: Replay, player: RecordingPlayer, outcomes: list[Outcome]) -> Iterator[tuple[int, str]]:
-    """Yield the position of each captured step that the test lacks, with a comment that states the reason."""
+    """Yield the position of each captured step that the test lacks, and a comment with the reason."""
     for one in outcomes:
         if one.step is not None and one.pair.order < 0 and one.step.stream != SEED_STREAM:
             rule = next(iter(one.rules.values()), "unexplained")
@@ -186,7 +186,7 @@ def _position(step: Step) -> str:
 
 
 def _difference(outcome: Outcome) -> str:
-    """Return a comment that states how a response differed from the capture; empty if no comment is needed."""
+    """Return a comment about a response's differences from the capture, or an empty string if none is needed."""
     rules = {one.field: outcome.rules.get(one.field, "unexplained") for one in outcome.differences}
     rules = {name: rule for name, rule in rules.items() if rule not in _UNCOMMENTED}
     if outcome.stream == SEED_STREAM or not rules:

@@ -3,7 +3,7 @@
 Rules of this file
 1. A node is written on one line if it fits. Otherwise the arguments of a call are moved to one indented line, or to one
    line each if they do not fit either. The items of a list or dict are written on one line each.
-2. Strings have double quotes, unless these need more escapes. A value that is too long becomes a constant.
+2. Strings have double quotes, unless single quotes need fewer escapes. A value that is too long becomes a constant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole pytest module that repeats a replay: imports, constants, broker, preparation and conversation.
+"""The complete pytest module that repeats a replay: imports, constants, broker, preparation and conversation.
 
 Before the conversation the test prepares the broker, as a replay does. It creates partitioned topics of the default
 namespace through the arguments of MiniBroker and the rest through REST calls.
@@ -19,9 +19,9 @@ from pcli.replay.player.script.rest_calls import Call
 __all__ = ["reproduce"]
 
 _HELPERS: Final = ("ANY", "Conversation", "entry", "ids", "place")
-"""In the order in which ruff sorts imports."""
+"""Imported names in the order in which ruff sorts them."""
 _STEP_MS: Final = 1024
-"""The broker groups delayed messages by intervals of its clock, so the test starts at the capture's phase."""
+"""The broker groups delayed messages by intervals of this length. The test starts at the capture's offset in one."""
 _IN_STEP: Final = """\
 broker.clock.advance(({phase} - round(broker.clock.now * 1000)) % {step} / 1000)  # align the delivery intervals
 start = round(broker.clock.now * 1000)"""
@@ -101,5 +101,5 @@ def _slug(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text for a docstring: without backslashes and quotes, and at most 80 characters."""
+    """Return text for a docstring: at most 80 characters, without backslashes and quotes."""
     return re.sub(r'[\\"]', "_", text)[:80]

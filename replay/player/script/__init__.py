@@ -1,3 +1,3 @@
-"""The script of a replay: the commands that a capture's clients sent, and what the broker must have first."""
+"""The script of a replay: the captured commands of the clients, and the preparation of the broker."""
 
 __all__: list[str] = []

@@ -2,13 +2,14 @@
 
 Rules of this file
 1. A CLOSE_PRODUCER or CLOSE_CONSUMER that no client command caused starts an operation. CLOSEs of one topic within two
-   seconds belong to one operation, until the same producer or consumer, after reconnecting, is closed once more.
-2. The kind of operation. Terminate: the broker reports the end of the topic or refuses new producers with
-   TopicTerminatedError. Delete: a topic watcher is notified of the deletion, or a subscription reconnects and receives
-   none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was reset to the
-   first entry that it receives a second time; if there is none, the subscription was deleted. If only producers are
-   closed, the cause is a backlog quota and not an operation. Otherwise: unload.
-3. A restart: the broker ended all open connections within two seconds, and none because of the client's last command.
+   seconds belong to one operation, unless the same producer or consumer is closed again after it reconnected.
+2. An operation is a termination if the broker reports the end of the topic or refuses new producers with
+   TopicTerminatedError. It is a deletion if a topic watcher is notified of it, or if a subscription reconnects and
+   receives none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was
+   reset to the first entry that it receives a second time; if there is none, the subscription was deleted. If only
+   producers are closed, the cause is a backlog quota and not an operation. Any other operation is an unload.
+3. The broker was restarted if it ended all open connections within two seconds, and none because of the client's last
+   command.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _CLOSING_REQUESTS: Final = ("SEEK", "UNSUBSCRIBE")
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One operation, and the captured step that shows it first."""
+    """One operation, and the first captured step that shows it."""
 
     step: Step
     topic: str
-    """Empty for all topics."""
+    """The topic; empty for all topics."""
     call: Call
 
 
 def find_interventions(script: Script, rename: Rename = str) -> list[Intervention]:
-    """Return all operations; ``rename`` maps captured topic names to those in the calls."""
+    """Return all operations. ``rename`` maps captured topic names to the names in the calls."""
     interventions: list[Intervention] = []
     restart = _restart(script)
     for group in _groups(script):
@@ -106,7 +107,7 @@ def _closes_allowed_by(step: Step) -> tuple[str, str] | None:
 
 
 def _call_for_group(script: Script, group: list[Step], topic: str, path: str) -> Call | None:
-    """Return the call that closes this group and nothing else, or None if there is no such call."""
+    """Return the call that causes exactly the CLOSEs of this group, or None if there is none."""
     if _terminated(script, topic, group):
         return Call("POST", f"{path}/terminate")
     if _deleted(script, topic, group[0].index) or _lost_subscription(script, group):
@@ -173,7 +174,7 @@ def _places(steps: list[Step], name: str) -> Iterator[Position]:
 
 
 def _others(script: Script, group: list[Step]) -> bool:
-    """Return whether another producer or consumer used the topic before and after the group and was not closed."""
+    """Return whether a producer or consumer that was not closed used the topic before and after the group."""
     topic, closed = group[0].topic, {step.peer for step in group}
     start, end = group[0].index, group[-1].index
     before = {step.peer for step in script.steps[:start] if step.peer is not None and step.peer.topic == topic}
@@ -182,7 +183,7 @@ def _others(script: Script, group: list[Step]) -> bool:
 
 
 def _reset(script: Script, group: list[Step], path: str) -> Call:
-    """Return a reset to the first entry that the subscription receives a second time, or its deletion if none."""
+    """Return a reset to the first entry that the subscription receives a second time, or else its deletion."""
     peer = group[0].peer
     assert isinstance(peer, Consumer)
     seen: set[Position] = set()
@@ -212,7 +213,7 @@ def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Interve
 
 
 def _restart(script: Script) -> Step | None:
-    """Return the end of the first connection that the broker closed when it restarted, or None if it did not."""
+    """Return the end of the first connection that the broker closed in a restart, or None if there was no restart."""
     ends = [
         step
         for step in script.steps
@@ -222,7 +223,7 @@ def _restart(script: Script) -> Step | None:
 
 
 def _all_ended(script: Script, end: Step) -> bool:
-    """Return whether every connection that was open at this end also ended within two seconds of it."""
+    """Return whether every connection that was open at this time also ended within two seconds."""
     begun = {step.stream for step in script.steps[: end.index]}
     later = {step.stream for step in script.steps[end.index :] if step.time_ms > end.time_ms + _TOGETHER_MS}
     return not begun & later

@@ -1,4 +1,4 @@
-"""What the live broker needs before and during a replay, inferred from the capture.
+"""Preparation of the live broker before and during a replay, inferred from the capture.
 
 Rules of this file
 1. Before the replay: namespaces, topics with their partitions, and schemas that a response contains but no replayed
@@ -7,7 +7,7 @@ Rules of this file
 2. During the replay: partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).
-3. Calls use the REST interface, so any broker with a known address can be prepared.
+3. Calls use the REST interface. Any broker with a known REST address can therefore be prepared.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Preparation:
     settings: dict[str, str] = field(default_factory=dict)
     """Names and values of broker.conf that the capture shows."""
     calls: list[Call] = field(default_factory=list)
-    """Calls before the replay. The broker may refuse those that create what already exists."""
+    """Calls before the replay. The broker may refuse calls that create existing objects."""
     before: dict[int, list[Call]] = field(default_factory=dict)
     """Calls before a client's step is sent, by the step's index."""
     instead: dict[int, list[Call]] = field(default_factory=dict)
-    """Calls to make if the live broker does not send a captured step by itself, by the step's index."""
+    """Calls to make if the live broker does not send a captured step without them, by the step's index."""
     topics: set[str] = field(default_factory=set)
     """Topics with an administrative operation; an empty name means all topics."""
     skipped: set[int] = field(default_factory=set)
@@ -120,7 +120,7 @@ def _namespace(topic: TopicName, rename: Rename) -> str:
 
 
 def _partitions(script: Script, found: Preparation, rename: Rename, *, partitioned: bool) -> None:
-    """Add the calls for partitioned topics and their growth, and for plain topics if auto-creation partitions them."""
+    """Add calls that create and grow partitioned topics, and create plain ones if auto-creation partitions topics."""
     known: dict[str, int] = {}
     for step in script.steps:
         if step.name != "PARTITIONED_METADATA_RESPONSE" or step.request is None or step.frame is None:

@@ -1,14 +1,14 @@
-"""Build the script of a replay from a capture: the steps of both sides, and what cannot be replayed.
+"""Build the script of a replay from a capture: the steps of both sides, and a list of what cannot be replayed.
 
 Rules of this file
 1. Only connections whose start was captured are replayed: they begin with CONNECT. If a connection started before the
    capture, the commands that created its producers and consumers are unknown.
-2. Frames of the broker's internal client (system topics, transaction ends, compaction) are left out: the live broker
-   has its own internal client.
-3. The script ends at the first gap in a replayed connection: everything after it, on any connection, may depend on the
-   missing bytes.
-4. What cannot be replayed is listed with its reason and never guessed.
-5. Lines are in capture order over all connections; the player derives causality from that order (player.py).
+2. Frames of the broker's internal client (system topics, transaction ends, compaction) are omitted: the live broker has
+   its own internal client.
+3. The script ends at the first gap in a replayed connection: later steps on any connection may depend on the missing
+   bytes.
+4. Commands that cannot be replayed are listed with the reason and never guessed.
+5. Steps are in capture order over all connections. The player derives causality from that order (player.py).
 6. A pause of more than six hours is shortened to six hours: no broker operation takes longer, and a damaged timestamp
    may be years ahead.
 """
@@ -49,8 +49,8 @@ def build_script(
 ) -> Script:
     """Return the script of a capture.
 
-    ``only``: the number of a single connection; ``wanted``: replay the connections with a frame that it accepts.
-    CaptureError if the capture contains no Pulsar frame; it states what the capture contains instead.
+    ``only``: the number of a single connection; ``wanted``: a filter; connections with a matching frame are replayed.
+    Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
     """
     seen, ends, others = _observe(events)
     if not seen:
@@ -130,7 +130,7 @@ def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Want
 
 
 def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
-    """Return why a connection is not replayed, or an empty string if it is."""
+    """Return why a connection is not replayed, or an empty string if it is replayed."""
     first = seen[0].frame
     telling = [facts.system for facts in seen if facts.frame.type not in _GREETINGS]
     if telling and all(telling):
@@ -157,5 +157,5 @@ _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONN
 
 
 def _position(step: Step) -> tuple[float, bool, int]:
-    """Return the sort key for capture order; the end of a connection follows the frames of its packet."""
+    """Return the sort key for capture order. The end of a connection follows the frames of its packet."""
     return step.time_ms, step.frame is None, step.index

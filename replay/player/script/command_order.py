@@ -1,14 +1,14 @@
 """Reorder concurrent steps into the order in which the captured broker processed them.
 
 Rules of this file
-1. A capture has the packet order of one observation point. The broker may have processed commands of two connections
-   in the opposite order if they were sent within a few milliseconds; its responses show the real order. Only steps of
-   different connections are exchanged, and no step moves before one that it may depend on.
+1. A capture shows the packet order at one point of the network. If commands of two connections were sent within a few
+   milliseconds, the broker may have processed them in the opposite order; its responses show the real order. Only steps
+   of different connections are exchanged, and no step is moved before one that it may depend on.
 2. SENDs to one topic were stored in the order of the message ids in their receipts.
 3. If two connections stored consecutive entries, the receipt of the first is placed before the SEND of the second. The
    player then waits for it, because the timing of a live broker differs.
 4. If a subscription starts at the latest message and received an entry whose SEND was in flight during the SUBSCRIBE,
-   it was created before the entry was stored. Its SUCCESS is placed before the SEND.
+   the subscription was created before the entry was stored. Its SUCCESS is placed before the SEND.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def in_order_of_effects(steps: list[Step]) -> list[Step]:
         _move(ordered, earlier, later, response)
     positions = {step: position for position, step in enumerate(ordered)}
     for response, step in [*_receipts_first(steps), *_successes_first(steps)]:
-        if positions[response] > positions[step]:  # most are in order already; the check saves a linear search
+        if positions[response] > positions[step]:  # most are already in order; the check saves a linear search
             _put_before(ordered, response, step)
     return ordered
 
@@ -49,10 +49,10 @@ def _put_before(steps: list[Step], response: Step, step: Step) -> None:
 
 
 def _move(steps: list[Step], earlier: Step, later: Step, response: Step) -> None:
-    """Exchange two steps of two connections.
+    """Exchange two steps of different connections.
 
-    The later step moves forward unless its connection has a step in between. Otherwise the earlier step moves back,
-    unless its client sent a command in between or its response is in between.
+    The later step is moved forward unless its connection has a step in between. Otherwise the earlier step is moved
+    back, unless its client sent a command in between or its response is in between.
     """
     start, end = steps.index(earlier), steps.index(later)
     if start >= end:
@@ -78,20 +78,20 @@ def _neighbours(steps: list[Step]) -> Iterator[tuple[Step, Step, Step, Step]]:
 
 
 def _crossed_sends(steps: list[Step]) -> Iterator[tuple[Step, Step, Step]]:
-    """Yield pairs of SENDs to one topic of which the later was stored first, and the receipt of the earlier."""
+    """Yield pairs of SENDs to one topic if the later SEND was stored first, and the receipt of the earlier SEND."""
     for first, _, second, response in _neighbours(steps):
         if first.time_ms > second.time_ms:
             yield second, first, response
 
 
 def _receipts_first(steps: list[Step]) -> Iterator[tuple[Step, Step]]:
-    """Yield receipts, and the SENDs of other connections that were stored next."""
+    """Yield each receipt, and the SEND of a different connection that was stored next."""
     for _, receipt, second, _ in _neighbours(steps):
         yield receipt, second
 
 
 def _successes_first(steps: list[Step]) -> Iterator[tuple[Step, Step]]:
-    """Yield the responses to the SUBSCRIBEs of rule 4, and the SENDs."""
+    """Yield the response to each SUBSCRIBE of rule 4, and the SEND."""
     responses = {step.request.number: step for step in steps if step.request is not None}
     for send, subscribe, _ in _crossed_subscribes(steps):
         response = responses.get(subscribe.frame.number) if subscribe.frame is not None else None
@@ -100,7 +100,7 @@ def _successes_first(steps: list[Step]) -> Iterator[tuple[Step, Step]]:
 
 
 def _crossed_subscribes(steps: list[Step]) -> Iterator[tuple[Step, Step, Step]]:
-    """Yield SENDs that were in flight during a SUBSCRIBE that received their entry, the SUBSCRIBE, and the receipt."""
+    """Yield each SEND that was in flight during a SUBSCRIBE that received its entry, the SUBSCRIBE, and the receipt."""
     got = {
         (step.topic, step.peer.subscription, position_of(step.frame.command.message.message_id))
         for step in steps

@@ -1,12 +1,12 @@
-"""Commands that the captured broker refused or dropped during an administrative operation, and which are not replayed.
+"""Commands that are not replayed, because the captured broker refused or dropped them in an administrative operation.
 
 Rules of this file
-1. During an unload or restart the broker refused commands (ServiceNotReady, "fenced", no broker found) or dropped
-   them. A live broker may be ready sooner and accept them. These commands are not sent and their responses are not
-   awaited: the captured clients sent them once more later.
+1. During an unload or restart the broker refused commands (ServiceNotReady, "fenced", no broker found) or dropped them.
+   A live broker may be ready sooner and accept them. These commands are not sent and their responses are not awaited,
+   because the captured clients later sent them again.
 2. A SEND without a receipt was dropped, unless the capture delivers its entry with a message id that no receipt
-   contains: then only the receipt was lost.
-3. An ACK was dropped if an entry that it acknowledges is delivered afterwards.
+   contains. In this case only the receipt was lost.
+3. An ACK was dropped if an entry that it acknowledges is delivered later.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _AWAY: Final = frozenset({pb.ServiceNotReady, pb.PersistenceError, pb.MetadataEr
 
 
 def topics_of(names: str | list[str]) -> Iterator[TopicName]:
-    """Yield the topics that a request named, without invalid names."""
+    """Yield the valid topic names in a request."""
     for name in names if isinstance(names, list) else [names]:
         try:
-            yield TopicName.parse(str(name))  # bytes if it is not valid UTF-8
+            yield TopicName.parse(str(name))  # the field has type bytes if it is not valid UTF-8
         except LocalError:
             continue
 
@@ -46,7 +46,7 @@ def skipped_steps(script: Script, interventions: list[Intervention]) -> set[int]
 
 
 def _refused(script: Script, topics: set[str]) -> Iterator[int]:
-    """Yield requests to these topics (an empty name: all topics) that were refused temporarily, and the responses."""
+    """Yield requests to these topics (an empty name means all) that were refused temporarily, and the responses."""
     responses = {step.request.number: step for step in script.steps if step.request is not None}
     for step in script.steps:
         response = responses.get(step.frame.number) if step.from_client and step.frame is not None else None
@@ -57,7 +57,7 @@ def _refused(script: Script, topics: set[str]) -> Iterator[int]:
 
 
 def _error_of(response: Step) -> int | None:
-    """Return the error of a response, or None if it has none."""
+    """Return the error of a response, or None."""
     command = response.frame.command if response.frame is not None else pb.BaseCommand()
     if command.HasField("error"):
         return command.error.error
@@ -81,7 +81,7 @@ def _lost_sends(script: Script, topics: set[str]) -> Iterator[int]:
 
 
 def _unclaimed(script: Script, responses: dict[Step, Step]) -> dict[bytes, set[Position]]:
-    """Return the message ids, by entry, from which an entry was delivered and that no receipt contains."""
+    """Return the delivered message ids that no receipt contains, by entry."""
     found: dict[bytes, set[Position]] = {}
     for step in script.steps:
         if step.name == "MESSAGE" and step.frame is not None:
@@ -93,7 +93,7 @@ def _unclaimed(script: Script, responses: dict[Step, Step]) -> dict[bytes, set[P
 
 
 def _lost_acks(script: Script, interventions: list[Intervention]) -> Iterator[int]:
-    """Yield ACKs during an unload, termination or restart of which an entry is redelivered afterwards."""
+    """Yield ACKs during an unload, termination or restart if one of their entries is redelivered later."""
     for intervention in interventions:
         if intervention.call.position is not None or intervention.call.method == "DELETE":
             continue

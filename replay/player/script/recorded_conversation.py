@@ -1,13 +1,13 @@
-"""The script from the broker's side: requests with their responses, and what each MESSAGE depends on.
+"""The script from the broker's side: requests with their responses, and the steps that each MESSAGE depends on.
 
 Rules of this file
-1. A response is the broker's first step for a request that is open on its connection (keys of response_matching.py). A
-   step without an open request is unrequested.
-2. A producer, consumer or watcher is identified by the step that created it: ids are reused, steps are not.
+1. A response is the broker's first step that matches an open request on its connection (keys of response_matching.py).
+   A step that matches no open request is unrequested.
+2. A producer, consumer or watcher is identified by the step that created it, because ids are reused.
 3. A client's step is identified by its command and its topic, subscription, namespace, transaction, producer or
    consumer. An ACK is also identified by its message ids. The generated subscription name of a reader is ignored.
-4. A MESSAGE depends on the SEND of its entry, and on the last change of its subscription's consumers. A redelivery
-   depends on the last redelivery request; a transactional message depends on the last END_TXN.
+4. A MESSAGE depends on the SEND of its entry and on the last change of the subscription's consumers. A redelivery also
+   depends on the last redelivery request, and a transactional message on the last END_TXN.
 5. A command that changes no state of the broker is a query.
 """
 
@@ -27,18 +27,18 @@ from pcli.replay.player.script.script import Script, Step
 __all__ = ["OWNERS", "QUERIES", "Owners", "RecordedConversation", "subject_of"]
 
 OWNERS: Final = {"consumer_id": "SUBSCRIBE", "producer_id": "PRODUCER", "watcher_id": "WATCH_TOPIC_LIST"}
-"""Ids with the scope of a connection, and the command that creates them."""
+"""Ids that are unique on a connection, and the command that creates the object."""
 QUERIES: Final = frozenset(
     {"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "GET_SCHEMA", "GET_TOPICS_OF_NAMESPACE", "CONSUMER_STATS"}
     | {"GET_LAST_MESSAGE_ID", "TC_CLIENT_CONNECT_REQUEST"}
 )
 _FREE: Final = QUERIES | {"ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "AUTH_RESPONSE"}
-"""Commands whose time depends on the client's timers: no unrequested step waits for them."""
+"""Commands whose time depends on the client's timers. No unrequested step waits for them."""
 _CONSUMER_CHANGES: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SEEK")
 _ABOUT: Final = ("topic", "namespace", "topics_pattern", "txnid_most_bits", "txnid_least_bits")
 
 Owners = dict[tuple[int, str, int], Step]
-"""By connection, field name of the id, and id: the captured step that created the object."""
+"""The captured step that created an object, by connection, field name of the id, and id."""
 
 
 def subject_of(frame: Frame, owner: Step | None) -> Hashable:
@@ -60,19 +60,19 @@ class RecordedConversation:
     def __init__(self, script: Script) -> None:
         """Index all steps in one pass."""
         self.owners: dict[Step, Step] = {}
-        """For steps of a producer, consumer or watcher: the step that created it."""
+        """For each step of a producer, consumer or watcher, the step that created it."""
         self.responses: dict[Step, Step] = {}
-        """Request to response."""
+        """Responses by request."""
         self.messages: dict[Step, deque[Step]] = defaultdict(deque)
-        """By consumer, in order."""
+        """MESSAGEs by consumer, in order."""
         self.unrequested: dict[int, deque[Step]] = defaultdict(deque)
         """By connection."""
         self.remaining: dict[int, deque[Step]] = defaultdict(deque)
         """All steps of the broker, by connection."""
         self.needs: dict[Step, set[Step]] = {}
-        """Lines that must have occurred live before a MESSAGE is delivered."""
+        """Steps that must have occurred live before a MESSAGE is delivered."""
         self.open: dict[Hashable, list[Step]] = defaultdict(list)
-        """Client steps not yet received, by the key of `subject_of`; a received step is removed."""
+        """Client steps that have not been received, by the key of `subject_of`."""
         self.bound: deque[Step] = deque()
         """Client steps that unrequested steps wait for."""
         self._causes = _Causes(script)

@@ -34,17 +34,17 @@ def responses_to_sends(steps: Iterable[Step]) -> dict[Step, Step]:
 
 
 def stored(steps: Iterable[Step]) -> Iterator[tuple[Step, Step, Position]]:
-    """Yield each SEND that has a receipt, the receipt, and the ledger and entry id in it."""
+    """Yield each SEND that has a receipt, the receipt, and the receipt's ledger and entry id."""
     for send, response in responses_to_sends(steps).items():
         if response.name == "SEND_RECEIPT" and response.frame is not None:
             yield send, response, position_of(response.frame.command.send_receipt.message_id)
 
 
 def without_highest(steps: Iterable[Step]) -> set[Step]:
-    """Return the receipts whose highest sequence id is undefined: their SEND has none, or one below its sequence id.
+    """Return the receipts whose highest sequence id is undefined.
 
-    ServerCnx.handleSend then passes none to MessagePublishContext (Producer.java). If netty's Recycler reuses the
-    object, the receipt contains -1, else 0.
+    The SEND has none, or one below its sequence id: ServerCnx.handleSend then passes none to MessagePublishContext
+    (Producer.java). If netty's Recycler reuses the object, the receipt contains -1, else 0.
     """
     receipts, named = [], set()
     for step in steps:

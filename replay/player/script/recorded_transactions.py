@@ -1,4 +1,4 @@
-"""What the capture's clients did in transactions, and whether the live broker supports transactions."""
+"""The transactional commands of the capture's clients, and whether the live broker supports transactions."""
 
 from __future__ import annotations
 

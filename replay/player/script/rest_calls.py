@@ -1,4 +1,4 @@
-"""Calls of a broker's REST interface, as data."""
+"""Calls to a broker's REST interface, as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.codec.wire.topic_name import TopicName
 __all__ = ["RESTART", "Call", "Rename", "topic_path"]
 
 Rename = Callable[[str], str]
-"""Maps a captured topic name to the live one."""
+"""A function that maps a captured topic name to the live one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Call:
 
 
 RESTART = Call("RESTART", "")
-"""Not a REST call: a restart, which only an embedded mini-broker supports."""
+"""A restart. It is not a REST call; only an embedded mini-broker supports it."""
 
 
 def topic_path(topic: str | TopicName) -> str:
-    """Return the REST path of a topic; an invalid name is returned unchanged, and the broker refuses it."""
+    """Return the REST path of a topic. An invalid name is returned unchanged; the broker refuses it."""
     try:
         name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
     except LocalError:

@@ -17,23 +17,23 @@ __all__ = ["Connection", "Script", "Step"]
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One event in the capture: a frame or the end of a connection. Compared by identity."""
+    """One event in the capture: a frame or the end of a connection. Steps are compared by identity."""
 
     index: int
-    """Its index in the script."""
+    """The index in the script."""
     stream: int
-    """Its connection: ``tcp.stream``."""
+    """The connection: ``tcp.stream``."""
     time_ms: float
     """Milliseconds since 1970."""
     from_client: bool
     frame: CapturedFrame | None
-    """None for the end of the connection, closed by that side."""
+    """The frame; None if this side closed the connection."""
     peer: Producer | Consumer | None = None
     """The producer or consumer of the frame, if known from the capture."""
     request: Request | None = None
     """The request to which the frame is the response."""
     reset: bool = False
-    """Whether the end is an RST."""
+    """Whether the connection ended with an RST."""
     name: str = field(init=False)
     """Name of the command; ``END`` for the end of a connection."""
 
@@ -47,12 +47,12 @@ class Step:
 
     @property
     def content(self) -> bytes:
-        """Metadata and payload of a SEND or MESSAGE; empty for others."""
+        """Metadata and payload of a SEND or MESSAGE; empty for other commands."""
         return self.frame.data[self.frame.parts.checked_start :] if self.frame is not None else b""
 
     @property
     def topic(self) -> str:
-        """The topic of its producer or consumer; empty if unknown."""
+        """The topic of the step's producer or consumer; empty if unknown."""
         return self.peer.topic if self.peer is not None else ""
 
 
@@ -72,4 +72,4 @@ class Script:
     steps: list[Step] = field(default_factory=list)
     connections: dict[int, Connection] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What is not replayed: reason to number of connections or frames."""
+    """Number of connections or frames that are not replayed, by reason."""

@@ -1,12 +1,12 @@
-"""Messages that the capture's clients received but no replayed client sent: they are published before the replay.
+"""Messages that clients received in the capture but no replayed client sent. They are published before the replay.
 
 Rules of this file
-1. These messages existed before, or came from a connection that is not replayed. MESSAGE shows their metadata, payload
-   and message id. They are published byte for byte in the order of their ids.
+1. These messages existed before the capture, or were sent on a connection that is not replayed. MESSAGE contains their
+   metadata, payload and message id. They are published byte for byte in the order of their ids.
 2. They are published on a separate connection, whose script contains the receipts that the captured broker must have
-   sent; so their live ids are mapped like all others. These responses are not compared.
-3. A durable subscription that received such a message is created first, at the earliest position. Messages that a
-   reader of a compacted topic received are left out: no client published them in that form.
+   sent. Their live ids are therefore mapped like all others. These responses are not compared.
+3. A durable subscription that received a seed message is created first, at the earliest position. Messages that a
+   reader of a compacted topic received are omitted: no client published them in that form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LATEST: Final = pb.CommandSubscribe.Latest
 
 
 def seed(script: Script, rename: Rename = str) -> list[Call]:
-    """Insert the seed messages at the start of the script; return the calls that create their subscriptions."""
+    """Insert the seed messages at the start of the script. Return the calls that create their subscriptions."""
     found = _unsent(script)
     if not found:
         return []
@@ -72,7 +72,7 @@ def _unsent(script: Script) -> dict[str, dict[Position, CapturedFrame]]:
 
 
 def _conversation(found: dict[str, dict[Position, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
-    """Yield the frames of both sides, each with whether the client sends it."""
+    """Yield the frames of both sides, and whether the client sends the frame."""
     yield True, push_frame(pb.CommandConnect(client_version=_NAME, protocol_version=21))
     yield False, push_frame(pb.CommandConnected(server_version="", protocol_version=21))
     for number, (topic, entries) in enumerate(found.items()):
