@@ -1,6 +1,6 @@
-"""Captures: reading files as Pulsar frames, and writing packets to a file.
+"""Captures: Pulsar frames read from files, and packets written to a file.
 
-The modules in the order of the data flow: ``files`` and ``zstd`` (decompressed bytes), ``pcap`` and ``pcapng``
+The modules, in the order of the data flow, are ``files`` and ``zstd`` (decompressed bytes), ``pcap`` and ``pcapng``
 (records), ``link``, ``ip`` and ``tunnels`` (TCP segments), ``connections`` and ``streams`` (ordered bytes and gaps),
 ``frame_extraction`` (frames), with ``stream_kind`` and ``stream_kind_by_bytes`` (kind of stream) and ``resync`` (search
 for the next frame). ``fast_path`` combines all these steps for ordinary packets, and ``reading`` is the entry point.

@@ -1,9 +1,9 @@
 """Patterns for the start of a command from each side, derived from the table of commands.
 
 Rules of this file
-1. Everything is computed from the table once. Unknown types are not included: a frame at a certain position may have
-   any type, but a frame found by search may not.
-2. A command starts with its type, field 1, then the body, the field of the type. All known encoders write this order.
+1. Everything is computed from the table once. Unknown types are not included, because a search accepts only known
+   types. A frame whose position is certain may have any type.
+2. A command starts with field 1, its type, followed by the type's field, the body. All known encoders write this order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BROKER_ONLY: Final = frozenset(row.number for row in COMMANDS.values() if row.se
 
 
 def _tag(field: str) -> bytes:
-    """Return the tag of a body: its field number and wire type 2 as a varint."""
+    """Return a body's tag: the field number and wire type 2, as a varint."""
     value = pb.BaseCommand.DESCRIPTOR.fields_by_name[field].number << 3 | 2
     return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
 
@@ -34,7 +34,7 @@ TAGS: Final[dict[int, bytes]] = {row.number: _tag(row.field) for row in COMMANDS
 
 
 def legal_types(from_client: bool | None) -> frozenset[int]:
-    """Return the types that this side sends; None for either side."""
+    """Return the types that the client, the broker or (None) either side sends."""
     if from_client is None:
         return frozenset(COMMANDS)
     return frozenset(COMMANDS) - (BROKER_ONLY if from_client else CLIENT_ONLY)

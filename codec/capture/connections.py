@@ -3,7 +3,7 @@
 Rules of this file
 1. Streams are numbered as in tshark: in the order of their first packets. A new SYN on the same ports is a new stream.
 2. A closed connection is kept for a while, so that late packets do not open a new stream.
-3. Time is counted in packets of the input, so the same file always gives the same frames.
+3. Timers count packets of the input, so the same file always gives the same frames.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pcli.codec.capture.tunnels import ACK, SYN, Segment
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
 
 MAX_CONNECTIONS: Final = 1 << 16
-"""Maximum number of connections in the table. Above it, a quarter of them is evicted."""
+"""Maximum number of connections in the table. Beyond it, a quarter of them is evicted."""
 
 MAX_CLOSED: Final = 4096
 """Maximum number of closed connections that are kept for late packets."""
@@ -38,7 +38,7 @@ class Table:
 
     def __init__(self) -> None:
         self.directions: dict[bytes, Direction] = {}
-        """Direction by its addresses and ports, see ``Segment.key``."""
+        """Directions by addresses and ports (``Segment.key``)."""
         self.living: dict[Connection, None] = {}
         """All tracked connections, in order of their first packets."""
         self.count = 0
@@ -82,7 +82,7 @@ class Table:
                 del self.directions[key]
 
     def retire(self, connection: Connection) -> None:
-        """Keep a closed connection for late packets. Above the limit, remove the oldest closed one."""
+        """Keep a closed connection for late packets. Beyond the limit, remove the oldest closed one."""
         self._closed.append(connection)
         if len(self._closed) > MAX_CLOSED:
             self.forget(self._closed.popleft())
@@ -95,7 +95,7 @@ class Table:
         return order[: MAX_CONNECTIONS // 4]
 
     def set_timer(self, connection: Connection, due: int, packet: int) -> None:
-        """Set the connection's timer to the packet ``due``. An earlier pending timer is kept."""
+        """Set the connection's timer to packet number ``due``. An earlier pending timer is kept."""
         if due == NEVER or packet < connection.timer <= due:
             return
         connection.timer = due

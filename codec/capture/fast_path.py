@@ -1,11 +1,11 @@
 """The fast path for ordinary packets: IPv4 and TCP without options or flags, with data in order.
 
 Rules of this file
-1. Each packet costs one read of the headers and one dictionary look-up. Frames are sliced directly from the window.
-   The target is a microsecond per packet and one per frame. Therefore code is inlined instead of called, and no object
-   other than a frame is created.
-2. Any unusual packet goes to `TcpReassembly.segment`, which sets ``next`` when the direction is ordinary again. Both
-   paths give the same frames; the tests run every capture through both.
+1. Each packet requires one read of the headers and one dictionary look-up. Frames are sliced directly from the window.
+   The target is a microsecond per packet and a microsecond per frame. Therefore code is inlined instead of called, and
+   no object other than a frame is created.
+2. Any unusual packet is passed to `TcpReassembly.segment`, which sets ``next`` when the direction is ordinary again.
+   Both paths give the same frames; the tests run every capture through both.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Reader:
         self.packet = number
 
     def _data(self, direction: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
-        """Process the next bytes of a direction on the fast path: data[at:stop]."""
+        """Process data[at:stop], the next bytes of a direction, on the fast path."""
         output, size, need = self.output, stop - at, direction.need
         shift = direction.offset - at
         direction.offset += size

@@ -2,10 +2,11 @@
 
 Rules of this file
 1. The first bytes of a file, never its name, determine its type: gzip, zstd, or an uncompressed capture.
-2. Memory use does not grow with the file: chunks of at most CHUNK bytes are read, and decompressed chunks have about
+2. Memory use does not grow with the file: at most CHUNK bytes are read at a time, and decompressed chunks have about
    that size.
-3. Damage ends the chunks. All bytes that can be decompressed are returned first; ``Source.error`` then gives the
-   reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were returned.
+3. The chunks end at the first damage. All bytes that can be decompressed are returned first; ``Source.error`` then
+   gives the reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were
+   returned.
 4. A file object that returns one byte per read works too, only more slowly.
 """
 
@@ -39,10 +40,10 @@ class Source:
         self.position = 0
         """Offset of the window in the decompressed file."""
         self.error: CaptureError | None = None
-        """Why the chunks ended; None at a regular end of the file or before the end."""
+        """Why the chunks ended early; None if they did not."""
 
     def fill(self, used: int, needed: int) -> bool:
-        """Drop ``used`` bytes of the window and read until it has ``needed``. Return False if the file ends before."""
+        """Drop ``used`` bytes and read until the window has ``needed``. Return False if the file ends earlier."""
         rest = self.data[used:]
         self.position += used
         parts, size = [rest], len(rest)
@@ -56,7 +57,7 @@ class Source:
         return size >= needed
 
     def skip(self, used: int, count: int) -> bool:
-        """Drop ``used`` bytes and discard the ``count`` bytes after them. Return False if the file ends before."""
+        """Drop ``used`` bytes and discard the ``count`` bytes after them. Return False if the file ends earlier."""
         while count > len(self.data) - used:
             count -= len(self.data) - used
             self.position += len(self.data)
@@ -66,7 +67,7 @@ class Source:
         return self.fill(used + count, 0)
 
     def check_end(self, unit: str) -> None:
-        """Raise CaptureError if the chunks ended with an error, or inside a ``unit`` (packet, block)."""
+        """Raise CaptureError if the chunks ended with an error or inside a ``unit`` (packet or block)."""
         if self.error is not None:
             raise self.error
         if self.data:
@@ -74,7 +75,7 @@ class Source:
             raise CaptureError(f"{place}: it is truncated or still being written", self.position)
 
     def _next(self) -> bytes:
-        """Return the next chunk; empty at the end."""
+        """Return the next chunk, or no bytes at the end."""
         try:
             return next(self._pieces, b"")
         except CaptureError as error:
@@ -129,7 +130,7 @@ class _Gunzip:
                 piece, self._left = piece[skipped:], self._left - skipped
                 continue
             if self._engine is None:
-                piece = piece.lstrip(b"\0")  # tapes and block devices pad with zeros
+                piece = piece.lstrip(b"\0")  # tapes and block devices pad files with zeros
                 if not piece:
                     return
                 self._engine = zlib.decompressobj(wbits=31)
@@ -153,7 +154,7 @@ class _Gunzip:
                 yield out
 
     def _damage(self, text: str, offset: int) -> None:
-        """Raise the error, unless it is a wrong trailer. Its data was already returned, so that error is deferred."""
+        """Raise the error now or, for a wrong trailer, at the end: the member's data is then complete."""
         trailer = next((left for sign, left in _WRONG_TRAILERS.items() if sign in text), None)
         if trailer is None:
             raise self._wrong or CaptureError(f"the gzip data is damaged: {text}", offset) from None
@@ -163,7 +164,7 @@ class _Gunzip:
             self._wrong = CaptureError(what, offset)
 
     def end(self, position: int) -> None:
-        """Finish at this end of the file. Raise CaptureError for a deferred error or an incomplete member."""
+        """Handle the end of the file. Raise CaptureError for a deferred error or an incomplete member."""
         if self._wrong is not None:
             raise self._wrong
         if self._engine is not None:
@@ -171,7 +172,7 @@ class _Gunzip:
 
 
 _WRONG_TRAILERS: Final = {"incorrect data check": 4, "incorrect length check": 0}
-"""zlib's messages for a wrong trailer (CRC-32 and size), and the number of its bytes that are then left."""
+"""zlib's messages for a wrong trailer (CRC-32 and size), and the number of trailer bytes left after the error."""
 
 
 def _until_damage(engine: Any, piece: bytes) -> tuple[bytes, int]:

@@ -1,4 +1,4 @@
-"""The state of a TCP connection and its two directions. Data only, for ``streams`` and ``frame_extraction``.
+"""The state of a TCP connection and its two directions, without behaviour, for ``streams`` and ``frame_extraction``.
 
 Rules of this file
 1. One object per direction holds all state that a packet needs, so that the fast path needs one dictionary look-up.
@@ -36,7 +36,7 @@ SNIFF: Final = 0
 SYNC: Final = 1
 """The run starts at a frame boundary."""
 SEARCH: Final = 2
-"""The run is searched for a frame boundary."""
+"""The run is being searched for a frame boundary."""
 SKIP: Final = 3
 """The bytes are not Pulsar, or the connection has ended."""
 
@@ -45,7 +45,7 @@ MAX_MARKS: Final = 1 << 16
 
 QueuedSegment = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
 """A queued segment: offset, bytes (None if truncated by the snap length), length, packet, time, fragment packets, and
-priority: the lowest packet number of this segment and all later ones in the queue."""
+priority, which is the lowest packet number of this segment and all later ones in the queue."""
 
 
 class IncompleteFrame:
@@ -113,11 +113,11 @@ class Direction:
         self.offset = 0
         """Offset of the next byte in order."""
         self.fin = -1
-        """Offset of the end of the direction; -1 if unknown."""
+        """Offset at which the direction ends; -1 if unknown."""
         self.fin_packet = 0
-        """The packet with the FIN; 0 if there is none, or the end is a reset."""
+        """The packet with the FIN; 0 if there is none, or a reset ended the direction."""
         self.ack = -1
-        """The last acknowledgement number that this side sent, in the peer's sequence space; -1 if none."""
+        """The last acknowledgement number from this side, in the peer's sequence space; -1 if none."""
         self.held: list[QueuedSegment] = []
         """Segments queued after a gap, by offset, without overlaps."""
         self.held_bytes = 0
@@ -130,9 +130,9 @@ class Direction:
         self.run = bytearray()
         """Bytes from the start of the open frame, or the bytes being searched. They end at ``offset``."""
         self.marks: list[tuple[int, int, int]] = []
-        """The packets that contained the run's bytes: position in the run, packet, time."""
+        """The packets that contain the run's bytes, as (position in the run, packet, time)."""
         self.need = 0
-        """Number of bytes that the open frame, or its two length fields, still lack."""
+        """Number of bytes missing to complete the open frame, or its two length fields."""
         self.sync = START
         self.checked_bytes = 0
         """Total bytes of the fully checked frames since the search."""
@@ -175,7 +175,7 @@ class Connection:
         """The packet at which the closed connection is finished; -1 while it is open."""
         self.finished = False
         self.ended: tuple[Direction, int, int, int] | None = None
-        """Its first FIN or RST: direction, packet, time, flags; None if there is none, or it was already reported."""
+        """The first FIN or RST (direction, packet, time, flags); None if there is none, or it was already reported."""
         self.timer = -1
         """Packet number of the connection's timer; -1 if there is none."""
         self.last = 0

@@ -1,12 +1,12 @@
 """Extraction of frames from the bytes of a direction and the gaps between them.
 
 Rules of this file
-1. Bytes arrive in order, each once; a gap arrives as its size. This module does not use sequence numbers.
+1. Bytes are added in order, each once; a gap is given by its size. This module does not use sequence numbers.
 2. The length of the open frame is carried over a gap: if the gap ends inside the frame, or at its end, the position of
    the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
-3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame. Then
-   they cannot all be in the payload of one frame. If the check fails, the search continues after the failed position
-   in the same bytes. Therefore a wrong result loses no later frame.
+3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame and
+   therefore cannot all be in the payload of one frame. If the check fails, the search continues after the failed
+   position in the same bytes, so a wrong result loses no later frame.
 4. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
 5. This is the slow path. ``fast_path`` does the same for frames in order, directly in the window, with the same fields.
 """
@@ -35,10 +35,10 @@ SEARCH_UNKNOWN: Final = 64 * 1024
 """Number of bytes to search in a stream of unknown kind before it is classified as other."""
 
 MAX_FRAME_LIMIT: Final = 256 * 1024 * 1024
-"""Upper bound of the frame size limit, regardless of CONNECTED."""
+"""Maximum of the frame size limit, regardless of CONNECTED."""
 
 _SHOWN: Final = 10
-"""Minimum number of bytes of an incomplete frame, enough for its type to be known."""
+"""Minimum size of an incomplete frame in bytes, enough to read the type."""
 
 CONNECTED: Final = 3
 
@@ -58,7 +58,7 @@ class FrameExtractor:
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     def feed(self, direction: Direction, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
-        """Add the next bytes of a direction: data[start:end] from that packet."""
+        """Add data[start:end], the next bytes of a direction, which came in the given packet."""
         if direction.mode == SKIP:
             direction.offset += end - start
             return
@@ -86,7 +86,7 @@ class FrameExtractor:
     def _pass(
         self, direction: Direction, partial: IncompleteFrame, start: int, end: int, packet: int, time_ns: int
     ) -> int:
-        """Skip bytes of a frame with missing bytes, without keeping them."""
+        """Skip and discard bytes of a frame with missing bytes."""
         size = min(partial.left, end - start)
         partial.left -= size
         direction.offset += size
@@ -138,7 +138,7 @@ class FrameExtractor:
         trim(direction, position)
 
     def _impossible(self, direction: Direction, position: int, packet: int, total: int, command: int) -> None:
-        """Handle lengths at run[position:] that cannot be a frame's."""
+        """Handle impossible frame lengths at run[position:]."""
         offset = direction.offset - len(direction.run) + position
         if total > direction.limit:
             limit = direction.limit
@@ -170,7 +170,7 @@ class FrameExtractor:
         else:
             self.search(direction, 0, 0, packet)
             assert direction.search is not None
-            direction.search.silent = cut  # reported once per file
+            direction.search.silent = cut  # a truncation is reported only once per file
         where = "truncated from packets" if cut else "missing from the capture"
         direction.pending_problems.append((start, Problem(kind, f"{size} bytes {where} before this frame")))
 
@@ -186,7 +186,7 @@ class FrameExtractor:
             self.output.note(direction, "snaplen", text, packet, direction.offset, size)
 
     def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
-        """Carry the frame boundary over a gap. Return False if the gap exceeds the open frame."""
+        """Carry the frame boundary over a gap. Return False if the gap extends beyond the open frame."""
         partial = direction.partial or self._open_frame(direction)
         if partial is None:
             return False
@@ -264,20 +264,20 @@ class FrameExtractor:
         trim(direction, len(direction.run))
         direction.offset, direction.partial, direction.search, direction.pending_problems = offset, None, None, []
         if direction.mode != SNIFF:
-            # The position is as certain as it was when the excerpt was created.
+            # The position is as certain as in the original capture.
             direction.mode, direction.need = SYNC, 8
             if direction.sync == START:
                 direction.sync = ANCHORED
 
     def interrupt(self, direction: Direction, packet: int) -> None:
-        """Restart a direction that continues at an unknown distance."""
+        """Restart a direction after a jump to unrelated sequence numbers."""
         self.finish(direction, packet, "another connection begins")
         direction.mode, direction.sync = SNIFF, RESYNC
 
     # -- classification and search ---------------------------------------------------------------------------------
 
     def search(self, direction: Direction, position: int, skipped: int, packet: int) -> None:
-        """Search for a frame from ``position + skipped`` in the run and in later bytes; drop the bytes before it."""
+        """Drop the run before ``position``. Search it and later bytes for a frame, from ``position + skipped``."""
         trim(direction, position)
         base = direction.offset - len(direction.run)
         direction.mode, direction.sync, direction.checked_bytes, direction.need = SEARCH, RESYNC, 0, 0
@@ -289,7 +289,7 @@ class FrameExtractor:
     def check_search(self, direction: Direction, packet: int) -> None:
         """Force a decision of the search if its timer is due."""
         if direction.mode == SEARCH and direction.search is not None and packet >= direction.search.timer:
-            # The interval doubles, so that a thousand idle connections are not examined all the time.
+            # The interval doubles to limit the cost of many idle connections.
             direction.search.interval *= 2
             direction.search.timer = packet + direction.search.interval
             self._look(direction, packet, final=False, due=True)
@@ -331,7 +331,7 @@ class FrameExtractor:
             self._cut(direction, packet)
 
     def _proxy(self, direction: Direction, packet: int, *, final: bool) -> None:
-        """Handle a PROXY header at the start."""
+        """Handle a PROXY header at the start of a direction."""
         found = self.classifier.proxy(direction)
         if found is None and not final:
             return
@@ -348,7 +348,7 @@ class FrameExtractor:
             self._sniff(direction, packet, final=final)
 
     def _is(self, direction: Direction, kind: str, packet: int) -> None:
-        """Set the stream's kind. A stream that is not Pulsar is reported once and skipped from now on."""
+        """Set the stream's kind. A stream that is not Pulsar is reported once and then skipped."""
         direction.stream.kind = kind
         if kind == "pulsar":
             return

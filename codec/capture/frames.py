@@ -1,10 +1,11 @@
-"""The output of reading a capture: frames with their positions, notes about all other events, and connection ends.
+"""The output of the capture reader: frames with their positions, notes about other events, and connection ends.
 
 Rules of this file
-1. A CapturedFrame is a Frame with its position in the capture. Two of them are equal only if they are the same object.
+1. A CapturedFrame is a Frame with its position in the capture. Frames are equal only if they are the same object.
 2. Frames and streams are plain classes with slots, because one is created for every frame of arbitrarily large files.
-3. A Note is one line of readable text, with its numbers as fields. Notes and frames are in the order of the capture.
-4. A StreamEnd comes after the last frame and note of its connection.
+3. A Note is one line of readable text, and its numbers are also fields. Notes and frames are in the order of the
+   capture.
+4. A StreamEnd follows the last frame and note of its connection.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["ANCHORED", "NOTE_KINDS", "RESYNC", "START", "CapturedFrame", "Note", "Stream", "StreamEnd"]
 
 START = "start"
-"""The frame's position was determined from the start of the connection without a gap."""
+"""The frame's position was determined from the start of the connection, without a gap."""
 ANCHORED = "anchored"
-"""The position follows from the length of a frame that spanned a gap. It is certain."""
+"""The position was determined from the length of a frame that spanned a gap. It is certain."""
 RESYNC = "resync"
-"""The position was found by search, or follows from such a position. It may be wrong."""
+"""The position was found by search, or was determined from a position found by search. It may be wrong."""
 
 NOTE_KINDS: dict[str, str] = {
     "file": "the file is damaged, truncated, or not a capture; everything before the offset was returned",
@@ -48,14 +49,15 @@ class Stream:
         self.number = number
         """tshark's tcp.stream: connections are numbered from 0 in the order of their first packets."""
         self.client = client
-        """Address and port. The client sent the SYN. Without a SYN, commands decide; until then, ports."""
+        """Address and port. The client is the sender of the SYN. If there is none, the first commands identify the
+        client; before them, the ports do."""
         self.server = server
         self.midstream = midstream
         """Whether the capture lacks the connection's SYN."""
         self.opening: tuple[int, ...] = ()
         """The connection's first packet and the packets of its SYNs."""
         self.kind = "unknown"
-        """pulsar, tls, http, proxy (a PROXY header before unidentified bytes), other, unknown."""
+        """One of pulsar, tls, http, proxy (a PROXY header before unidentified bytes), other and unknown."""
 
     def __repr__(self) -> str:
         return f"Stream({self.number}, {self.client}, {self.server}, {self.kind})"
@@ -90,14 +92,14 @@ class CapturedFrame(Frame):
         capture_problems: tuple[Problem, ...] = (),
         carriers: tuple[int, ...] | None = None,
     ) -> None:
-        # Same as Frame.__init__, inlined to save the call.
+        # This repeats Frame.__init__, to avoid a call.
         self.data = data
         self.type = type
         self._command = self._metadata = self._entry = self._parts = None
         self.number = number
         """Frame number from 1 over all inputs, in the order in which frames are completed."""
         self.packet = packet
-        """The packet that contains the end of the frame, numbered from 1 over all inputs, as in tshark."""
+        """Number of the packet that contains the end of the frame, from 1 over all inputs, as in tshark."""
         self.time_ns = time_ns
         """Capture time of that packet, nanoseconds since 1970."""
         self.stream = stream
@@ -119,21 +121,21 @@ class CapturedFrame(Frame):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event of the capture that is not a frame."""
+    """An event in the capture other than a frame."""
 
     kind: str
     """A key of NOTE_KINDS."""
     text: str
     """One line of readable text."""
     packet: int = 0
-    """The packet at which the event was detected; 0 if it was before the first packet."""
+    """The packet at which the event was detected; 0 if it was detected before the first packet."""
     stream: Stream | None = None
     from_client: bool | None = None
     """The direction of the stream; None for both directions, or without a stream."""
     offset: int | None = None
     """Offset in the direction of the stream, or in the file for a note about a file."""
     length: int = 0
-    """Number of bytes concerned."""
+    """Number of bytes that the event affects."""
     source: str = ""
     """The name of the input, for a note about a file."""
 

@@ -1,11 +1,11 @@
 """IPv4 and IPv6: from the network header to its content, with reassembly of fragments.
 
 Rules of this file
-1. The length in the header excludes Ethernet padding. A length of 0 marks a packet captured before the network card
-   split it (segmentation offload, big TCP): then the length on the wire is used.
+1. The length in the header excludes Ethernet padding. A length of 0 marks a packet that was captured before the network
+   card split it (segmentation offload, big TCP). The length on the wire is then used.
 2. Truncated bytes of the packet are counted and not reconstructed: ``Inner.missing``.
-3. Fragments wait in a bounded table, and the oldest datagrams are evicted. In overlaps the first byte wins.
-   (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received data.)
+3. Fragments wait in a bounded table, and the oldest datagrams are evicted. If fragments overlap, the first byte is
+   used. (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received data.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pcli.codec.capture.link import IPV4
 __all__ = ["Fragments", "Inner", "pull_ip"]
 
 MAX_DATAGRAMS: Final = 256
-"""Maximum number of datagrams in reassembly."""
+"""Maximum number of incomplete datagrams."""
 MAX_DATAGRAM: Final = 65535
 _MAX_FRAGMENTS: Final = 512
 _MAX_HEADERS: Final = 16
@@ -54,7 +54,7 @@ class Inner:
 
 
 def pull_ip(data: bytes, kind: int, start: int, end: int, wire_end: int) -> Inner | None:
-    """Parse the header at ``start``. ``end``: end of the captured bytes; ``wire_end``: end of the packet."""
+    """Parse the header at ``start``. The captured bytes end at ``end``, the packet on the wire at ``wire_end``."""
     if kind == IPV4:
         return _pull_ipv4(data, start, end, wire_end)
     return _pull_ipv6(data, start, end, wire_end)
@@ -132,7 +132,7 @@ class Fragments:
         identification, offset, more = inner.fragment
         if inner.missing or offset + inner.end - inner.start > MAX_DATAGRAM:
             return None
-        # Only the first IPv6 fragment's headers contain the upper-layer protocol.
+        # In IPv6, only the first fragment's headers contain the upper-layer protocol.
         key = (inner.addresses, identification, inner.protocol if len(inner.addresses) == 8 else -1)
         datagram = self._open.get(key)
         if datagram is None:

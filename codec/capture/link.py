@@ -1,9 +1,9 @@
 """Link layers: from the first byte of a packet to the network header (LINKTYPE list of tcpdump.org).
 
 Rules of this file
-1. One table maps link types to functions. Each function returns EtherType and position of the network header, or None
-   if the packet is too short or is not IP.
-2. VLAN tags (802.1Q, QinQ in any of its EtherTypes) and MPLS labels are skipped, up to a limit.
+1. One table maps link types to functions. Each function returns the EtherType and the position of the network header,
+   or None if the packet is too short or is not IP.
+2. VLAN tags (802.1Q, and QinQ with any of its EtherTypes) and MPLS labels are skipped, up to a limit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MPLS: Final = frozenset({0x8847, 0x8848})
 _PPPOE: Final = 0x8864
 _MAX_TAGS: Final = 16
 _BSD_IPV6: Final = frozenset({10, 24, 28, 30})
-"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS."""
+"""Values of AF_INET6 in Linux, NetBSD and OpenBSD, FreeBSD, and macOS."""
 
 _u16 = Struct(">H").unpack_from
 
 Place = tuple[int, int] | None
-"""EtherType and position of its header."""
+"""EtherType and position of the network header."""
 
 
 def ethertype(data: bytes, kind: int, position: int, end: int) -> Place:
@@ -59,7 +59,7 @@ def ethernet(data: bytes, position: int, end: int) -> Place:
 
 
 def raw_ip(data: bytes, position: int, end: int) -> Place:
-    """Return the EtherType of a packet without link header, from its IP version."""
+    """Return EtherType and position for a packet without link header, from the IP version."""
     if position >= end:
         return None
     version = data[position] >> 4
@@ -111,4 +111,5 @@ LINKS: Final[dict[int, Callable[[bytes, int, int], Place]]] = {
     229: _ipv6,
     276: _cooked_v2,
 }
-"""Parsers by link type: NULL, Ethernet, RAW (also its BSD numbers), LOOP, Linux cooked v1, IPv4, IPv6, cooked v2."""
+"""Parsers by link type: NULL, Ethernet, RAW (also with the BSD numbers), LOOP, Linux cooked v1, IPv4, IPv6, cooked
+v2."""

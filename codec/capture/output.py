@@ -38,7 +38,7 @@ class Output:
         """The packets of all fragments, by the packet that completed a datagram; only the most recent datagrams."""
 
     def remember_fragments(self, packet: int, packets: tuple[int, ...]) -> None:
-        """Record that frames of this packet came from the fragments in all these packets."""
+        """Record that the datagram completed by ``packet`` came in fragments in all these packets."""
         self.fragments[packet] = packets
 
     def frame(
@@ -77,7 +77,7 @@ class Output:
         self.out.append(Note(kind, text, packet, direction.stream, direction.from_client, offset, length))
 
     def end(self, connection: Connection) -> None:
-        """Add the end of a connection, if it has ended and the end was not added yet."""
+        """Add the end of a connection if it has ended and its end was not added before."""
         if not self.ends or connection.ended is None:
             return
         direction, packet, time_ns, flags = connection.ended
@@ -90,7 +90,7 @@ class Output:
 
 
 def carriers_of(direction: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:
-    """Return the packets of run[start:end] and the mark index of the last one. The search starts at ``mark``."""
+    """Return the packets that contain run[start:end], after the mark index of the last one. Search from ``mark``."""
     marks = direction.marks
     while mark + 1 < len(marks) and marks[mark + 1][0] <= start:
         mark += 1

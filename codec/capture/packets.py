@@ -1,8 +1,8 @@
 """The types that file readers return: packets as positions in a window of bytes.
 
 Rules of this file
-1. A packet is not sliced from the window unless it is to be kept. A record is a tuple of positions: (start, end, wire
-   length, time in ns since 1970, interface). A million packets are a million small, short-lived tuples.
+1. A packet is sliced from the window only if it is to be kept. Otherwise it is a record: a small, short-lived tuple
+   (start, end, wire length, time in ns since 1970, interface).
 2. Everything that depends only on the link type is computed once per interface, not per packet.
 """
 
@@ -24,8 +24,8 @@ FAST: Final[dict[int, tuple[int, Callable[..., tuple[Any, ...]]]]] = {
     113: (16, Struct(">14xH" + _IPV4_TCP).unpack_from),
     276: (20, Struct(">H18x" + _IPV4_TCP).unpack_from),
 }
-"""For link types with an EtherType at a fixed position: the bytes before the IP header, and the reader of all fields
-that the fast path needs. Ethernet, Linux cooked v1 and v2."""
+"""For link types with an EtherType at a fixed position (Ethernet, Linux cooked v1 and v2): the number of bytes before
+the IP header, and the reader of all fields that the fast path needs."""
 
 
 LEFT_OUT: Final = b"pcli: packets of this direction were left out before this one; it begins with a frame"
@@ -55,7 +55,7 @@ class Interface:
         if link in FAST:
             self.skip, self.pull = FAST[link]
         self.left_out: Interface | None = None
-        """The variant for packets with the comment LEFT_OUT, see `after_left_out`; in the variant, itself."""
+        """The variant for packets with the comment LEFT_OUT (`after_left_out`). A variant refers to itself."""
 
     def set_units(self, units: int) -> None:
         """Set the number of timestamp units per second."""

@@ -4,7 +4,7 @@ Rules of this file
 1. Supported: microseconds and nanoseconds, both byte orders, and Kuznetzov's patched tcpdump, whose record headers
    have eight more bytes.
 2. A record that exceeds the end of the file ends the reading: the records before it are returned, then CaptureError
-   is raised with the offset. This also happens with a file that is still being written.
+   is raised with the offset. This also happens if the file is still being written.
 3. Lengths up to MAX_PACKET are accepted. Memory is allocated only for bytes that exist.
 """
 
@@ -21,8 +21,8 @@ from pcli.codec.errors import CaptureError
 __all__ = ["MAGICS", "MAX_PACKET", "pcap_windows"]
 
 MAX_PACKET: Final = 16 * 1024 * 1024
-"""Largest accepted packet in bytes. The limit of tcpdump and Wireshark is 256 KB for Ethernet; with big TCP,
-offloaded packets reach 512 KB."""
+"""Largest accepted packet in bytes. tcpdump and Wireshark limit Ethernet packets to 256 KB; with big TCP, offloaded
+packets reach 512 KB."""
 
 MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
     b"\xd4\xc3\xb2\xa1": ("<", 1_000_000, 16),
@@ -36,7 +36,7 @@ MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
 
 
 def pcap_windows(source: Source) -> Iterator[Window]:
-    """Yield windows of records from a source positioned at the magic. Raise CaptureError if the file is damaged."""
+    """Yield windows of records from a source that is at the magic number. Raise CaptureError if the file is damaged."""
     if not source.fill(0, 24):
         raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
     order, units, header = MAGICS[source.data[:4]]

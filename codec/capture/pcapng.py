@@ -1,9 +1,10 @@
 """Reader of the pcapng format: windows of records from the bytes of a file (draft-ietf-opsawg-pcapng).
 
 Rules of this file
-1. A file consists of blocks. A section header starts a section with its own byte order and its own interfaces.
+1. A file consists of blocks. A section header starts a section, which defines its byte order and interfaces.
 2. Blocks without packets, known or unknown, are skipped by their length and are not loaded into memory.
-3. The length is at both ends of a block. If the two differ, the file is damaged and later blocks are not read.
+3. A block contains its length at both ends. If the two lengths differ, the file is damaged and later blocks are not
+   read.
 4. Decryption secrets are passed on unchanged and are not used here.
 """
 
@@ -32,9 +33,9 @@ _SECRETS: Final = 10
 _WANTED: Final = frozenset({_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET, _SECRETS})
 
 _MAX_BLOCK: Final = MAX_PACKET + 64 * 1024
-"""Maximum size of a block: a packet of the largest size and its options."""
+"""Maximum size of a block with a packet: the largest packet and its options."""
 _MAX_SECRETS: Final = 64 * 1024 * 1024
-"""Maximum size of all secrets of a file; later ones are dropped."""
+"""Maximum total size of the secrets in a file; later ones are dropped."""
 _MAX_INTERFACES: Final = 1 << 16
 
 
@@ -79,7 +80,7 @@ class PcapngReader:
         source.check_end("block")
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
-        """Read the complete blocks of the window. Return position and size of the next block, and bytes to skip."""
+        """Read the window's complete blocks. Return position and size of the next block, and its size if it is long."""
         position, size = 0, len(data)
         limit = size - 12
         while position <= limit:
@@ -141,7 +142,7 @@ class PcapngReader:
         return int(self.word(data, position + 4)[0])
 
     def _block(self, kind: int, data: bytes, position: int, length: int, records: list[Record]) -> None:
-        """Handle every block type except enhanced packets."""
+        """Handle a block of any type except an enhanced packet block."""
         start, end = position + 8, position + length - 4
         if kind == _SECTION:
             self.interfaces = []

@@ -3,7 +3,7 @@
 Rules of this file
 1. Several files are parts of one capture, in the given order: packet numbers and connections continue from file to
    file.
-2. A file that is damaged, truncated or not a capture is reported by a Note. Its intact part is read, and then the next
+2. A file that is damaged, truncated or not a capture is reported by a Note. Its intact part is read, then the next
    file. CaptureError is raised only if no file is a capture.
 """
 
@@ -29,7 +29,7 @@ from pcli.codec.wire.constants import MAX_FRAME_SIZE
 __all__ = ["CaptureTotals", "Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
 
 Files = Iterable[tuple[str, BinaryIO]]
-"""Pairs of a name, used only for notes, and a file."""
+"""Pairs of a name, which only notes use, and a file."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class ReadOptions:
     careful: bool = False
     """Whether to use only the slow path, which gives the same frames."""
     totals: CaptureTotals | None = None
-    """Filled with the totals after the captures were read."""
+    """The object that receives the totals after the captures were read."""
     ends: bool = False
     """Whether to report the end of every TCP connection, Pulsar or not, as a StreamEnd after its last frame."""
 
@@ -128,7 +128,7 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
         text = _no_capture(source)
         if text:
             failed.append((name, text))
-            # The note is deferred until a capture is found; otherwise its text becomes the error.
+            # The note is deferred until a capture is found. If none is found, its text becomes the error.
             if good:
                 yield name, None, Note("file", text, source=name, offset=0)
             continue
@@ -145,7 +145,7 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
 
 
 def is_other_file(file: BinaryIO) -> bool:
-    """Whether a file is certainly not a capture: it is empty or begins differently. A damaged file may be a capture."""
+    """Whether a file is certainly no capture, because it is empty or begins differently. A damaged file may be one."""
     source = open_source(file)
     return bool(_no_capture(source)) and source.error is None
 

@@ -1,9 +1,10 @@
 """The most recent data packets of an input, for comparison with retransmissions.
 
 Rules of this file
-1. One history covers all connections, in the order in which their bytes were delivered. So memory is bounded, and the
-   extent of a comparison does not depend on the reader.
-2. Packets are stored as positions in a window, not copied. A window stays in memory while one of its packets is here.
+1. One history covers all connections, in the order in which their bytes were delivered. Memory is therefore bounded,
+   and the extent of a comparison does not depend on the size of the windows.
+2. Packets are stored as positions in a window, not copied. A window remains in memory while the history contains one of
+   its packets.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HISTORY: Final = 256
 """Number of data packets in the history."""
 
 Entry = tuple[Direction, int, bytes, int, int]
-"""Direction, offset in it, and the position of the bytes: data[start:end]."""
+"""A packet: direction, offset in the direction, and the bytes data[start:end]."""
 
 
 class History:

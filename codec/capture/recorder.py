@@ -1,10 +1,11 @@
 """Synthetic packets for bytes sent over a socket, as a sniffer between the two ends would capture them.
 
 Rules of this file
-1. Every connection is complete: SYN, SYN+ACK, ACK; data in segments of at most the MTU, acknowledged; FIN or RST.
+1. Every connection is complete: SYN, SYN+ACK, ACK; acknowledged data in segments of at most the MTU; FIN or RST.
    Sequence numbers, acknowledgements and checksums are correct (RFC 791, 8200, 9293), so tools report no errors.
 2. The output is deterministic: the same calls with the same times write the same bytes.
-3. The link layer is Ethernet with locally administered addresses. The endpoints' addresses determine IPv4 or IPv6.
+3. The link layer is Ethernet with locally administered addresses. The endpoints' addresses determine whether IPv4 or
+   IPv6 is used.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class TcpRecorder:
             self._send(conversation, 1 - side, _ACK, b"", time_ns)
 
     def close(self, conversation: Conversation, time_ns: int, *, from_client: bool, reset: bool = False) -> None:
-        """Close both directions, by FIN or RST from that side. A second close has no effect."""
+        """Close both directions by a FIN or RST from the given side. A second close has no effect."""
         if conversation.closed:
             return
         conversation.closed = True
@@ -140,9 +141,9 @@ def push_segment(
 
 
 def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
-    """Return EtherType and IP header for a segment of that size.
+    """Return EtherType and IP header for a segment of the given size.
 
-    A length that does not fit its field is 0, as sniffers see it before the network card splits the packet.
+    A length that does not fit the header field is 0, as in a packet captured before the network card splits it.
     """
     if len(source) == 16:
         return b"\x86\xdd" + _ipv6(0x60000000, size if size < 65536 else 0, 6, 64, source, target)
@@ -152,7 +153,7 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
 
 
 def _checksum(head: bytes, data: bytes = b"") -> int:
-    """Return the internet checksum (RFC 1071): the sum of the 16-bit words is the whole number modulo 65535.
+    """Return the internet checksum (RFC 1071), computed as the whole number modulo 65535.
 
     ``head`` must have an even length. It is separate from ``data`` so that the data is not copied. A sum of 0xFFFF
     gives 0, never 0xFFFF (RFC 1624), because headers are not all zero.

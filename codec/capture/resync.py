@@ -5,10 +5,10 @@ Rules of this file
    of its body, and a body of the remaining length.
 2. A candidate is accepted if the chain of frames after it is valid: each whole frame parses with all required fields
    and a correct checksum, if it has one; the last, incomplete frame begins correctly. The chain must be valid up to
-   the last byte. If it breaks, all positions in it are rejected.
-3. Payloads may contain valid Pulsar frames. Therefore one frame is not enough, unless it begins and ends exactly with
-   the bytes. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a gap, the end of
-   the connection, a timer). The result may still be wrong and is marked accordingly.
+   the last byte. If the chain breaks, all positions in it are rejected.
+3. Payloads may contain valid Pulsar frames. Therefore one frame is enough only if it begins and ends exactly with the
+   bytes. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a gap, the end of the
+   connection, a timer). The result may still be wrong, so the frames are marked ``resync``.
 4. The search is linear: a rejected position is not tested again, and full checks stop when they have read BUDGET times
    the bytes of the direction.
 """
@@ -32,17 +32,17 @@ ENOUGH_BYTES: Final = 64 * 1024
 BUDGET: Final = 32
 
 _ENOUGH_ALONE: Final = 64
-"""Bytes of an incomplete frame that are enough to accept it without a whole frame, if no more bytes will come."""
+"""Number of bytes at which an incomplete frame is accepted without a whole frame, if no more bytes will come."""
 
 _MAX_COMMAND: Final = 64 * 1024
-"""Larger commands are not parsed before their frame is complete."""
+"""Maximum size of a command that is parsed before its frame is complete."""
 
 _two = Struct(">II").unpack_from
 _u32 = Struct(">I").unpack_from
 
 
 class Budget:
-    """Limit on the bytes that the checks of a direction may read, over all its searches."""
+    """Limit on the bytes that checks may read in one direction, over all searches."""
 
     __slots__ = ("spent",)
 
@@ -51,7 +51,8 @@ class Budget:
         """Number of bytes read for checks."""
 
     def spend(self, count: int, total: int) -> bool:
-        """Whether ``count`` more bytes may be read in a direction with ``total`` bytes so far. If so, count them."""
+        """Return whether ``count`` more bytes may be read in a direction with ``total`` bytes so far. If so, count
+        them."""
         if self.spent + count > BUDGET * (total + 1024):
             return False
         self.spent += count
@@ -59,7 +60,7 @@ class Budget:
 
 
 class Search:
-    """The search in one direction, over all bytes since the gap."""
+    """The search in one direction, through all bytes since the gap."""
 
     __slots__ = (
         "_bad",
@@ -180,7 +181,7 @@ class Search:
         return _parses(bytes(run[position + 8 : position + 8 + command]))
 
     def _enough(self, end: int, *, final: bool, due: bool) -> bool:
-        """Whether the chain, which is valid so far, is long enough to be accepted."""
+        """Whether the chain, valid so far, is long enough to be accepted."""
         aligned = self.candidate == self.aligned
         if self._path:
             whole = self._chain == end and aligned
@@ -196,7 +197,7 @@ class Search:
         self.candidate = -1
 
     def drop(self) -> int:
-        """Return how many bytes at the start of the run are no longer needed, and count them as dropped."""
+        """Return the number of bytes no longer needed at the start of the run, and count them as dropped."""
         keep = self.candidate if self.candidate >= 0 else self._chain
         count = max(0, keep - self.base)
         self.base += count
@@ -227,7 +228,7 @@ def _parses(command: bytes) -> bool:
 
 
 def follows(run: bytearray, position: int, limit: int) -> bool:
-    """Whether a frame can begin at run[position:], or the run ends there; either confirms the frame before."""
+    """Whether a frame can begin at ``position`` or the run ends there. Either confirms the previous frame."""
     if len(run) - position < HEAD_SIZE:
         return len(run) == position
     size, command = _two(run, position)

@@ -1,9 +1,9 @@
 """The order of the parts of a rotated capture: a pure function of names and times.
 
 Rules of this file
-1. The time of the first packet decides, if known. Names are wrong in an overwritten ring: with ``tcpdump -W 4`` part 00
-   may be the newest.
-2. If times are equal or unknown, names decide, in natural order with digits compared as numbers. That covers
+1. Parts are sorted by the time of their first packet, if known. Names are misleading in an overwritten ring: with
+   ``tcpdump -W 4``, part 00 may be the newest.
+2. If times are equal or unknown, parts are sorted by name, with digits compared as numbers. This order is correct for
    tcpdump -C (x, x1, x2, ... x10), -W (x00, x01), -G (times in the name), dumpcap and editcap (x_00001_20261120183458).
 3. A part without packets follows the part with the preceding name. Its position does not affect the frames.
 """
@@ -23,7 +23,7 @@ __all__ = ["Part", "order_parts", "pull_first_time"]
 
 _NUMBERS: Final = re.compile(r"(\d+)")
 _ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst)$", re.IGNORECASE)
-"""Suffixes of captures and compressed files. ``tcpdump -C`` puts its number after them, other tools before."""
+"""Suffixes of captures and compressed files. ``tcpdump -C`` puts the number after them, other tools before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Part:
     """A part of a capture."""
 
     name: str
-    """The file's name, with or without its folder."""
+    """The file's name, with or without a folder."""
     first_ns: int | None = None
-    """Time of its first packet, ns since 1970; None if unknown or if it has no packet."""
+    """Time of the first packet, ns since 1970; None if unknown or if there is no packet."""
 
 
 def order_parts(parts: Iterable[Part]) -> list[Part]:

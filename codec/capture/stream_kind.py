@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The user's ``decode_as`` determines the kind for its ports, regardless of the bytes.
-2. The client is the sender of the SYN. Without a SYN, a command that only one side may send decides. Until then the
-   known port, or else the lower one, is assumed to be the server's.
+2. The client is the sender of the SYN. Without a SYN, the first command that only one side may send identifies it.
+   Before that, the server's port is assumed to be the known one or, if there is none, the lower one.
 3. A known port does not prove that a stream is Pulsar. It only extends the search in a stream captured midstream.
 """
 
@@ -21,7 +21,7 @@ from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 __all__ = ["ADVICE", "StreamClassifier"]
 
 _MAX_SNIFFED: Final = 20_000
-"""Number of bytes to examine: a TLS record and the header of the next."""
+"""Number of bytes to examine: a TLS record and the header of the next record."""
 
 ADVICE: Final[dict[str, tuple[str, str]]] = {
     "tls": (
@@ -61,7 +61,7 @@ class StreamClassifier:
         return direction.stream.server[1] not in self._hinted and direction.stream.client[1] not in self._hinted
 
     def verdict(self, direction: Direction, *, final: bool) -> str:
-        """Classify the direction's first bytes: a kind of stream, "proxy", "search", or empty if more are needed."""
+        """Return a kind of stream, "proxy" or "search" for a direction's first bytes; empty if more are needed."""
         forced = self.forced(direction)
         if forced and forced != "pulsar":
             return forced if forced in ADVICE else "other"

@@ -1,11 +1,11 @@
 """The kind of a stream by its first bytes. This module does not consider ports.
 
 Rules of this file
-1. A verdict is a word; an empty one means that more bytes are needed. With ``final`` no more bytes will come, and the
-   verdict is based on the available bytes.
-2. A table lists possible beginnings; the first match decides.
-3. A PROXY protocol header (HAProxy's, v1 a line of text, v2 binary) precedes another protocol. Its length and content
-   are returned, and the caller classifies the bytes after it.
+1. A verdict is a word; an empty text means that more bytes are needed. If ``final`` is set, no more bytes will come,
+   and the verdict is based on the available bytes.
+2. A table lists possible beginnings; the first match determines the kind.
+3. A header of HAProxy's PROXY protocol (v1 is a line of text, v2 is binary) precedes the stream's protocol. Its length
+   and content are returned, and the caller classifies the bytes after it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sniff(data: bytes, *, final: bool) -> str:
 
 
 def _is_tls(data: bytes) -> bool:
-    """Whether the bytes are a record header and, after the record, another one or nothing."""
+    """Whether the bytes are a TLS record header and, after the record, a second header or nothing."""
     if not _TLS.match(data):
         return False
     if len(data) < 5:
@@ -98,7 +98,7 @@ def pull_proxy(data: bytes) -> tuple[int, str] | None:
 
 
 def _v2_addresses(data: bytes) -> str:
-    """Return the addresses. Family 1 is IPv4, 2 is IPv6; command 0 is the proxy's own health check."""
+    """Return the addresses. Family 1 is IPv4, 2 is IPv6. Command 0 is a health check by the proxy."""
     width = {1: 4, 2: 16}.get(data[13] >> 4, 0)
     if not width or not data[12] & 15 or len(data) < 16 + 2 * width + 4:
         return "no addresses"

@@ -1,18 +1,19 @@
 """TCP reassembly: segments of both directions to ordered bytes without duplicates, and gaps (RFC 9293).
 
 Rules of this file
-1. The first transmission wins: retransmitted bytes are compared and dropped; a difference is reported.
+1. The bytes of the first transmission are used. Retransmitted bytes are compared with them and dropped; a difference is
+   reported.
 2. A gap becomes final if it will not be filled: the peer has acknowledged it (the packets are lost or reordered in the
    capture, so the gap waits for GRACE packets), more bytes are queued after it than a receiver would buffer, or the
    connection or the input ends. Memory is used only for bytes that exist.
 3. Queued segments are delivered in the order of their packets, over both directions, so that no response precedes its
-   request. Therefore a confirmed gap holds both directions. A segment that fills a gap is delivered when the first
+   request. Therefore a confirmed gap delays both directions. A segment that fills a gap is delivered when the first
    segment after the gap is due.
-4. A SYN with another sequence number starts a new connection on the same ports. A closed connection is kept for a
-   while for late packets, then removed.
+4. A SYN with another sequence number starts a new connection on the same ports. A closed connection is kept for a while
+   for late packets and then removed.
 5. The end of a connection is reported after all its bytes. A reset waits for the bytes that the other side sent before
    it received the reset, but only until the next connection begins, which may be a reconnection.
-6. This is the slow path, with a few microseconds per packet. ``fast_path`` forwards only unusual packets.
+6. This is the slow path, which takes a few microseconds per packet. ``fast_path`` forwards only unusual packets.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MAX_HELD_ONE_SIDED: Final = 64
 
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
-"""A larger sequence-number distance means another connection whose SYN the capture lacks."""
+"""A larger sequence-number distance indicates a different connection whose SYN the capture lacks."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -147,7 +148,7 @@ class TcpReassembly:
             self.extractor.feed(direction, data, start, end, packet, time_ns)
 
     def _jump(self, direction: Direction, segment: Segment, packet: int, distance: int) -> int:
-        """Handle sequence numbers of another connection: deliver the rest of the current one and start again."""
+        """Handle sequence numbers of a different connection: deliver the rest of the current one and restart."""
         self._deliver(direction.connection, packet, (direction,))
         text = f"the sequence number jumps by {distance}: another connection on the same ports, or a stray packet"
         self.output.note(direction, "gap", text, packet, direction.offset, 0)
@@ -190,7 +191,7 @@ class TcpReassembly:
     # -- queued bytes ----------------------------------------------------------------------------------------------
 
     def _hold(self, direction: Direction, queued: QueuedSegment) -> None:
-        """Queue a segment after a gap. In overlaps with queued segments, the earlier bytes win."""
+        """Queue a segment after a gap. If it overlaps queued segments, the earlier bytes are kept."""
         held = direction.held
         at, size = queued[0], queued[2]
         end = at + size
@@ -259,7 +260,8 @@ class TcpReassembly:
         self._arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
-        """Deliver queued segments in order up to the first gap that must wait; deliver directions in ``over`` entirely.
+        """Deliver queued segments in order up to the first gap that must wait; directions in ``over`` are delivered
+        entirely.
 
         Each iteration delivers a segment, shortens a gap or finishes a direction, so the loop ends.
         """
@@ -274,7 +276,7 @@ class TcpReassembly:
                 directions.remove(direction)
 
     def _give_up(self, direction: Direction, packet: int, over: tuple[Direction, ...]) -> bool:
-        """Report the next gap if it is final. Return False if it must wait or there is none."""
+        """Report the next gap if it is final. Return False if the gap must wait or there is none."""
         self._update_gap(direction, packet)
         end = self._gap_end(direction)
         if direction not in over and not _full(direction):
@@ -291,7 +293,7 @@ class TcpReassembly:
         return True
 
     def _update_gap(self, direction: Direction, packet: int) -> None:
-        """Set or clear the deadline of a direction's gap. A confirmed gap gets one."""
+        """Set or clear the deadline of a direction's gap. Only a confirmed gap has a deadline."""
         if self._gap_end(direction) <= direction.offset or direction.mode == SKIP:
             direction.deadline = -1
         elif direction.deadline < 0 and (
@@ -323,7 +325,7 @@ class TcpReassembly:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        """Create a connection; one on the same ports is finished first."""
+        """Create a connection. An older connection on the same ports is finished first."""
         if old is not None:
             self._finish(old.connection, packet, "the connection ends")
             self.table.forget(old.connection)
@@ -336,7 +338,7 @@ class TcpReassembly:
         return self.table.create(segment, packet, self.limit, self.classifier)
 
     def _syn(self, direction: Direction, segment: Segment, packet: int) -> None:
-        """Set the start of the sequence numbers, which is one after the SYN."""
+        """Set the sequence number of offset 0, which is one after that of the SYN."""
         if direction.isn < 0 and (direction.base < 0 or not direction.seen):
             stream = direction.connection.stream
             if packet not in stream.opening:
@@ -348,7 +350,7 @@ class TcpReassembly:
         return direction.fin >= 0 and (direction.mode == SKIP or direction.fin <= direction.offset)
 
     def _fully_delivered(self, direction: Direction) -> bool:
-        """Whether a direction is completely delivered. One without packets in the capture counts as delivered."""
+        """Whether a direction is completely delivered, or has no packets in the capture."""
         return not direction.seen or (self._over(direction) and not _waiting(direction))
 
     def _close(self, connection: Connection, packet: int) -> None:
@@ -379,7 +381,7 @@ class TcpReassembly:
         """Set the packet at which the connection must be processed again."""
         due = NEVER
         for direction in (connection.there, connection.back):
-            if direction.deadline > packet:  # a direction with a passed deadline waits for the other direction
+            if direction.deadline > packet:  # a direction whose deadline has passed waits for the other direction
                 due = min(due, direction.deadline)
             if direction.search is not None and direction.run:
                 due = min(due, direction.search.timer)

@@ -3,7 +3,7 @@
 Rules of this file
 1. Nothing is redacted: the file contains payloads and credentials as they were on the wire.
 2. Bytes are written at once, so the file is valid even if the broker or proxy is killed.
-3. Segments are as large as on the loopback interface of Linux, which needs few packets and is therefore fast.
+3. Segments are as large as on Linux's loopback interface. Fewer packets take less time to write.
 4. A full disk does not stop the broker or proxy: the capture ends, and ``failure`` contains the reason.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Recording"]
 
 _MTU: Final = 65535
-"""MTU in bytes: the maximum of IPv4; the loopback interface's own is one more."""
+"""MTU in bytes: the largest IPv4 packet. The MTU of the loopback interface is one more."""
 
 
 class Recording:

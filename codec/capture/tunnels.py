@@ -4,7 +4,7 @@ Rules of this file
 1. The supported tunnels are IP in IP (RFC 2003), 6in4 (RFC 4213), GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve
    (RFC 8926). They may be nested, up to MAX_DEPTH.
 2. UDP is examined only on the two tunnel ports. A packet on such a port that is not a tunnel is ignored.
-3. This is the general case, with some microseconds per packet; ``fast_path`` handles ordinary packets.
+3. This module handles the general case in a few microseconds per packet; ``fast_path`` handles ordinary packets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GRE: Final = 47
 _IP_IN_IP: Final = {4: IPV4, 41: IPV6}
 _ETHERNET: Final = 0x6558
 _VXLAN_PORTS: Final = frozenset({4789, 8472})
-"""The registered port, and the port that Linux used before the registration."""
+"""The registered VXLAN port, and the port that Linux used before the registration."""
 _GENEVE_PORT: Final = 6081
 
 _u16 = Struct(">H").unpack_from
@@ -55,7 +55,7 @@ class Segment:
         self.missing = inner.missing
         """Number of bytes after ``end`` that were on the wire but not captured."""
         self.packets = inner.packets
-        """The packets of the fragments; empty if there is only the current packet."""
+        """The packets of all fragments; empty if the packet was not fragmented."""
 
 
 def pull_segment(
@@ -118,7 +118,7 @@ def _tunnel(inner: Inner) -> Place:
 
 
 def _gre(data: bytes, start: int, end: int) -> Place:
-    """Parse GRE version 0. Flags indicate which of checksum, key and sequence number exist, four bytes each."""
+    """Parse GRE version 0. Flags indicate which of checksum, key and sequence number are present, four bytes each."""
     if start + 4 > end:
         return None
     flags, kind = _u16(data, start)[0], _u16(data, start + 2)[0]
@@ -129,12 +129,12 @@ def _gre(data: bytes, start: int, end: int) -> Place:
 
 
 def _vxlan(data: bytes, start: int, end: int) -> Place:
-    """Parse VXLAN: eight bytes with the flag of a valid network identifier, then Ethernet."""
+    """Parse VXLAN: a header of eight bytes with the flag for a valid network identifier, then Ethernet."""
     return ethernet(data, start + 8, end) if data[start] & 0x08 else None
 
 
 def _geneve(data: bytes, start: int, end: int) -> Place:
-    """Parse Geneve version 0: options in words of four bytes, then the protocol of the EtherType."""
+    """Parse Geneve version 0: a header with options in four-byte words, then the protocol named by its EtherType."""
     if data[start] >> 6:
         return None
     position = start + 8 + (data[start] & 0x3F) * 4

@@ -1,7 +1,8 @@
 """Writer of packets: a pcapng file with one section (draft-ietf-opsawg-pcapng).
 
 Rules of this file
-1. Little-endian, times in nanoseconds, and an interface block for each link type and name at its first packet.
+1. The file is little-endian, and times are in nanoseconds. An interface block for each link type and name precedes its
+   first packet.
 2. The output is complete after each call, so an interrupted file is valid.
 3. Only the list of interfaces is kept in memory.
 """
@@ -35,7 +36,7 @@ class PcapngWriter:
         self._write(0x0A0D0D0A, _section(0x1A2B3C4D, 1, 0, -1) + _push_options([(4, _APPLICATION.encode())]))
 
     def packet(self, packet: Packet) -> None:
-        """Write a packet of any link type unchanged. Its number is not written: readers count packets."""
+        """Write a packet of any link type unchanged. The file contains no packet numbers: readers count packets."""
         number = self._interface(packet.link, packet.interface)
         stamp = packet.time_ns & 0xFFFFFFFFFFFFFFFF
         size = len(packet.data)
@@ -52,7 +53,8 @@ class PcapngWriter:
         number = self._interfaces.get(key)
         if number is None:
             number = self._interfaces[key] = len(self._interfaces)
-            # No limit on packet size. Option 2 is the name, 9 the resolution: ten to the minus ninth.
+            # The packet size is unlimited. Option 2 is the name; option 9 is the resolution, here ten to the minus
+            # ninth.
             options = [(2, name.encode()[:0xFFFF])] if name else []
             self._write(1, _interface(link, 0, 0) + _push_options([*options, (9, b"\x09")]))
         return number

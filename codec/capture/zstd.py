@@ -1,10 +1,10 @@
 """Zstandard decompression, frame by frame, in bounded memory (RFC 8878).
 
 Rules of this file
-1. The compression library of the core (cramjam) decompresses only whole frames. So frames are read here block by
-   block, which gives an upper bound of their size before decompression and rejects decompression bombs.
+1. The required compression library (cramjam) decompresses only whole frames. This module therefore reads frames block
+   by block, to determine an upper bound of their size before decompression and reject decompression bombs.
 2. A frame above FRAME_LIMIT needs a streaming decompressor: the standard library's (Python 3.14), or pyarrow's if it
-   is installed. Without one, the error names the remedy.
+   is installed. If neither is available, the error names the remedy.
 3. From a truncated or damaged frame, the content of the whole blocks before the damage is returned. If only the
    checksum or the size is wrong, all content is returned and the error follows at the end. Offsets are those of the
    compressed file.
@@ -35,7 +35,7 @@ class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this fi
 
 
 class _Bytes:
-    """Chunks as a file with a known position."""
+    """A stream of chunks with a known position."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self.pieces = pieces
@@ -96,7 +96,7 @@ class _Frame:
         return bool(bits & 1)
 
     def cut(self, count: int) -> bytes:
-        """Build a frame from the first ``count`` blocks, without size and checksum, and mark the last block."""
+        """Return a frame of the first ``count`` blocks, without size and checksum, with the last block marked."""
         if not count:
             return b""
         descriptor = b"\0"
@@ -242,7 +242,7 @@ def _stream(file: _Again) -> Iterator[bytes]:
     parts: list[bytes] = []
     damage: Exception | None = None
     try:
-        # Reads are small because a read that meets damage is lost.
+        # Reads are small because the output of a read with damaged data is lost.
         while piece := opened.read(_READ_SIZE):
             parts.append(piece)
             if len(parts) * _READ_SIZE >= _STEP:

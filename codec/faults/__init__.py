@@ -1,7 +1,7 @@
 """Fault injection between a client and a broker. A fault has a filter, an action and a limit.
 
 - fault.py: one fault and the ordered list of all faults, with a parser for their text form
-- injector.py: applies the faults to the bytes of all connections; returns what to send, when, and to which side
+- injector.py: applies the faults to the bytes of all connections; returns which bytes to send, when, and to which side
 - answers.py: the response with which a broker refuses a request
 - corrupt.py: a frame with one inverted bit
 

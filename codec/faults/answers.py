@@ -2,7 +2,8 @@
 
 Rules of this file
 1. The table of commands lists the responses of a request. The first one with an error field is used.
-2. The fields that request and response share (request id, consumer, producer, sequence id, session) are copied.
+2. The fields that request and response have in common (request id, consumer, producer, sequence id, session) are
+   copied.
 3. A request without a response (ACK without request id, FLOW) gets none.
 """
 

@@ -1,7 +1,7 @@
-"""Corruption of one bit: in the payload, so that the checksum is wrong too, or otherwise in the command.
+"""Corruption of one bit: in the payload or the checksum, which makes the checksum wrong, or otherwise in the command.
 
-The bit depends only on the frame: it is the lowest bit of the last byte of the payload. If the payload is empty, it is
-a bit of the checksum before the metadata.
+The bit depends only on the frame: it is the lowest bit of the payload's last byte. If the payload is empty, it is the
+lowest bit of the checksum, or of the command's last byte if there is no checksum.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Fault:
     def __init__(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
     ) -> None:
-        """Raise LocalError for invalid arguments. The arguments are the attributes below.
+        """Raise LocalError for invalid arguments. The attributes below describe the arguments.
 
         ``error`` is the name of a ServerError, or name and text: ``ServiceNotReady: later``.
         """
@@ -98,7 +98,7 @@ class Fault:
         return self.times is not None and self.fired >= self.times
 
     def admit(self, facts: Facts) -> bool:
-        """Whether the fault acts on this frame. Count the match and the action."""
+        """Return whether the fault acts on this frame. Count the match and the action."""
         if self._match is not None and not self._match(facts):
             return False
         if self.do == "error" and self.answer(facts) is None:

@@ -4,8 +4,8 @@ Rules of this file
 1. Bytes are held until their frame is complete, because half a frame cannot be dropped. Bytes that cannot be a frame
    are forwarded unchanged.
 2. TCP order is preserved: a delayed frame delays all later frames of its direction.
-3. Times are given in nanoseconds since 1970. The caller stores the steps that are due later. Steps with the same due
-   time are executed in the order in which they were returned.
+3. Times are in nanoseconds since 1970. The caller stores the steps that are due later, and executes steps with the same
+   due time in the order in which they were returned.
 4. A cut ends the connection: no later bytes are forwarded.
 """
 
@@ -55,7 +55,7 @@ class Injector:
     """Converts the bytes of all connections to steps."""
 
     def __init__(self, faults: Faults, live: LiveFrames) -> None:
-        """``live`` may already contain connections. From now on only this injector feeds it."""
+        """``live`` may already contain connections. From now on, only this injector adds bytes to it."""
         self.faults = faults
         self._live = live
         self._ways: dict[tuple[int, bool], _Direction] = {}
@@ -73,7 +73,7 @@ class Injector:
             self._ways.pop((number, from_client), None)
 
     def feed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> list[Step]:
-        """Add bytes received from one side at this time. Return the steps for them."""
+        """Add bytes received from one side at the given time. Return the resulting steps."""
         if number in self._cut:
             return []
         direction = self._way(number, from_client=from_client)
@@ -96,7 +96,7 @@ class Injector:
         return steps
 
     def last_due(self, number: int, *, from_client: bool) -> int:
-        """Return the due time of the last step for one side's bytes (ns since 1970), or 0 if there was none."""
+        """Return the due time of the last step for bytes from one side (ns since 1970), or 0 if there was none."""
         direction = self._ways.get((number, from_client))
         return 0 if direction is None else direction.due
 

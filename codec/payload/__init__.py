@@ -1,9 +1,9 @@
 """The contents of an entry: compression, batches, chunks, encryption, schemas.
 
-- ``entry``            from the payload of a SEND or MESSAGE to the messages of the application; start here
+- ``entry``            from the payload of a SEND or MESSAGE to the application's messages; start with this module
 - ``compression``      compression and bounded decompression with LZ4, ZLIB, ZSTD and SNAPPY
 - ``batch``            splitting and building batches
-- ``chunks``           large messages joined across frames
+- ``chunks``           assembly of large messages from the chunks in several frames
 - ``encryption``       decryption of payloads with given private keys
 - ``schemas``          values decoded with the schemas in the capture, by ``primitives``, ``json_text``, ``avro`` and
                        ``protobuf_native``; ``texts``: strings with invalid UTF-8

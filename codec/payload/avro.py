@@ -6,7 +6,8 @@ Rules of this file
    grows with the payload, and depth is limited.
 2. Values are suitable for JSON: records and maps are objects, enums are symbols, bytes and fixed are lower-case hex, a
    union is the value of its branch, logical times are ISO 8601, and decimals are text.
-3. Pulsar writes values without a header (the schema is known by version), so trailing bytes indicate another schema.
+3. Pulsar writes values without a header (the version identifies the schema), so trailing bytes indicate a different
+   schema.
 
 Source: Avro 1.11 specification, "Schema Declaration", "Binary Encoding", "Logical Types".
 """
@@ -40,11 +41,11 @@ _f64 = Struct("<d").unpack_from
 
 
 class _BadError(Exception):
-    """Raised for an invalid schema or value; never leaves this module."""
+    """Raised for an invalid schema or value, and caught in this module."""
 
 
 class AvroType:
-    """One type of a schema with its names resolved. It may contain itself."""
+    """One type in a schema, with all type names resolved. A type may contain itself."""
 
     __slots__ = ("children", "kind", "logical", "names", "scale", "size")
 
@@ -54,7 +55,7 @@ class AvroType:
         self.logical = ""
         self.scale = 0
         self.size = 0
-        """Size of a fixed in bytes."""
+        """Size in bytes of the type ``fixed``."""
         self.names: list[str] = []
         """Names of a record's fields, or symbols of an enum."""
         self.children: list[AvroType] = []
@@ -62,7 +63,7 @@ class AvroType:
 
 
 def parse_avro(text: bytes) -> AvroType | Problem:
-    """Return the type that a schema's JSON declares."""
+    """Return the type that the JSON of a schema declares."""
     declared = parse_json(text)
     if isinstance(declared, Problem):
         return declared
@@ -75,7 +76,7 @@ def parse_avro(text: bytes) -> AvroType | Problem:
 
 
 def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
-    """Decode the value in ``data``. All bytes must be used."""
+    """Decode the value in ``data``. Return a Problem if the value is invalid or bytes are left over."""
     reader = _Reader(data)
     try:
         value = reader.read(kind, 0)
@@ -135,7 +136,7 @@ class _Parser:
         if "." in name:
             own = name.rpartition(".")[0]
         kind = AvroType("record" if declared["type"] == "error" else declared["type"])
-        # Stored before its fields are parsed, because they may refer to this type.
+        # The type is stored before its fields are parsed, because they may refer to it.
         self._named[name if "." in name or not own else f"{own}.{name}"] = kind
         if kind.kind == "fixed":
             kind.size = _count(declared.get("size"))
@@ -228,7 +229,7 @@ class _Reader:
         return {name: self.read(child, depth) for name, child in zip(kind.names, kind.children)}
 
     def union(self, kind: AvroType, depth: int) -> object:
-        """Read a union: the branch number, then the value of that branch."""
+        """Read a union: the branch number, then the branch's value."""
         branch = self.long()
         if not 0 <= branch < len(kind.children):
             raise _BadError(f"branch {branch} of a union of {len(kind.children)}")
@@ -242,7 +243,7 @@ class _Reader:
         return kind.names[index]
 
     def block(self) -> int:
-        """Read the number of items in the next block; 0 is the end. A negative count precedes the size in bytes."""
+        """Read the number of items in the next block; 0 is the end. The size in bytes follows a negative count."""
         count = self.long()
         if count < 0:
             self.long()
@@ -299,7 +300,8 @@ _LOGICAL: Final[dict[str, Callable[[int], object]]] = {
     "local-timestamp-micros": _moment(6, ""),
     "local-timestamp-nanos": _moment(9, ""),
 }
-"""Logical types of int and long. As the specification requires, any other logical type is decoded as its number."""
+"""Logical types of int and long. As the specification requires, a value with any other logical type is decoded as a
+number."""
 
 _READ: Final[dict[str, Callable[[_Reader, AvroType, int], object]]] = {
     "null": lambda _reader, _kind, _depth: None,

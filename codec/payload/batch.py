@@ -22,8 +22,9 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_BATCH", "BatchMessage", "join_batch", "split_batch"]
 
 MAX_BATCH: Final = 100_000
-"""Default limit on the messages split from one batch. Clients stop at 1,000 by default. A message takes at least six
-bytes in the batch and a few hundred in memory, so a compressed entry of empty messages would exhaust memory."""
+"""Default limit on the messages split from one batch. Clients put at most 1,000 in a batch by default. Without a limit,
+a compressed entry of empty messages would exhaust memory: each takes six bytes in the batch and a few hundred in
+memory."""
 
 BatchMessage = tuple[pb.SingleMessageMetadata, int, int]
 """One message of a batch: its metadata, and the start and end of its payload in the batch."""
@@ -35,7 +36,7 @@ _pull = _u32.unpack_from
 def split_batch(
     data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH
 ) -> tuple[list[BatchMessage], Problem | None]:
-    """Return the complete messages of a batch, and the problem with the rest.
+    """Return the complete messages of a batch, and the problem with the rest, or None.
 
     ``count`` is ``num_messages_in_batch``; ``missing`` is the number of the batch's bytes that the capture lacks.
     """
@@ -67,7 +68,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:
-    """Return start and end of the payload of the message at ``position``, and its metadata or None if incomplete."""
+    """Return start and end of the next message's payload, and its metadata, or None if the message is incomplete."""
     start = position + 4
     if start > end:
         return 0, 0, None

@@ -1,15 +1,15 @@
-"""Large messages sent in chunks, joined across frames.
+"""Assembly of large messages from the chunks in several frames.
 
 Rules of this file
 1. The chunks of one message have the same ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks
    of different messages may be interleaved, but those of one message are in order.
-2. Other cases are handled like in the Java client (ConsumerImpl.processMessageChunk): a chunk 0 starts the message
-   again (a redelivery starts at the first chunk), a duplicate chunk is ignored, and any other chunk is out of order and
+2. Other cases are handled as in the Java client (ConsumerImpl.processMessageChunk). A chunk 0 restarts the message,
+   because a redelivery starts with the first chunk. A duplicate chunk is ignored. After any other chunk out of order,
    the message is discarded.
 3. A uuid is unique only within one producer, and each consumer receives its own sequence of chunks. The caller's
    ``scope``, such as "this consumer on this connection", separates these sequences.
-4. The fields of a chunk are checked separately (chunk_problems). A total that differs between chunks is reported, and
-   the message is still joined.
+4. The fields of a chunk are checked separately (chunk_problems). Totals that differ between chunks are reported, and
+   the message is still assembled.
 5. Memory is limited in bytes and in messages: the oldest message is discarded first (``maxPendingChunkedMessage``).
 """
 
@@ -26,7 +26,7 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "chunk_problems", "is_chunk"]
 
 MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes of all incomplete messages."""
+"""Maximum total size of all incomplete messages in bytes."""
 
 MAX_PENDING: Final = 1000
 """Maximum number of incomplete messages. A Java consumer keeps 10; one joiner serves a whole capture."""
@@ -35,7 +35,7 @@ _CHUNK_COST: Final = 64
 """Memory overhead per chunk in bytes, so that a million empty chunks are limited too."""
 
 _SHOWN: Final = 80
-"""Maximum number of characters of a uuid in messages, because a producer may choose any length."""
+"""Maximum length of a uuid in messages of pcli; a producer may choose any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Joined:
     """The result of adding one chunk."""
 
     payload: bytes | None
-    """The whole message, still compressed; None if chunks are missing or this chunk was rejected."""
+    """The whole message, still compressed; None if chunks are missing or the added chunk was rejected."""
     problems: tuple[Problem, ...] = ()
-    """Problems of this chunk, and the older messages discarded because of it."""
+    """Problems of this chunk, including the older messages that were discarded for it."""
 
 
 class _Pending:
-    """One message with its chunks 0 … next-1."""
+    """An incomplete message, with its chunks 0 … next-1."""
 
     __slots__ = ("cost", "count", "parts", "total")
 
@@ -65,12 +65,12 @@ _NOTHING: Final = Joined(None)
 
 
 def is_chunk(metadata: pb.MessageMetadata) -> bool:
-    """Whether this entry is a chunk of a larger message."""
+    """Whether the entry is a chunk of a larger message."""
     return metadata.num_chunks_from_msg > 1 or metadata.chunk_id > 0
 
 
 def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
-    """Return the problems of a chunk on its own. ``size`` is its decrypted size in bytes, or 0 if unknown."""
+    """Return the problems that a chunk alone shows. ``size`` is its decrypted size in bytes, or 0 if unknown."""
     found = []
     count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
     if not 0 <= metadata.chunk_id < count:

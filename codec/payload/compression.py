@@ -3,8 +3,8 @@
 Rules of this file
 1. The decompressed size is known in advance (``uncompressed_size`` of the metadata), so every decoder writes into a
    buffer of that size. A different actual size is a Problem.
-2. Sizes are checked against a limit before a buffer is allocated, because the compression library aborts the process
-   if an allocation fails.
+2. Sizes are compared with a limit before a buffer is allocated, because the compression library aborts the process if
+   an allocation fails.
 3. The formats are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without
    a size prefix, ZLIB has its two-byte header (and from the Java client a flush instead of the end of the stream),
    ZSTD is a frame, SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no
@@ -27,8 +27,8 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_UNCOMPRESSED", "compress", "compression_kind", "decompress"]
 
 MAX_UNCOMPRESSED: Final = 32 * 1024 * 1024
-"""Default limit on decompressed bytes: six times the default ``maxMessageSize``, so that messages of brokers with a
-higher setting can be read too. A client refuses messages above CONNECTED.max_message_size."""
+"""Default limit on decompressed bytes: over six times the default ``maxMessageSize``, because brokers may have a higher
+setting. A client refuses messages larger than CONNECTED.max_message_size."""
 
 _COMPRESSION_FIELD: Final = pb.MessageMetadata.DESCRIPTOR.fields_by_name["compression"].number
 
@@ -60,8 +60,8 @@ def _unzip(data: bytes, size: int) -> bytes:
 
 
 _SYNC_FLUSH: Final = b"\x00\x00\xff\xff"
-"""The last bytes of a zlib flush: an empty stored block. The Java client writes this block and does not end the
-stream, so there is no checksum either."""
+"""The last bytes of a zlib flush: an empty stored block. The Java client writes this block instead of the end of the
+stream, so there is no checksum."""
 
 
 def _unsnap(data: bytes, out: bytearray) -> int:
@@ -72,7 +72,7 @@ def _unsnap(data: bytes, out: bytearray) -> int:
 
 _SNAPPY_FRAMES: Final = b"\xff\x06\x00\x00sNaPpY"
 """The stream identifier of the framing format. In the raw format these bytes would be an invalid copy from before the
-start, so the two formats cannot be confused."""
+start of the output, so the two formats are distinguishable."""
 
 _CODECS: Final[dict[int, _Codec]] = {
     pb.LZ4: _Codec(
@@ -96,8 +96,8 @@ _ERRORS: Final = (cramjam.DecompressionError, zlib.error)
 def compression_kind(metadata: pb.MessageMetadata) -> int:
     """Return the number of the compression type, even if it is unknown.
 
-    protobuf (proto2) stores an unknown enum value as an unknown field, and the field then reads as NONE. A payload
-    with a newer type would be shown as uncompressed.
+    protobuf (proto2) stores an unknown enum value as an unknown field, and the field itself reads as NONE, which would
+    mean an uncompressed payload.
     """
     kind: int = metadata.compression
     if kind == pb.NONE:

@@ -3,17 +3,17 @@
 Rules of this file
 1. A payload is encrypted with AES-GCM under the producer's data key (nonce: ``encryption_param``, tag after the
    ciphertext, no associated data). The metadata contains the data key, wrapped once per reader's key
-   (``encryption_keys``): class MessageCryptoBc, and MessageCrypto of the C++ client.
-2. RSA keys unwrap with OAEP and SHA-1. Elliptic-curve keys (the Java client calls them ECDSA; the C++ client supports
-   only RSA) unwrap with Bouncy Castle's ECIES: IEEE P1363a in stream mode with KDF2 and HMAC, both with SHA-1, a MAC
-   key of 128 bits and no vectors (IESParameterSpec(null, null, 128))::
+   (``encryption_keys``). Sources: class MessageCryptoBc, and MessageCrypto of the C++ client.
+2. A data key is unwrapped with an RSA key by OAEP with SHA-1. With an elliptic-curve key (ECDSA in the Java client; the
+   C++ client supports only RSA) it is unwrapped by Bouncy Castle's ECIES: IEEE P1363a in stream mode with KDF2 and
+   HMAC, both with SHA-1, a MAC key of 128 bits and no vectors (IESParameterSpec(null, null, 128))::
 
        ephemeral point V | data key xor K1 | HMAC(K2, ciphertext | eight zero bytes)
        K2 (16 bytes) | K1 = SHA1(V | Z | 1) | SHA1(V | Z | 2) | …   Z: x of the shared point, as long as the field
 
 3. `cryptography` is imported when the first key is loaded. If it is missing, every encrypted payload gets a Problem.
-4. Unwrapping takes about a millisecond, and producers keep a data key for hours. So the result of each wrapped key,
-   including a failure, is cached. The cache and the number of wrapped keys tried per entry are limited.
+4. Unwrapping takes about a millisecond, and producers keep a data key for hours. The result for each wrapped key,
+   including a failure, is therefore cached. The cache and the number of wrapped keys tried per entry are limited.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_DATA_KEY: Final = 32
 """Size of an AES-256 key in bytes."""
 
 _MAX_WRAPPED: Final = 4096
-"""Maximum size in bytes of a wrapped key that is tried: that of an RSA key of 32,768 bits."""
+"""Maximum size in bytes of a wrapped key that is tried; enough for an RSA key of 32,768 bits."""
 
 _MAX_TRIED: Final = 32
 """Maximum number of wrapped keys tried per entry. Producers use a few; a malicious entry could contain 100,000."""
@@ -64,7 +64,7 @@ class PrivateKeys:
     """A set of private keys that decrypts payloads with any matching key.
 
     ``pems`` are the contents of PEM files: RSA or elliptic-curve keys, PKCS#8 or the older forms, without a
-    passphrase. LocalError identifies an invalid file by its name in ``names``, or by its number from 1.
+    passphrase. A LocalError identifies an invalid file by its name in ``names``, or by its number, counted from 1.
     """
 
     __slots__ = ("_elliptic", "_kept", "_missing", "_rsa")
@@ -93,7 +93,7 @@ class PrivateKeys:
             try:
                 return AESGCM(data_key).decrypt(metadata.encryption_param, payload, None)
             except (InvalidTag, ValueError, OverflowError):
-                # A wrong tag, or an impossible size of data key or nonce. Another key may still match.
+                # The tag is wrong, or the data key or nonce has an invalid size. A different key may still match.
                 continue
         names = ", ".join(
             sorted({repr(as_text(wrapped.key)[:80]) for wrapped in metadata.encryption_keys[:_MAX_TRIED]})

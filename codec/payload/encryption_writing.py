@@ -1,10 +1,10 @@
-"""End-to-end encryption: encryption of payloads for the owners of private keys. See `encryption` for the formats.
+"""End-to-end encryption: encrypts payloads with the public keys of their readers. See `encryption` for the formats.
 
 Rules of this file (MessageCryptoBc, 4.2.4)
 1. A producer generates a data key of 256 bits and wraps it once per public key. The metadata of every entry contains
    the wrapped keys, in the order of their names. `PublicKeys.renew` generates a new data key; the Java client does this
    every four hours.
-2. Each payload has its own nonce, 96 random bits, which is stored as ``encryption_param``.
+2. Each payload has a new nonce, 96 random bits, which is stored as ``encryption_param``.
 3. A public key is PEM: RSA or elliptic curve, SubjectPublicKeyInfo or an X.509 certificate. The parameters that
    OpenSSL writes before an elliptic-curve key are skipped. Named and explicit curves are supported as far as
    `cryptography` supports them.
@@ -34,7 +34,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class PublicKeys:
-    """The public keys of the readers by name, as contents of PEM files; encrypts payloads for them."""
+    """The readers' public keys, from PEM files, by name. Encrypts payloads for these readers."""
 
     __slots__ = ("_data_key", "_pems", "_wrapped")
 
@@ -63,7 +63,7 @@ class PublicKeys:
 
 
 def _wrap(name: str, pem: bytes, data_key: bytes) -> bytes:
-    """Wrap a data key for the owner of one private key."""
+    """Wrap a data key with one public key."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
         from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP
@@ -93,7 +93,7 @@ def _load(name: str, pem: bytes) -> object:
 
 
 def _wrap_elliptic(key: EllipticCurvePublicKey, data_key: bytes) -> bytes:
-    """Wrap with ECIES and an ephemeral key, whose point is stored uncompressed."""
+    """Wrap a data key with ECIES and an ephemeral key, whose point is stored uncompressed."""
     from cryptography.hazmat.primitives.asymmetric.ec import ECDH, generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 

@@ -1,12 +1,12 @@
-"""Opening of an entry: from the payload of a SEND or MESSAGE to the messages of the application.
+"""Opening of an entry: from the payload of a SEND or MESSAGE to the application's messages.
 
 Rules of this file
-1. The order is the Java client's (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split the batch.
-   A step that fails ends the process with a Problem; nothing is raised.
-2. An entry that cannot be opened still has one message: the payload as transmitted, with the key and properties of the
-   entry, like in a consumer without the private key. ``state`` distinguishes the two cases.
-3. A plain entry, one unmodified message, costs a few checks of its metadata and no copy. Reading the keys of a batch
-   does not copy its payloads.
+1. The order is the same as in the Java client (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split
+   the batch. If a step fails, opening ends with a Problem; nothing is raised.
+2. An entry that cannot be opened still has one message: the payload as transmitted, with the entry's key and
+   properties, as in a consumer without the private key. ``state`` distinguishes the two cases.
+3. For a plain entry, which contains one unmodified message, only the metadata is checked and nothing is copied. Reading
+   the keys in a batch does not copy its payloads.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
 
 OPEN: Final = "open"
-"""The messages are those of the application. A truncated or damaged batch has only the complete ones."""
+"""Opened: the entry has the application's messages. A truncated or damaged batch has only the complete ones."""
 
 CHUNK: Final = "chunk"
-"""A chunk of a larger message that ends with a later entry. It has no messages."""
+"""A chunk of a larger message that ends in a later entry. The entry has no messages."""
 
 SEALED: Final = "sealed"
-"""Encrypted and not decrypted: one message with the ciphertext as payload. Without keys this is not a problem."""
+"""Not decrypted: the entry has one message with the ciphertext as payload. Without private keys this is no Problem."""
 
 CLOSED: Final = "closed"
-"""Not opened, for the reason in ``problems``: one message with the transmitted payload."""
+"""Not opened, for the reason in ``problems``: the entry has one message with the transmitted payload."""
 
 _GROWTH: Final = 64
 _MAX_JOINED: Final = 256 * 1024 * 1024
-"""Limits on a joined message: this many times its compressed size, up to this size. The limit for single messages
-would be too small because chunked messages have none. Sizes linear in the captured bytes need no limit."""
+"""Limits on the decompressed size of a chunked message: a multiple of its compressed size, and a maximum in bytes. The
+limit for single messages would be too small, because clients do not limit chunked messages."""
 
 
 class Message:
@@ -57,7 +57,7 @@ class Message:
         self, metadata: pb.MessageMetadata, data: bytes, index: int = -1, piece: BatchMessage | None = None
     ) -> None:
         self.metadata = metadata
-        """The metadata of the entry; for a chunked message, of its last chunk."""
+        """The entry's metadata; for a chunked message, the metadata of the last chunk."""
         self.index = index
         """Index in the batch, from 0; -1 if the entry is not a batch."""
         self._data = data
@@ -68,12 +68,12 @@ class Message:
 
     @property
     def single(self) -> pb.SingleMessageMetadata | None:
-        """The message's own metadata in the batch; None outside of batches."""
+        """The message's metadata in the batch; None if the entry is not a batch."""
         return self._source if isinstance(self._source, pb.SingleMessageMetadata) else None
 
     @property
     def payload(self) -> bytes:
-        """The bytes of the application, or as transmitted (see Entry.state)."""
+        """The application's bytes, or the bytes as transmitted (see Entry.state)."""
         return self._data[self._start : self._end]
 
     @property
@@ -85,7 +85,7 @@ class Message:
     def key(self) -> str | None:
         """The key as transmitted, in base64 if ``key_is_bytes``; None if there is none.
 
-        A batch's metadata repeats the key of its first message, so it is not used for the other messages.
+        The metadata of a batch repeats the key of the first message, so that key is not used for the other messages.
         """
         return as_text(self._source.partition_key) if self._source.HasField("partition_key") else None
 
@@ -131,18 +131,18 @@ class Message:
 
     @property
     def sequence_id(self) -> int:
-        """The producer's sequence id; without ids for its messages, a batch has one for all."""
+        """The producer's sequence id. Without ids for the messages in a batch, the entry's id applies."""
         source = self._source
         return source.sequence_id if source.HasField("sequence_id") else self.metadata.sequence_id
 
     @property
     def null_value(self) -> bool:
-        """Whether the message has no value, as opposed to an empty one: it deletes the key."""
+        """Whether the message has no value, as opposed to an empty value. Compaction then deletes the key."""
         return self._source.null_value
 
     @property
     def compacted_out(self) -> bool:
-        """Whether compaction has removed this message and kept its index in the batch."""
+        """Whether compaction has removed this message; its index in the batch remains."""
         single = self.single
         return single is not None and single.compacted_out
 
@@ -158,7 +158,7 @@ class Entry:
         """OPEN, CHUNK, SEALED or CLOSED."""
         self.problems = [] if problems is None else problems
         self.decoder: Decoder | None = None
-        """The schema of its messages, set by the caller, which tracks the connection; None if unknown."""
+        """The messages' schema, set by the caller, which tracks the connection; None if unknown."""
         self._values: list[str | Problem] | None = None
 
     @property
@@ -172,7 +172,7 @@ class Entry:
     def values(self) -> list[str | Problem]:
         """The value of each message as JSON text (``null`` if it has no value), or the Problem of its decoding.
 
-        Empty without a schema, and if the entry is not OPEN.
+        The list is empty if the schema is unknown or the entry is not OPEN.
         """
         if self._values is None:
             decoder = self.decoder if self.state == OPEN else None
@@ -181,7 +181,7 @@ class Entry:
 
     @property
     def misread(self) -> Iterator[Problem]:
-        """Problems in decoding the values. A schema that does not define an encoding causes none."""
+        """Problems in the decoding of values. A schema that does not define an encoding causes no Problem."""
         if self.decoder is None or not self.decoder.reads:
             return
         for message, value in zip(self.messages, self.values):
@@ -196,7 +196,7 @@ def _json_text(decoder: Decoder, message: Message) -> str | Problem:
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # a value just within the decoder's depth limit may be too deep for the JSON writer
+    except RecursionError:  # a value within the decoder's depth limit may be too deep for the JSON writer
         return Problem("schema", "a value that is nested too deeply")
 
 
@@ -231,7 +231,7 @@ def _open_plain(metadata: pb.MessageMetadata, payload: bytes, missing: int, max_
         if isinstance(opened, Problem):
             return _closed(metadata, payload, opened)
         payload = opened
-    # The presence of the field marks a batch, even of one message.
+    # The presence of the field marks a batch, even with one message.
     if metadata.HasField("num_messages_in_batch"):
         return _open_batch(metadata, payload, missing, max(MAX_BATCH, travelled))
     if missing:

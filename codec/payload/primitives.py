@@ -31,7 +31,7 @@ _i64_i32 = Struct(">qi").unpack
 
 
 def number(value: float) -> float | str:
-    """Decode a float; return ``NaN``, ``Infinity`` or ``-Infinity`` as text because JSON lacks them."""
+    """Decode a float. ``NaN``, ``Infinity`` and ``-Infinity`` are returned as text because JSON lacks them."""
     if math.isfinite(value):
         return value
     if math.isnan(value):

@@ -1,12 +1,12 @@
 """Protobuf values whose schema contains the descriptor (type ProtobufNative).
 
 Rules of this file
-1. ``schema_data`` is JSON: the name of the root message, the name of its file, and a FileDescriptorSet in base64 with
-   this file and all its imports (class ProtobufNativeSchemaData of the Java client).
-2. Every schema has its own descriptor pool, because two topics may have different messages with the same name.
-3. A value is an object with the present fields under their .proto names: exact numbers, bytes as lower-case hex, enums
-   by name, a google.protobuf.Timestamp as ISO 8601. The library's own JSON is not used because it fails on an Any
-   whose type is not in the schema.
+1. ``schema_data`` is JSON with the root message's name, its file's name, and a FileDescriptorSet in base64 that
+   contains this file and all its imports (class ProtobufNativeSchemaData of the Java client).
+2. Every schema has a separate descriptor pool, because two topics may have different messages with the same name.
+3. A value is an object with the fields that are present, under their .proto names: exact numbers, bytes as lower-case
+   hex, enums by name, a google.protobuf.Timestamp as ISO 8601. The library's JSON conversion is not used because it
+   fails on an Any whose type is not in the schema.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse_native(data: bytes) -> type[Message] | Problem:
 
 
 def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
-    """Add each file after its imports, as the pool requires; the input may have any order.
+    """Add each file after its imports, as the pool requires. The files may be given in any order.
 
     Files that import each other are added in the order in which they are reached, and the pool rejects them.
     """

@@ -1,11 +1,12 @@
 """Decoding of payloads with the schemas found in the capture.
 
 Rules of this file
-1. A schema is known when one command contains its topic and another its version: PRODUCER and PRODUCER_SUCCESS,
-   GET_SCHEMA and its response, GET_OR_CREATE_SCHEMA and its response. Partitions share the schemas of their topic.
-2. SUBSCRIBE contains a schema whose version no response contains. As in the client, it decodes messages without a
-   version. It decodes other messages only if the encoding does not depend on the version: Avro with another version
-   could give plausible but wrong values.
+1. A schema is known after a request and its response, which together contain topic and version: PRODUCER and
+   PRODUCER_SUCCESS, GET_SCHEMA and its response, GET_OR_CREATE_SCHEMA and its response. Partitions share the schemas of
+   their topic.
+2. SUBSCRIBE contains a schema, but its response contains no version. As in the client, this schema decodes messages
+   without a version. It decodes other messages only if the encoding does not depend on the version: Avro with a
+   different version could give plausible but wrong values.
 3. Values are plain (dict, list, str, int, float, bool, None) and suitable for JSON. A decoding failure is a Problem.
 """
 
@@ -32,7 +33,8 @@ _Read = Callable[[bytes | None, bytes | None], object]
 """Function from (payload or None for no value, bytes of the key) to a value or a Problem."""
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
-"""Maximum bytes of stored schemas, and of schemas that wait for their responses; the oldest are dropped first."""
+"""Maximum total size in bytes of the stored schemas, and of the schemas whose responses are pending. The oldest are
+dropped first."""
 
 _COST: Final = 1000
 """Memory overhead per stored schema in bytes."""
@@ -69,9 +71,10 @@ class Decoder:
         self._read: _Read | Problem | None = None
 
     def decode(self, payload: bytes | None, key: bytes | None = None) -> object | Problem:
-        """Decode one message. ``payload`` is None for no value. ``key`` is the message key, for separated KeyValues.
+        """Decode one message. ``payload`` is None if there is no value. ``key`` is the message key, for separated
+        KeyValues.
 
-        A KeyValue is an object with ``key`` and ``value``; no value is None.
+        A KeyValue is returned as an object with ``key`` and ``value``, a missing value as None.
         """
         read = self._prepared()
         return read if isinstance(read, Problem) else read(payload, key)
@@ -168,7 +171,7 @@ def _properties(text: str) -> list[pb.KeyValue]:
 
 
 def _halves(data: bytes) -> tuple[bytes | None, bytes | None] | Problem:
-    """Split ``i32 size, key, i32 size, value``; size -1 means null. KeyValue.decode."""
+    """Split ``i32 size, key, i32 size, value``, as KeyValue.decode does. A size of -1 means null."""
     halves: list[bytes | None] = []
     position = 0
     for _ in range(2):
@@ -191,8 +194,8 @@ def _pair(key: object, value: object) -> object:
 
 
 def _cost(topic: str, schema: pb.Schema | None) -> int:
-    # Counted here, because protobuf does not compute the size of a message that lacks a required field. Counted
-    # twice: for the original and for its parsed form.
+    # The size is computed here, because protobuf does not compute it if a required field is missing. It is counted
+    # twice, for the original and for the parsed form.
     if schema is None:
         return _COST + len(topic)
     return (
@@ -237,7 +240,7 @@ class SchemaBook:
         self._requests: _BoundedDict[tuple[str, bytes, pb.Schema | None]] = _BoundedDict(max_bytes)
 
     def learn(self, topic: str, version: bytes, schema: pb.Schema) -> None:
-        """Store the schema of one version; version b"" is for the schema of a subscription."""
+        """Store the schema of one version; version b"" is for a subscription's schema."""
         key = (split_partition(as_text(topic))[0], version)
         known = self._known.get(key)
         # AUTO_CONSUME has no definition: it accepts any schema of the topic.

@@ -6,7 +6,7 @@ __all__ = ["as_text"]
 
 
 def as_text(value: str | bytes) -> str:
-    r"""Return a string field always as text: protobuf returns invalid UTF-8 as bytes (proto2 does not check it).
+    r"""Return a string field as text. protobuf returns it as bytes if it is invalid UTF-8, which proto2 allows.
 
     An invalid byte becomes ``\xff``. The frame's own problems report the invalid text.
     """

@@ -1,10 +1,10 @@
 """State machines for both sides of a connection, without sockets or clocks.
 
 - states.py: the states, and the commands that a broker accepts in each
-- versions.py: the features that depend on the protocol version
+- versions.py: the protocol versions that features require
 - keepalive.py: keep-alive with PING, driven by ticks with given times
 - timers.py: a timer queue for both sides
-- strict.py: commands parsed as a peer parses them, complete or rejected
+- strict.py: strict parsing of commands, as in a peer
 - server.py: ServerSession, the broker's side of the handshake
 - client.py: ClientSession, requests and their responses
 """

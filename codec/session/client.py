@@ -1,14 +1,14 @@
 """The client's side of a connection: the handshake, request ids, and the pairing of responses with requests.
 
 Rules of this file
-1. The table of commands defines the responses of a request and the key that pairs them. The event of a response
-   contains its request. Any other command is an event without a request (MESSAGE, CLOSE_CONSUMER, an unexpected
-   response).
-2. A response closes its request, except PRODUCER_SUCCESS with producer_ready = false. The broker sends a second
-   response to the same request when the producer is ready.
+1. The table of commands defines the responses of a request and the key that pairs them. The event for a response
+   contains its request. The event for any other command (MESSAGE, CLOSE_CONSUMER, an unexpected response) has no
+   request.
+2. A response closes its request, except PRODUCER_SUCCESS with producer_ready = false: the broker sends a second
+   response when the producer is ready.
 3. An ERROR without a known request id during the handshake is the response to CONNECT, which has no request id. It
    ends the connection.
-4. The session answers PING itself. It sends nothing else that the caller did not request.
+4. The session responds to PING. It sends nothing else that the caller did not request.
 5. Bytes that a client cannot process set ``error`` and end the session; nothing is raised.
 """
 
@@ -49,9 +49,9 @@ class Event:
     """A received command."""
 
     name: str
-    """The name of its type: ``MESSAGE``, ``SUCCESS``."""
+    """The name of the command type, such as ``MESSAGE``."""
     body: Any
-    """The command's own message, an object of its class in ``pb``."""
+    """The message in the command, an object of its class in ``pb``."""
     frame: Frame
     request: Message | None = None
     """The request that this command answers; None if no request of this session matches."""
@@ -100,7 +100,7 @@ class ClientSession:
         self.send(body)
 
     def send(self, body: Any, entry: bytes = b"") -> Message:
-        """Send a command, and for SEND its entry. Return the body as sent, with its request id.
+        """Send a command, and the entry of a SEND. Return the body as sent, with its request id.
 
         A missing request id is assigned. Raise LocalError if the body is not a command or lacks a required field.
         """
@@ -117,11 +117,11 @@ class ClientSession:
         return body  # type: ignore[no-any-return]
 
     def post(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command without recording a request: its response, if any, is an event without a request."""
+        """Send a command without recording a request. The event for a response then has no request."""
         self._output.append(push_frame(body, entry))
 
     def post_frame(self, frame: bytes) -> None:
-        """Send a whole frame like ``post``, for the fast writers of ``codec.wire.hot``."""
+        """Send a whole frame, like ``post``. The fast writers in ``codec.wire.hot`` create such frames."""
         self._output.append(frame)
 
     def next_request_id(self) -> int:
@@ -138,14 +138,14 @@ class ClientSession:
 
     @property
     def open_requests(self) -> list[Message]:
-        """The requests without a response yet; those without ids come last."""
+        """The requests that have no response yet; requests without ids come last."""
         return [
             *(body for _, body in self._open.values()),
             *(body for queue in self._ordered.values() for body in queue),
         ]
 
     def tick(self, now: int) -> TickAction:
-        """Run the keep-alive tick that is due. If it requires a PING, the PING is added to the output."""
+        """Run the keep-alive tick that is due, and add a PING to the output if it requires one."""
         action = self.keep_alive.tick(now, connected=self.state is State.CONNECTED, pings=self.version >= PINGS)
         if action is TickAction.PING:
             self.send(pb.CommandPing())
@@ -218,7 +218,7 @@ def _key(number: int, body: Any) -> _Key | None:
     if by == "sequence":
         return number, body.producer_id, body.sequence_id
     if by in _IDS and by in body.DESCRIPTOR.fields_by_name and body.HasField(by):
-        # The type is not part of the key: a broker distinguishes requests by their ids only.
+        # The type is not part of the key, because a broker distinguishes requests only by their ids.
         return by, getattr(body, by)
     return None
 

@@ -2,8 +2,8 @@
 
 Rules of this file (class PulsarHandler, the same on both sides)
 1. Ticks occur at a fixed interval from the time the connection was accepted, regardless of traffic.
-2. An incomplete handshake at a tick ends the connection. So does an unanswered PING, unless this side has paused
-   reading for throttling. Otherwise a PING is sent, to peers of version 1 and later.
+2. A tick ends the connection if the handshake is incomplete, or if a PING is unanswered and this side has not paused
+   reading for throttling. Otherwise a PING is sent to peers of version 1 and later.
 3. Any received command, not only a PONG, proves that the peer is alive.
 """
 
@@ -36,7 +36,8 @@ class KeepAlive:
         """Whether nothing has been received since the last PING. The code that receives a command clears it."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
-        """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling."""
+        """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side has not paused
+        reading."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return TickAction.CLOSE

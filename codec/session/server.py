@@ -1,8 +1,8 @@
 """The broker's side of a connection: the handshake, and the features that the client supports.
 
 Rules of this file (ServerCnx, Commands.newConnectedCommand; 4.2.4)
-1. The negotiated version is the lower one of both sides. CONNECTED contains the broker's own feature flags, regardless
-   of the client's flags. The client's flags are stored because they state what it supports.
+1. The negotiated version is the lower of the two sides' versions. CONNECTED contains the broker's own feature flags,
+   regardless of the client's flags. The client's flags are stored because they state what it supports.
 2. A client that sends no version has version 0.
 3. The features of a client are determined once, in the handshake, and stored as plain attributes, because dispatchers
    read them for every delivery.
@@ -31,7 +31,7 @@ __all__ = ["Offer", "ServerSession"]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The broker's properties that CONNECTED announces."""
+    """The broker's properties that CONNECTED contains."""
 
     server_version: str
     """``Pulsar Server`` followed by the version, without a space between them."""
@@ -79,7 +79,7 @@ class ServerSession:
         self.version = version
         """The negotiated protocol version; 0 before the handshake."""
         self.supports_close = version >= CLOSE_COMMANDS
-        """Whether the client supports CLOSE_PRODUCER and CLOSE_CONSUMER; if not, the broker closes the connection."""
+        """Whether the client supports CLOSE_PRODUCER and CLOSE_CONSUMER. If not, the connection is closed instead."""
         self.reads_batches = version >= BATCHES
         self.reads_checksum = self.plain_delivery = version >= CHECKSUMS
         """Whether the client accepts entries as stored, except for a leading broker entry block."""

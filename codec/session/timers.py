@@ -3,8 +3,8 @@
 Rules of this file
 1. Times are milliseconds since 1970, given by the caller.
 2. Timers due at the same time run in the order in which they were created.
-3. A cancelled timer stays in the heap until it is due, or until more than half of the heap is cancelled. Cancelling is
-   therefore cheap.
+3. A cancelled timer remains in the heap until it is due, or until more than half of the timers in the heap are
+   cancelled. Cancelling is therefore cheap.
 """
 
 from __future__ import annotations

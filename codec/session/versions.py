@@ -1,4 +1,4 @@
-"""The features that depend on a peer's protocol version, as the broker checks it.
+"""The features that depend on a peer's protocol version, as in the broker's checks.
 
 Sources: ProtocolVersion of the proto; the checks in ServerCnx, PulsarCommandSenderImpl and Consumer, observed on 4.2.4.
 The versions that introduced commands are in the table of commands (``since``); this module contains the rest.
@@ -13,10 +13,10 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "supports_command"]
 
 NEWEST: Final = 21
-"""The newest ProtocolVersion. CONNECTED contains the lower of it and the client's version."""
+"""The newest ProtocolVersion. CONNECTED contains the lower of this version and the client's."""
 
 PINGS: Final = 1
-"""Lowest version with PING. The broker never pings an older peer."""
+"""Lowest version with PING. The broker sends no PING to an older peer."""
 
 BATCHES: Final = 4
 """Lowest version with batches. Dispatching a batch to an older client closes its connection."""

@@ -1,7 +1,7 @@
-"""Decoding and encoding of frames, the table of commands, ids, topic names, key hashes and redaction.
+"""Decoding and encoding of frames, the command table, message ids, topic names, key hashes and redaction.
 
-Start at ``frame`` (one frame and its parts), ``reader`` (chunks of bytes to frames), ``build`` (messages to frames) and
-``commands`` (the table of commands). ``hot`` reads and writes the five most frequent commands without protobuf,
+Start with ``frame`` (one frame and its parts), ``reader`` (chunks of bytes to frames), ``build`` (messages to frames)
+and ``commands`` (the table of commands). ``hot`` reads and writes the five most frequent commands without protobuf,
 ``lossless`` converts between a frame and JSON, and ``hextext`` and ``assignments`` parse typed input.
 """
 

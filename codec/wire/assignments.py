@@ -2,8 +2,8 @@
 
 A path is relative to the command's body (``consumer_id=1``, ``message_id.ledgerId=5``); ``metadata.…`` and
 ``entry.…`` select the blocks after SEND and MESSAGE. A repeated field takes one value per assignment
-(``topics=a topics=b``), or a JSON list. A message takes JSON, and a MessageIdData also ``ledger:entry``. A list of
-KeyValue takes ``properties.color=red``. The payload is ``payload=text``, or ``payload=hex:6869``.
+(``topics=a topics=b``), or a JSON list. A message field takes JSON; a MessageIdData field also takes ``ledger:entry``.
+A KeyValue list takes ``properties.color=red``. The payload is set by ``payload=text`` or ``payload=hex:6869``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pcli.codec.wire.near import near
 
 __all__ = ["pull_assignments"]
 
-# Python's notation, in ASCII. No number of the protocol has more digits than the longest double.
+# Python's notation, in ASCII. No number in the protocol has more digits than the longest double.
 _INTEGER: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})")
 _FLOAT: Final = re.compile(r"[-+]?([0-9.]{1,400}([eE][-+]?[0-9]{1,4})?|nan|inf)")
 
@@ -90,7 +90,7 @@ def _assign(place: dict[str, Any], descriptor: Descriptor, path: str, text: str,
 
 
 def _holder(place: dict[str, Any], head: str, empty: _Holder, word: str) -> _Holder:
-    """Return the object or list at ``head``, created if missing. An earlier JSON value may have another type."""
+    """Return the object or list at ``head``; create it if missing. An earlier JSON value may have a different type."""
     found = place.setdefault(head, empty)
     if not isinstance(found, type(empty)):
         raise LocalError(f"{word}: {head} was given before, and has no parts")
@@ -101,7 +101,7 @@ def _value(field: Any, text: str, word: str) -> Any:
     if text.startswith(("{", "[")) and (field.message_type is not None or field.is_repeated):
         try:
             return json.loads(text)
-        except (ValueError, RecursionError) as error:  # also numbers with thousands of digits and deep nesting
+        except (ValueError, RecursionError) as error:  # also for thousands of digits or deep nesting
             raise LocalError(f"{word}: not JSON: {error}") from None
     if field.message_type is not None and field.message_type.name == "MessageIdData":
         place = MessageId.parse(text)
@@ -126,7 +126,7 @@ def _number(field: Any, text: str, word: str) -> Any:
         if _FLOAT.fullmatch(text):
             return float(text)
     except ValueError:
-        pass  # only decimal points, or more than one
+        pass  # the text is only decimal points, or has more than one
     raise LocalError(f"{word}: a number is expected")
 
 
@@ -137,7 +137,7 @@ def _integer(text: str, word: str) -> int:
 
 
 def _hex(text: str, word: str) -> str:
-    """Return the bytes of a text as hex. Command-line bytes that were not UTF-8 keep their values."""
+    """Return the text's bytes as hex. Command-line bytes that were not UTF-8 keep their values."""
     try:
         return text.encode(errors="surrogateescape").hex()
     except UnicodeEncodeError:

@@ -1,4 +1,5 @@
-"""Bit sets of batch indexes: a Python int, or 64-bit words on the wire (java.util.BitSet). 1: not acknowledged."""
+"""Bit sets of batch indexes: a Python int, or 64-bit words on the wire (java.util.BitSet). A 1 means not
+acknowledged."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ def ones(count: int) -> int:
 def left_of(value: int, messages: int) -> int:
     """Return how many messages of a batch are not acknowledged; bits beyond the batch size are ignored.
 
-    A client may send a batch size of two billion: no set of that size is created.
+    No set of the batch size is created, because a client may send a batch size of two billion.
     """
     return (value & ones(messages)).bit_count() if value.bit_length() > messages else value.bit_count()
 
 
 def set_of(words: Iterable[int]) -> int:
-    """Return the words of ``ack_set`` (int64, the lowest first) as one number."""
+    """Return the words of ``ack_set`` (int64, lowest first) as one number."""
     packed = [word & _WORD for word in words]
     return int.from_bytes(pack(f"<{len(packed)}Q", *packed), "little")
 
 
 def words_of(value: int) -> list[int]:
-    """Return the words of a set as signed 64-bit numbers, without zero words at the end."""
+    """Return a set's words as signed 64-bit numbers, without zero words at the end."""
     count = (value.bit_length() + 63) // 64
     return list(unpack(f"<{count}q", value.to_bytes(8 * count, "little")))

@@ -1,7 +1,7 @@
 """Encoding of messages as frames. The class of the body determines the type, so the typed ``pb`` constructors are used.
 
-``push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))`` is a whole FLOW frame. SEND and MESSAGE also take an
-entry. The module ``hot`` has faster writers for the most frequent commands.
+``push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))`` returns a whole FLOW frame. SEND and MESSAGE also take
+an entry. The module ``hot`` has faster writers for the most frequent commands.
 """
 
 from __future__ import annotations

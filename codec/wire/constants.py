@@ -29,14 +29,14 @@ DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
 """The default of ``maxMessageSize`` in broker.conf. CONNECTED contains the actual value."""
 
 FRAME_OVERHEAD: Final = 10 * 1024
-"""Allowance for command and metadata above the largest message, Commands.MESSAGE_SIZE_FRAME_PADDING."""
+"""Bytes for command and metadata in addition to the largest message, Commands.MESSAGE_SIZE_FRAME_PADDING."""
 
 MAX_FRAME_SIZE: Final = DEFAULT_MAX_MESSAGE_SIZE + FRAME_OVERHEAD
-"""The largest frame, length prefix included. It is checked before buffering: the first bytes of a TLS hello,
-read as a length, are 369,295,616, and a reader would wait for 352 MiB that never arrive."""
+"""The largest frame, length prefix included. It is checked before buffering. Otherwise, after a TLS ClientHello, whose
+first bytes read as a length of 369,295,616, a reader would wait for 352 MiB."""
 
 MINUS_ONE: Final = 2**64 - 1
-"""-1 in an unsigned field, for example in the ids of a receipt for a duplicate."""
+"""-1 in an unsigned field, for example in the message id of a receipt for a duplicate."""
 
 MAX_NESTING: Final = 100
 """Maximum depth of nested messages. It is the default limit of protobuf parsers, which reject deeper messages."""

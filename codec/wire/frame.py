@@ -1,9 +1,9 @@
 """One frame: its bytes, and its parts, which are parsed on first access.
 
 Rules of this file
-1. Making a frame from bytes is one step that reads two bytes. Every other part is parsed on first access and cached.
-   A command that prints one frame in a hundred parses one frame in a hundred.
-2. No function raises an error for invalid bytes. It adds a Problem to the frame, and strict peers check for these.
+1. Creating a frame reads only its type, two bytes. Every other part is parsed on first access and cached. A command
+   that prints one frame in a hundred therefore parses only that frame.
+2. No function raises an error for invalid bytes. It adds a Problem to the frame, and strict peers check for Problems.
 3. A frame that the capture truncated is shorter than its length prefix; ``missing`` is the difference.
 
 Layout (docs "Binary protocol", broker class Commands)::
@@ -58,7 +58,7 @@ def pull_type(data: bytes, start: int, end: int) -> int:
 
 
 def _unknown_type(command: Message) -> int:
-    """Return a type that the generated code lacks, or -1. Proto2 stores such an enum value as an unknown field."""
+    """Return a type that the generated code lacks, or -1. Proto2 stores an unknown enum value as an unknown field."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     unknown = UnknownFieldSet(command)
@@ -130,7 +130,7 @@ class Frame:
 
     @property
     def missing(self) -> int:
-        """Number of bytes that the length prefix counts and ``data`` lacks."""
+        """Number of bytes that ``data`` lacks according to the length prefix."""
         return max(0, self.length - len(self.data))
 
     @property
@@ -142,7 +142,7 @@ class Frame:
 
     @property
     def command(self) -> pb.BaseCommand:
-        """The command with the fields before any parse error; empty if there are none."""
+        """The command, with only the fields before a parse error if there is one."""
         if self._command is None:
             parts = self.parts
             self._command = pb.BaseCommand()
@@ -151,7 +151,7 @@ class Frame:
 
     @property
     def body(self) -> Any:
-        """The command's own message, such as ``CommandFlow``; empty if missing, None if the type is unknown."""
+        """The message in the command, such as ``CommandFlow``; empty if missing, None if the type is unknown."""
         row = COMMANDS.get(self.type)
         return None if row is None else getattr(self.command, row.field)
 
@@ -198,7 +198,7 @@ class Frame:
 
     @property
     def problems(self) -> list[Problem]:
-        """All problems visible in the bytes of this frame alone. The property parses every part not parsed yet.
+        """All problems that this frame's bytes alone show. The property parses every part that was not parsed yet.
 
         Invalid UTF-8, unknown fields and commands from the wrong side are not checked here. The package ``observe``
         checks them because it tracks the connection.
@@ -222,7 +222,7 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError:
-        # A message truncated by the capture is not invalid: the fields before the cut are kept.
+        # A message that the capture truncated is not invalid: the fields before the cut are kept.
         if not frame.missing:
             frame.parts.problems.append(Problem(kind, f"{len(data)} bytes are not a {message.DESCRIPTOR.name}"))
 
@@ -247,7 +247,7 @@ def _required(message: Message) -> list[Problem]:
 
 
 def split(data: bytes, type_: int, size: int) -> Parts:
-    """Find the parts of a frame of which ``size`` bytes are known. Stop at the first length that exceeds them.
+    """Find the parts within the first ``size`` bytes of a frame. Stop at the first length that exceeds them.
 
     ``data`` contains these bytes. The bytes after the metadata are not read and may be absent.
     """

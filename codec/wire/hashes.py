@@ -60,7 +60,7 @@ def murmur3_32(data: bytes, seed: int = 0) -> int:
 
 def _mix_block(block: int) -> int:
     block = block * 0xCC9E2D51 & _MASK
-    # The rotation's high bits survive until the multiplication is masked. Mask both, or large blocks hash wrongly.
+    # The rotation sets bits above the lowest 32; the mask removes them.
     block = (block << 15 | block >> 17) & _MASK
     return block * 0x1B873593 & _MASK
 
@@ -71,7 +71,7 @@ def murmur3_31(data: bytes) -> int:
 
 
 def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
-    """Return the bytes of a partition key that are hashed for Key_Shared (Commands.resolveStickyKey).
+    """Return the bytes that Key_Shared hashes for a partition key (Commands.resolveStickyKey).
 
     ``base64_encoded`` is the field partition_key_b64_encoded. A key that is not valid base64 is hashed as it is.
     """

@@ -4,7 +4,8 @@ Rules of this file
 1. An error names the invalid token by its offset in the input.
 2. Lines without a colon after the offset are a hex dump only if the offsets count the bytes (in hex, decimal or
    octal). Otherwise they could be plain hex in columns.
-3. All patterns run in linear time: they match from a fixed position, and no two adjacent repetitions share a character.
+3. All patterns run in linear time: they match from a fixed position, and two adjacent repetitions have no character in
+   common.
 
 Forms, in the order in which ``auto`` tries them: binary (any input that is not text), a hex dump with offsets (xxd,
 hexdump -C, od -t x1z, tshark -x, tcpdump -x and -X), escapes (``\x00``, also as a Python or C string), plain hex (with
@@ -67,14 +68,14 @@ def _one_plain_line(text: str) -> bool:
 
 
 def _dump_groups(text: str) -> tuple[_Groups, int]:
-    """Return the hex of a dump and the offset of the first line that is not part of a dump, or -1."""
+    """Return the dump's hex digits, and the offset of the first line outside the dump, or -1."""
     found: _Groups = []
     position, expected = 0, dict.fromkeys(_BASES, -1)
     for line in text.splitlines(keepends=True):
         words = line.strip()
         if words == "*" and found:
             raise LocalError("the dump omits lines here (*): create it with -v", position + line.index("*"))
-        # The last line of hexdump and od contains only the offset.
+        # The last line that hexdump and od print contains only the offset.
         closing = _LAST_OFFSET.fullmatch(words) is not None and bool(found)
         offset = _OFFSET.match(line)
         bare = words if closing else offset["bare"] if offset is not None else None
@@ -90,7 +91,7 @@ def _dump_groups(text: str) -> tuple[_Groups, int]:
 
 
 def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]:
-    """Return the next expected offset in each base that still fits. The first may be any, and 0 starts a new dump."""
+    """Return the next expected offset in each base that still fits. Any first offset fits; 0 starts a new dump."""
     following = {}
     for base, due in expected.items():
         try:
@@ -105,8 +106,8 @@ def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]
 def _line_groups(line: str, position: int) -> _Groups:
     """Return the hex digits of a line of a dump, up to the gap before the text column.
 
-    All groups have the width of the first; the last group of the data may be shorter. hexdump -C prints two spaces
-    after the eighth byte too, so that gap alone does not end the hex column.
+    All groups have the width of the first; the last group of the data may be shorter. hexdump -C also prints two spaces
+    after the eighth byte, so that gap alone does not end the hex column.
     """
     groups: _Groups = []
     width = size = 0

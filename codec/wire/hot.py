@@ -3,9 +3,9 @@
 Rules of this file
 1. `pull_x` reads the command bytes (without the frame's two lengths) into a plain tuple of ints; `push_x` writes a
    whole frame. Tests compare both with protobuf on every frame of the corpus.
-2. A reader returns None for an unusual command (a transaction, a chunk, bit sets, properties, unknown fields, body
-   before type, a repeated id, a number too large for its field). The caller then parses ``Frame.command``. Support for
-   these cases would slow down the common ones.
+2. A reader returns None for an unusual command (with a transaction, a chunk, bit sets, properties, unknown fields, the
+   body before the type, a repeated id, or a number too large for its field). The caller then parses ``Frame.command``.
+   Support for these cases would slow down the common ones.
 3. Ids are returned unsigned, as they are on the wire. Only ``partition``, an int32, is converted to a signed number:
    -1 is encoded in ten bytes.
 
@@ -67,7 +67,7 @@ _MINUS_INT32: Final = _INT64 - _INT32
 
 
 def pull_long(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Return a varint whose first byte, above 127, the caller has read, and the position after the varint."""
+    """Return a varint whose first byte (above 127) the caller has read, and the position after the varint."""
     second = data[position]
     if second < 128:
         return first & 127 | second << 7, position + 1
@@ -103,10 +103,11 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
-    """Return fields 1 and 2 of a whole frame's body if they are its first two fields, with -1 for a missing one.
+    """Return fields 1 and 2 of a whole frame's body if they are its first two fields; -1 stands for a missing field.
 
-    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). Reading them takes a third of
-    the time of the complete reader. Only the layout of the known encoders is read. After -1, use the complete reader.
+    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). This takes a third of the time
+    of the complete reader, but supports only the layout of the known encoders. If a value is -1, use the complete
+    reader.
     """
     try:
         # Layout: 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second.
@@ -125,7 +126,7 @@ def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
 
 
 def pull_first_id(frame: bytes, tag: int) -> int:
-    """Return field 1 like ``pull_ids``: the consumer id of MESSAGE, ACK and FLOW (0x4a, 0x52, 0x5a)."""
+    """Return field 1 like ``pull_ids``: the consumer id of MESSAGE, ACK and FLOW (``tag`` 0x4a, 0x52, 0x5a)."""
     if len(frame) > 13 and frame[10] == tag and frame[11] < 128 and frame[12] == 8 and frame[13] < 128:
         return frame[13]
     return -1
@@ -319,7 +320,7 @@ _ONE = [bytes([value]) for value in range(128)]
 
 
 def push_varint(value: int) -> bytes:
-    """Encode a varint. Like in protobuf, a negative number is a 64-bit two's complement and takes ten bytes."""
+    """Encode a varint. As in protobuf, a negative number is a 64-bit two's complement and takes ten bytes."""
     if 0 <= value < 1 << 21:
         if value < 128:
             return _ONE[value]
@@ -389,7 +390,7 @@ def push_send(
 
 
 def push_ack(consumer_id: int, ack_type: int, ids: list[tuple[int, int, int, int]], request_id: int = -1) -> bytes:
-    """Encode an ACK frame with ids (ledger, entry, partition, batch). Parts and request ids of -1 are omitted."""
+    """Encode an ACK frame with ids (ledger, entry, partition, batch). A part or request id of -1 is omitted."""
     out = [b"\x08", push_varint(consumer_id), b"\x10", _ONE[ack_type]]
     for ledger, entry, partition, batch in ids:
         place = _push_id(ledger, entry, partition)

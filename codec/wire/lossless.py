@@ -1,6 +1,6 @@
 """Lossless conversion between a frame and JSON: `decode -T wire` writes this JSON and `encode` reads it.
 
-SEND and MESSAGE have all keys of this form, other commands only the first two::
+SEND and MESSAGE have all these keys, other commands only the first two::
 
     {"type": "SEND", "send": {"producer_id": 1, "sequence_id": 5, …},
      "entry": {…}, "checksum": "good" | "1a2b3c4d", "metadata": {…}, "payload": "68656c6c6f"}
@@ -8,15 +8,16 @@ SEND and MESSAGE have all keys of this form, other commands only the first two::
 Rules of this file
 1. Keys are proto names, enum values are names, bytes are lower-case hex, and unsigned -1 is -1. Nothing is redacted:
    the lossless form contains credentials and payload.
-2. ``checksum`` is "good" if the CRC-32C is correct (encoding computes it again, so an edited frame gets a correct
-   one), the stored number in hex if it is wrong, and absent if there is no checksum block. Of the four keys after the
-   command, SEND and MESSAGE need only one: missing metadata is empty. Other commands have none of these keys.
+2. ``checksum`` is "good" if the CRC-32C is correct, the stored number in hex if it is wrong, and absent if there is no
+   checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame gets a correct one. The encoder
+   requires only one of the four keys after the command of SEND and MESSAGE: missing metadata is empty. Other commands
+   have none of these keys.
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
-4. Protobuf allows several encodings of a message: another field order, long varints, invalid UTF-8. If encoding the
+4. Protobuf allows several encodings of a message: different field orders, long varints, invalid UTF-8. If encoding the
    object does not reproduce the original bytes, they are kept under ``bytes`` (``{"command": hex, …}``). The encoder
    uses them while they match the object. If the object was edited, the encoder ignores them.
 5. The JSON is strict: non-finite doubles are the strings ``inf``, ``-inf`` and ``nan:`` with 16 hex digits.
-6. A type outside all known versions is ``UNKNOWN_<number>``, and its first field, the type, is not in ``unknown``.
+6. A type that no known version has is ``UNKNOWN_<number>``, and the type field is not repeated in ``unknown``.
    ``NO_TYPE`` is a command without a type.
 7. A frame with inconsistent lengths, or one truncated by the capture, is ``{"type": …, "raw": hex}``.
 """
@@ -77,7 +78,7 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
     body = _block(pb.BaseCommand(), command, "command", exact, _unknown_type(frame.type))
     row = COMMANDS.get(frame.type)
     if row.field not in body if row is not None else "type" in body:
-        # Encoding would turn a missing body into an empty one. A command of an unknown type may contain a second,
+        # Encoding would replace a missing body by an empty one. A command with an unknown type may contain a second,
         # known type.
         exact["command"] = command.hex()
     out |= {key: value for key, value in body.items() if key != "type"}
@@ -137,7 +138,7 @@ def _number_of(name: str) -> int:
 
 
 def _unknown_type(number: int) -> bytes:
-    """Encode the type field, which comes first, if the generated code lacks the type; otherwise return no bytes."""
+    """Encode the type field, the first field, if the generated code lacks the type; otherwise return no bytes."""
     return b"" if number in COMMANDS or number < 0 else b"\x08" + push_varint(number)
 
 
@@ -191,9 +192,9 @@ def _packed(
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:
-    """Return the object of the given bytes, with the fields before any parse error."""
+    """Return the bytes as an object, with only the fields before a parse error if there is one."""
     came = type(message)()
-    with suppress(DecodeError):  # the object, when written, contained the fields parsed before the error
+    with suppress(DecodeError):  # the written object contained the fields before the error
         came.MergeFromString(data)
     return _object(came)
 
@@ -215,7 +216,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else value
     if isinstance(value, bytes):
-        # The value of a string field is bytes if it is not valid UTF-8.
+        # protobuf returns a string field as bytes if it is not valid UTF-8.
         return value.hex() if field.type == FieldDescriptor.TYPE_BYTES else value.decode(errors="backslashreplace")
     if field.type in _FLOATING and not math.isfinite(value):
         return f"nan:{_double.pack(value).hex()}" if math.isnan(value) else str(value)
@@ -225,7 +226,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _unknown_bytes(message: Message) -> bytes:
-    """Serialise only the unknown fields of this message, without those of nested messages."""
+    """Serialise the unknown fields of this message, but not of its nested messages."""
     if not len(UnknownFieldSet(message)):
         return b""
     copy = type(message)()
@@ -295,7 +296,7 @@ def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:
 
 
 def _no_number(text: str, path: str) -> float:
-    """Parse the text of a double that JSON has no number for."""
+    """Parse the text of a double that JSON cannot represent as a number."""
     if text in ("inf", "-inf", "nan"):
         return float(text)
     value: float = _double.unpack(bytes.fromhex(text[4:]))[0] if _NAN.fullmatch(text) else 0.0

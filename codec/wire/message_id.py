@@ -1,4 +1,4 @@
-"""Message ids: the position of a message, as text and as a value."""
+"""Message ids: positions of messages, as text and as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.codec.proto import pb
 
 __all__ = ["MessageId", "signed"]
 
-# Size of each number in bits, sign included: Java's long and int, as in the broker.
+# Size of each number in bits, including the sign: the broker uses Java's long and int.
 _BITS: Final = (64, 64, 32, 32)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
@@ -25,7 +25,7 @@ def signed(value: int) -> int:
 class MessageId:
     """A message id; unset parts are -1.
 
-    Ids are ordered as in the clients (MessageIdAdvUtils): ledger, entry, partition, batch index. A broker orders
+    Ids are ordered as in the clients (MessageIdAdvUtils): by ledger, entry, partition and batch index. A broker orders
     positions by ledger and entry only.
     """
 
@@ -36,7 +36,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Parse ``ledger:entry[:partition[:batch]]``. Raise LocalError if it is not an id or a number is too large."""
+        """Parse ``ledger:entry[:partition[:batch]]``. Raise LocalError for other text or a number that is too large."""
         words = text.strip().split(":")
         if not 2 <= len(words) <= 4 or not all(map(_NUMBER.fullmatch, words)):
             raise LocalError(f"{text!r} is not a message id: write ledger:entry, ledger:entry:partition or …:batch")
@@ -64,7 +64,7 @@ class MessageId:
         return data
 
     def __str__(self) -> str:
-        """Return ``ledger:entry``, with ``:partition`` if it or the batch index is set, and ``:batch`` if set."""
+        """Return ``ledger:entry``, ``ledger:entry:partition`` or, if the batch index is set, all four numbers."""
         text = f"{self.ledger}:{self.entry}"
         if self.partition == -1 and self.batch == -1:
             return text

@@ -1,7 +1,7 @@
 """Defects of a frame as values, which an observer attaches to the frame.
 
-A kind is a stable word for filters and programs; the detail is a readable text. One table lists the kinds, and the
-docs are generated from it.
+A kind is a stable word for filters and programs; the detail is a readable text. The docs are generated from the table
+of kinds.
 """
 
 from __future__ import annotations

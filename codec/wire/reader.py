@@ -3,8 +3,8 @@
 Rules of this file
 1. An incomplete frame is normal: `feed` returns the frames that are now complete, possibly none.
 2. Only a length that no valid frame can have ends the stream. ``error`` is then set, with the offset, and no further
-   bytes are read. The frames before it are returned. A peer closes the connection in this case. The broker's frame
-   decoder does so as soon as it has the length prefix.
+   bytes are read. The frames before that offset are returned. A peer closes the connection in this case; the broker's
+   frame decoder does so as soon as it has the length prefix.
 3. The frames do not depend on how the bytes are divided, and the work is linear in the bytes: the buffer is examined
    only when the next frame is complete.
 """
@@ -59,7 +59,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes) -> tuple[list[Frame], int]:
-        """Return all complete frames from the start of data, and the offset of the rest."""
+        """Return all complete frames at the start of ``data``, and the offset of the rest."""
         frames: list[Frame] = []
         position, size = 0, len(data)
         while size - position >= 4:

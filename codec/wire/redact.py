@@ -20,12 +20,12 @@ SECRET_FIELDS: Final = frozenset({
 
 
 def hidden(value: bytes | str) -> str:
-    """Return the replacement for a secret, which contains only its size."""
+    """Return the replacement for a secret; it contains only the secret's size."""
     return f"<hidden: {len(value if isinstance(value, bytes) else value.encode())} bytes>"
 
 
 def secret_values(message: Message) -> Iterator[bytes]:
-    """Yield the bytes of every credential in a message and its nested messages, to be overwritten."""
+    """Yield the bytes of every credential in a message and its nested messages; the caller overwrites them."""
     for field, value in message.ListFields():
         if f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
             yield value if isinstance(value, bytes) else value.encode()

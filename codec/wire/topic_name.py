@@ -1,6 +1,6 @@
 """Topic names: the short forms, both generations of the long form, partitions, percent-encoding.
 
-Source: class TopicName; broker-side rules as observed on 4.2.4. A v1 name has a cluster between tenant and namespace
+Sources: class TopicName; the broker's rules, observed on 4.2.4. A v1 name has a cluster between tenant and namespace
 (``persistent://tenant/cluster/namespace/topic``). The local name may contain slashes in v1, but not in v2.
 """
 
@@ -22,7 +22,7 @@ _PARTITION: Final = "-partition-"
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
-# Characters allowed in tenants, clusters and namespaces: class NamedEntity.
+# Characters allowed in tenants, clusters and namespaces (class NamedEntity).
 _NAMED: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 
 
@@ -34,9 +34,9 @@ class TopicName:
     tenant: str
     namespace: str
     local: str
-    """The last part, including a partition suffix."""
+    """The last part of the name, including a partition suffix."""
     cluster: str | None = None
-    """The cluster, only in names of the first generation."""
+    """The cluster; only first-generation (v1) names have one."""
 
     @classmethod
     def parse(cls, text: str) -> TopicName:
