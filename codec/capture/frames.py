@@ -49,8 +49,7 @@ class Stream:
         self.number = number
         """tshark's tcp.stream: connections are numbered from 0 in the order of their first packets."""
         self.client = client
-        """Address and port. The client is the sender of the SYN. If there is none, the first commands identify the
-        client; before them, the ports do."""
+        """Address and port. The sender of the SYN is the client; without a SYN, commands or else ports identify it."""
         self.server = server
         self.midstream = midstream
         """Whether the capture lacks the connection's SYN."""

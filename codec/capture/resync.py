@@ -51,8 +51,7 @@ class Budget:
         """Number of bytes read for checks."""
 
     def spend(self, count: int, total: int) -> bool:
-        """Return whether ``count`` more bytes may be read in a direction with ``total`` bytes so far. If so, count
-        them."""
+        """Return whether ``count`` more bytes of a direction with ``total`` bytes may be read. If so, count them."""
         if self.spent + count > BUDGET * (total + 1024):
             return False
         self.spent += count

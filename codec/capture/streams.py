@@ -260,8 +260,7 @@ class TcpReassembly:
         self._arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
-        """Deliver queued segments in order up to the first gap that must wait; directions in ``over`` are delivered
-        entirely.
+        """Deliver queued segments in order up to the first gap that must wait; in ``over``, gaps do not wait.
 
         Each iteration delivers a segment, shortens a gap or finishes a direction, so the loop ends.
         """

@@ -1,5 +1,4 @@
-"""Bit sets of batch indexes: a Python int, or 64-bit words on the wire (java.util.BitSet). A 1 means not
-acknowledged."""
+"""Bit sets of unacknowledged batch indexes: a Python int, or 64-bit words on the wire (java.util.BitSet)."""
 
 from __future__ import annotations
 
