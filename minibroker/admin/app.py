@@ -1,10 +1,10 @@
-"""The ASGI application: passes requests to endpoints and converts their values to responses.
+"""The ASGI application: passes requests to endpoints and converts the returned values to responses.
 
 Rules of this file
-1. A request is one turn of the broker: `begin_turn` with the time before it, `finish_turn` after it.
+1. A request is one turn of the broker: `begin_turn` is called with the time before it, and `finish_turn` after it.
 2. The body of an error is ``{"reason": …}``. The response for a path that is not in the table is a 404 with an
    explanation.
-3. Paths are matched percent-encoded, as they were sent: the name of a topic can contain an encoded slash.
+3. Paths are matched percent-encoded, as they were sent, because a topic's name can contain an encoded slash.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _STATUS: Final = {
     pb.TopicTerminatedError: 409,
     pb.ServiceNotReady: 503,
 }
-"""The status for an error of the broker; all others are 500."""
+"""The status for each error of the broker. All other errors have status 500."""
 
 _Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
-    """Return the application. ``now`` returns milliseconds since 1970; it is called once per request."""
+    """Return the application. ``now``, called once per request, returns milliseconds since 1970."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
@@ -113,7 +113,7 @@ def _server(
 
 
 async def _body(request: Request) -> Any:
-    """Return the JSON of the body, or None without a body."""
+    """Return the JSON of the body, or None if there is no body."""
     read = bytearray()
     async for piece in request.stream():
         read += piece
@@ -141,7 +141,7 @@ def _answer(value: Any) -> Response:
 
 
 def _header(text: str) -> str:
-    """Return a text as one line of a header in UTF-8."""
+    """Return a text as a one-line header value in UTF-8."""
     return " ".join(text.splitlines()).encode().decode("latin-1")
 
 

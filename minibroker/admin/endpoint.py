@@ -1,8 +1,8 @@
 """The request and response of an endpoint.
 
 Rules of this file
-1. An endpoint is a function of one `Call`. It returns a value (200, as JSON), None (204) or a `Reply`. It rejects a
-   request with a `RestError`, which has the status, or with an error of the broker.
+1. An endpoint is a function with a `Call` as its argument. It returns a value (200, as JSON), None (204) or a `Reply`.
+   To reject a request, it raises a `RestError`, which contains the status, or an error of the broker.
 2. The parts of a path are percent-encoded, as they were sent; `topic` and `namespace` decode them. An invalid name
    results in a 412, as on the real broker.
 """
@@ -47,7 +47,7 @@ class Reply:
 
     status: int
     value: Any = None
-    """JSON, or None without a body. Text and bytes are sent unchanged if ``media`` is not JSON."""
+    """A JSON value, or None for no body. Text and bytes are sent unchanged if ``media`` is not JSON."""
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
 
@@ -70,7 +70,7 @@ class Call:
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """Return a part of the path as a 64-bit integer. Raises 404 if it is not one."""
+        """Return a part of the path as a 64-bit integer. Raises 404 if it is not an integer."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
             raise RestError(404, f"{text!r} is not a number")
@@ -84,14 +84,14 @@ class Call:
 
     @property
     def namespace_name(self) -> str:
-        """``tenant/namespace`` of the path. Raises 412 if it is invalid."""
+        """The ``tenant/namespace`` in the path. Raises 412 if it is invalid."""
         tenant, name = self.path_text("tenant"), self.path_text("namespace")
         if not (_NAMED.fullmatch(tenant) and _NAMED.fullmatch(name)):
             raise RestError(412, "Namespace name is not valid")
         return f"{tenant}/{name}"
 
     def namespace(self, reason: str = "Namespace does not exist") -> Namespace:
-        """Return the namespace of the path. Raises 404 if it does not exist."""
+        """Return the namespace in the path. Raises 404 if it does not exist."""
         namespace = self.broker.policies.namespaces.get(self.namespace_name)
         if namespace is None:
             raise RestError(404, reason)
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic name of the path. Raises 412 if it is invalid."""
+        """The topic name in the path. Raises 412 if it is invalid."""
         try:
             name = TopicName.decoded(self.path["domain"], self.namespace_name, self.path["topic"])
         except LocalError:
@@ -111,7 +111,7 @@ class Call:
         return name
 
     def topic(self) -> Topic:
-        """Load and return the topic of the path, and start serving its bundle. Raises 404 if it does not exist."""
+        """Load and return the topic in the path, and start serving its bundle. Raises 404 if it does not exist."""
         name = self.topic_name
         self.namespace("Namespace not found")
         return self.load(name)
@@ -125,7 +125,7 @@ class Call:
         return topic
 
     def topics(self) -> list[Topic]:
-        """Return the topic of the path, or all of its existing partitions. Raises 404 if it does not exist."""
+        """Return the topic in the path, or all of its existing partitions. Raises 404 if it does not exist."""
         name = self.topic_name
         count = self.broker.topic_registry.partitions(name)
         if not count:
@@ -134,19 +134,19 @@ class Call:
         return [part for part in parts if part is not None]
 
     def unpartitioned_topic(self, operation: str) -> Topic:
-        """Return the topic of the path. Raises 405 for a partitioned topic, with the name of the operation."""
+        """Return the topic in the path. For a partitioned topic, raises 405 with the name of the operation."""
         if self.broker.topic_registry.partitions(self.topic_name):
             raise RestError(405, f"{operation} on a partitioned topic is not allowed")
         return self.topic()
 
     def persistent_topic(self, operation: str) -> Topic:
-        """Return the topic of the path. Raises 405 for a partitioned or non-persistent topic."""
+        """Return the topic in the path. Raises 405 for a partitioned or non-persistent topic."""
         if not self.topic_name.persistent:
             raise RestError(405, f"{operation} on a non-persistent topic is not allowed")
         return self.unpartitioned_topic(operation)
 
     def subscription(self, topic: Topic) -> Subscription:
-        """Return the subscription of the path. Raises 404 if it does not exist."""
+        """Return the subscription in the path. Raises 404 if it does not exist."""
         name = self.path_text("subscription")
         subscription = topic.subscriptions.get(name)
         if subscription is None:

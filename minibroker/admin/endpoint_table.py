@@ -1,6 +1,7 @@
 """All endpoints in matching order.
 
-Frequently used endpoints come first. Within a module, a literal path precedes one with a name in the same position.
+Frequently used endpoints come first. Within a module, a literal path precedes a path with a parameter in the same
+position.
 """
 
 from __future__ import annotations

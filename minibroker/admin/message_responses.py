@@ -56,7 +56,7 @@ _BASE64: Final = {
 
 
 def message_response(entry: Entry) -> Reply:
-    """Return the response; 500 if the metadata cannot be parsed."""
+    """Return the response. Raises RestError 500 if the metadata cannot be parsed."""
     if not entry.parsed:
         entry.parse()
     metadata = entry.metadata

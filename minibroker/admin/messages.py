@@ -74,7 +74,7 @@ def _examine(call: Call) -> Reply:
 
 
 def _backlog_size(call: Call) -> Any:
-    """Return the bytes after a message id; after -1:-1 all bytes."""
+    """Return the number of bytes after a message id; all bytes after -1:-1."""
     ledger, _ = _ledger(call, "Get backlog size")
     body = call.body
     if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):

@@ -27,7 +27,7 @@ _TOPIC: Final = {
     "pulsar_in_bytes_total": "bytesInCounter",
     "pulsar_in_messages_total": "msgInCounter",
 }
-"""Metric of a topic to its field in the topic stats."""
+"""Field in the topic stats for each metric of a topic."""
 
 _SUBSCRIPTION: Final = {
     "pulsar_subscription_back_log": "msgBacklog",
@@ -50,7 +50,7 @@ _SUBSCRIPTION: Final = {
     "pulsar_out_bytes_total": "bytesOutCounter",
     "pulsar_out_messages_total": "msgOutCounter",
 }
-"""Metric of a subscription to its field in the subscription stats."""
+"""Field in the subscription stats for each metric of a subscription."""
 
 _BROKER: Final = {
     "pulsar_broker_rate_in": "pulsar_rate_in",
@@ -64,7 +64,7 @@ _BROKER: Final = {
     "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
     "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
 }
-"""Metric of the broker to the topic metric that is summed."""
+"""The topic metric that is summed for each metric of the broker."""
 
 _Labels = dict[str, str]
 _Samples = dict[str, list[tuple[_Labels, Any]]]

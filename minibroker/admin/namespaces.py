@@ -66,7 +66,7 @@ def _policies(call: Call) -> Any:
 
 
 def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
-    """Apply the policies in the request that creates a namespace; unknown names are ignored, as on the real broker."""
+    """Apply the policies in a request that creates a namespace. Unknown names are ignored, as on the real broker."""
     for name, value in body.items():
         policy = _BY_JSON.get(name)
         if policy is None or value is None:
@@ -130,7 +130,7 @@ def _delete(call: Call) -> None:
 
 
 def delete_namespace(broker: Broker, name: str) -> None:
-    """Delete a namespace with all of its topics, even if clients are connected."""
+    """Delete a namespace and all of its topics, even if clients are connected."""
     for topic in _all_topics(broker, name):
         delete_topic(broker, TopicName.parse(topic))
     for topic in _partitioned(broker, name):
@@ -184,7 +184,7 @@ def _unload_bundle(call: Call) -> None:
 
 
 def _clear(call: Call) -> None:
-    """Acknowledge all entries of all subscriptions, or of those with one name."""
+    """Acknowledge all entries of all subscriptions, or of the subscriptions with a given name."""
     wanted = call.path.get("subscription")
     for topic in _loaded(call):
         for subscription in list(topic.subscriptions.values()):

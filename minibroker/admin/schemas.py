@@ -56,7 +56,7 @@ def _key_value_text(schema: pb.Schema) -> str:
 
 
 def _key_value_data(text: str) -> bytes:
-    """Convert the JSON object of REST back. Raises 422 if it is invalid."""
+    """Convert the JSON object of REST to ``i32 size, key, i32 size, value``. Raises 422 if it is invalid."""
     try:
         halves = json.loads(text)
         words = [halves[name] for name in ("key", "value")]

@@ -1,4 +1,4 @@
-"""Subscriptions: create, delete, move the cursor, inspect (PersistentTopics of 4.2.4).
+"""Subscriptions: create, delete, inspect, and move the cursor (PersistentTopics of 4.2.4).
 
 An operation on a partitioned topic applies to all partitions if possible; otherwise the response is a 405.
 """
@@ -27,7 +27,7 @@ _MAX: Final = (1 << 63) - 1
 _MOST_LOOKED_AT: Final = 10_000
 """Maximum number of entries of analyzeBacklog (``subscriptionBacklogScanMaxEntries``)."""
 _LARGEST_BATCH: Final = 1 << 16
-"""Maximum batch size for a cursor position within a batch; the client declares the number of messages."""
+"""Maximum batch size for a cursor position within a batch, because the client declares the number of messages."""
 _FEW: Final = 1000
 """A backlog with fewer entries does not expire if its first message is newer than the requested age."""
 
@@ -91,7 +91,7 @@ def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
-    """Return the offset to read next, and the remaining bits within a batch; isExcluded matters only within a batch."""
+    """Return the offset to read next, and the remaining bits within a batch. isExcluded applies only in a batch."""
     ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
     if ledger_id < 0:
         return ledger.first, None

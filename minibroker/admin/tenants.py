@@ -1,4 +1,4 @@
-"""Tenants and clusters. There is one cluster; the names of others are stored and returned."""
+"""Tenants and clusters. There is one cluster; names of other clusters are stored and returned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _get(call: Call) -> Any:
 
 
 def _read(call: Call) -> Tenant:
-    """Return the tenant in the body. Raises 412 if it names no cluster or an unknown one."""
+    """Return the tenant in the body. Raises 412 if it contains no cluster or an unknown one."""
     if not isinstance(call.body, dict):
         raise RestError(412, "TenantInfo is null")
     clusters = call.body.get("allowedClusters") or []

@@ -1,9 +1,10 @@
 """The broker's response to each command: one module per group of commands, and the table of all commands.
 
-A module exports ``HANDLERS``: command name to function(connection, body, frame). The function raises Refused to reject
-a request, and the connection sends the error; it raises RemoteError to close the connection. The functions in
-``HOT_HANDLERS`` take plain numbers instead, for the two frequent commands besides SEND: ACK(connection, consumer id,
-ack type, ids, request id) and FLOW(connection, consumer id, permits), as decoded by `codec.wire.hot`.
+A module exports ``HANDLERS``, which maps command names to functions (connection, body, frame). A function raises
+Refused to reject a request; the connection then sends the error. It raises RemoteError to close the connection. The
+functions in ``HOT_HANDLERS`` take plain numbers instead of a body, for the two most frequent commands besides SEND:
+ACK(connection, consumer id, ack type, ids, request id) and FLOW(connection, consumer id, permits), as decoded by
+`codec.wire.hot`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """ACK (ServerCnx.handleAck, Consumer.messageAcked).
 
-The response to an acknowledgement without transaction is always a success (4.2.4). An unknown consumer gets none.
+The response to an acknowledgement without a transaction is always a success (4.2.4). An ACK for an unknown consumer
+gets no response.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["HANDLERS", "HOT_HANDLERS"]
 def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
 ) -> None:
-    """Handle an ACK without ack sets, properties and transactions; ids as from `pull_ack`, request id -1 if absent."""
+    """Handle an ACK without ack sets, properties and transactions; ids as from `pull_ack`; no request id is -1."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return

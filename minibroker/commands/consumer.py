@@ -31,7 +31,7 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
 
 
 def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
-    """Handle SEEK to an id or a time: CLOSE_CONSUMER, then SUCCESS. No effect on a non-persistent topic."""
+    """Handle SEEK to an id or a time: send CLOSE_CONSUMER, then SUCCESS. It has no effect on a non-persistent topic."""
     by_id = command.HasField("message_id")
     if not by_id and not command.HasField("message_publish_time"):
         raise Refused(pb.MetadataError, "Message id and message publish time were not present")
@@ -52,7 +52,7 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
 
 
 def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessageId, frame: Frame) -> None:
-    """Handle GET_LAST_MESSAGE_ID: the last deliverable message, and the mark-delete position of the subscription."""
+    """Handle GET_LAST_MESSAGE_ID: send the last deliverable message id and the subscription's mark-delete position."""
     subscription = _consumer(connection, command.consumer_id).subscription
     topic, ledger, cursor = subscription.topic, subscription.topic.ledger, subscription.cursor
     if ledger is None or cursor is None:
@@ -73,7 +73,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
 
 
 def _last_message(subscription: Subscription) -> Entry | None:
-    """Return the last entry that is not a marker, else the last marker, or None if the topic is empty."""
+    """Return the last entry that is not a marker, or else the last marker. Return None if the topic is empty."""
     ledger = subscription.topic.ledger
     assert ledger is not None
     for offset in range(ledger.next - 1, ledger.first - 1, -1):
@@ -116,9 +116,9 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
 
 
 def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: Frame) -> None:
-    """Handle UNSUBSCRIBE of the only consumer, or with force.
+    """Handle UNSUBSCRIBE from the only consumer, or with force.
 
-    Other consumers get CLOSE_CONSUMER, the sender does not.
+    Other consumers get CLOSE_CONSUMER; the sender does not.
     """
     consumer = _consumer(connection, command.consumer_id)
     subscription = consumer.subscription
@@ -137,7 +137,7 @@ def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: F
 
 
 def close(connection: Connection, command: pb.CommandCloseConsumer, frame: Frame) -> None:
-    """Handle CLOSE_CONSUMER: always a success, also for an unknown or joining consumer."""
+    """Handle CLOSE_CONSUMER. The response is always SUCCESS, also for an unknown or joining consumer."""
     connection.pending_subscribes.pop(command.consumer_id, None)
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:

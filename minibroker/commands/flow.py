@@ -1,4 +1,4 @@
-"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES: both without a response, and ignored for an unknown consumer."""
+"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES. Both have no response, and are ignored for an unknown consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX: Final = (1 << 31) - 1
 
 
 def hot_flow(connection: Connection, consumer_id: int, permits: int) -> None:
-    """Handle FLOW. Raises RemoteError if the permits are not from 1 to the largest int."""
+    """Handle FLOW. Raises RemoteError if the permits are not between 1 and the maximum Java int."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return

@@ -2,8 +2,8 @@
 
 Rules of this file (TopicLookupBase, ServerCnx.handlePartitionMetadataRequest; 4.2.4)
 1. A lookup makes the broker serve the bundle of the topic. It does not check whether the topic exists.
-2. If the broker's own address is a loopback address, the response instructs the client to keep its service URL, which
-   may be a tunnel.
+2. If the broker's address is a loopback address, the response sets ``proxy_through_service_url``, because the client's
+   service URL may lead through a tunnel.
 3. PARTITIONED_METADATA creates a partitioned topic if that is the default type, the client allows it, and the name is
    neither a partition nor a retry or dead letter topic. It never creates a non-partitioned topic.
 """

@@ -1,7 +1,7 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-The checks of PRODUCER are in the broker's order. The check of the backlog quota, between the producer limit and the
-encryption, is not implemented.
+The checks of PRODUCER are in the real broker's order. The check of the backlog quota, which comes between the checks of
+the producer limit and of the encryption, is not implemented.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
 
 
 def close_producer(connection: Connection, command: pb.CommandCloseProducer, _: Frame) -> None:
-    """Handle CLOSE_PRODUCER: SUCCESS also for an unknown producer, after the responses to waiting producers."""
+    """Handle CLOSE_PRODUCER. SUCCESS is sent after the responses to waiting producers, also for an unknown producer."""
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
         producer.leave()

@@ -1,7 +1,7 @@
 """GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; verified on 4.2.4).
 
 Special cases: a version shorter than eight bytes, and an invalid topic name in GET_OR_CREATE_SCHEMA, close the
-connection. Of a longer version the first eight bytes are used.
+connection. If a version is longer, its first eight bytes are used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
 
 
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
-    """Handle GET_OR_CREATE_SCHEMA like the schema of a producer. The topic must exist."""
+    """Handle GET_OR_CREATE_SCHEMA. The schema is added like the schema of a producer. The topic must exist."""
     try:
         name = topic_name(command.topic)
     except Refused as refusal:

@@ -1,6 +1,6 @@
 """SEND commands with unusual fields (ServerCnx.handleSend).
 
-The connection decodes the usual ones in place and calls the producer directly.
+The connection decodes the other SENDs in place and calls the producer directly.
 """
 
 from __future__ import annotations

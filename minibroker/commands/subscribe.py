@@ -1,7 +1,7 @@
-"""SUBSCRIBE: checks in the broker's order, opening the subscription, adding the consumer (ServerCnx.handleSubscribe).
+"""SUBSCRIBE: the checks in the real broker's order, the subscription, and the consumer (ServerCnx.handleSubscribe).
 
-A consumer is joining while the broker checks the liveness of another one. Its id is in use, its other commands are
-ignored, and CLOSE_CONSUMER cancels it.
+A consumer is joining while the broker checks the liveness of a consumer that blocks it. During this time its id is in
+use, its other commands are ignored, and CLOSE_CONSUMER cancels the SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS"]
 
 _RESERVED: Final = "pulsar.dedup"
-"""The cursor of deduplication."""
+"""The name of the deduplication cursor."""
 
 
 def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
@@ -65,7 +65,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
 
 
 def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
-    """Check what the topic forbids."""
+    """Check the command against the topic's policies and state."""
     kind = command.subType
     if command.read_compacted and (not topic.persistent or kind not in (EXCLUSIVE, FAILOVER)):
         raise Refused(
@@ -89,7 +89,7 @@ def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
 
 
 def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
-    """Return the subscription, created if it does not exist."""
+    """Return the subscription. Create it if it does not exist."""
     found = topic.subscriptions.get(command.subscription)
     if not topic.persistent:
         return found or topic.add_subscription(
@@ -161,7 +161,7 @@ def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
 
 
 _MAX_TRIES: Final = 5
-"""Maximum number of attempts while other consumers take the place (AbstractDispatcherSingleActiveConsumer)."""
+"""Maximum number of attempts if other consumers join first (AbstractDispatcherSingleActiveConsumer)."""
 
 
 def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
@@ -191,7 +191,7 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
 
 
 def _retry_join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
-    """Check again and add the consumer: topic and subscription can have been deleted or replaced meanwhile."""
+    """Repeat the checks and add the consumer. The topic or subscription may have been deleted or replaced."""
     topic = subscription.topic
     if topic.fenced:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")

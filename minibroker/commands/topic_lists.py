@@ -1,13 +1,14 @@
 """GET_TOPICS_OF_NAMESPACE, WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE.
 
 Rules of this file (ServerCnx, TopicListService; 4.2.4)
-1. An invalid namespace closes the connection; a missing one has an empty list.
-2. A list is filtered here if the pattern is short enough (``subscriptionPatternMaxLength``); otherwise it is complete,
-   with filtered = false. A watcher with a longer pattern is refused. The pattern of a list is measured with its scheme,
-   the pattern of a watcher without it.
-3. If the client already has the current hash, no list is sent: changed = false, or an empty list for a watcher.
-4. An invalid pattern is a MetadataError for a list and an InvalidTopicName for a watcher. A pattern with an unknown
-   scheme is a MetadataError for a list and an AuthorizationError for a watcher.
+1. An invalid namespace name closes the connection. For a namespace that does not exist, the list is empty.
+2. The broker filters a list if the length of the pattern is at most ``subscriptionPatternMaxLength``. Otherwise the
+   list is complete, with filtered = false, and a watcher is refused. The length includes the scheme for a list, but not
+   for a watcher.
+3. If the client already has the current hash, a list has changed = false and no topics, and a watcher receives an empty
+   list.
+4. The error for an invalid pattern is MetadataError for a list and InvalidTopicName for a watcher. The error for an
+   unknown scheme is MetadataError for a list and AuthorizationError for a watcher.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Commands of transactions, which are disabled as by default: the responses of a 4.2.4 broker.
+"""Commands of transactions: the responses of a 4.2.4 broker on which transactions are disabled, as is the default.
 
 Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
-1. Commands of the coordinator get ERROR, not their own response.
-2. The end of a transaction on a topic or subscription, a command between brokers, succeeds if there is nothing to do:
-   no such topic, no such subscription, or a commit on a topic.
+1. The response to a coordinator command is ERROR instead of the command's response.
+2. Ending a transaction on a topic or subscription, which is a command between brokers, succeeds if it has no effect: if
+   the topic or subscription does not exist, or for a commit on a topic.
 
 Commands of scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
 """
@@ -59,7 +59,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
 
 
 def _loaded(broker: PulsarService, text: str) -> Topic | None:
-    """Return the topic if it is loaded, or None if it does not exist. Raises Refused (ServiceNotReady) otherwise."""
+    """Return the topic if it is loaded, or None if it does not exist. Otherwise raises Refused (ServiceNotReady)."""
     name = topic_name(text)
     topic = broker.topics.get(str(name))
     if topic is None and broker.topic_registry.exists(name):

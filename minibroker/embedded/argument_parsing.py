@@ -25,7 +25,7 @@ def size_of(name: str, value: int | str) -> int:
 
 
 def port_of(name: str, value: int) -> int:
-    """Return a port, 0 for any free one. Raises LocalError."""
+    """Return a port; 0 means any free port. Raises LocalError if it is invalid."""
     if not 0 <= value <= 65535:
         raise LocalError(f"{name} {value}: must be from 0 to 65535")
     return value

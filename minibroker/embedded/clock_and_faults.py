@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerClock", "BrokerFaults"]
 
 RunInBroker = Callable[[Callable[["InterceptingServer"], Any]], Any]
-"""Function that runs another one in the broker's thread and returns its result."""
+"""A function that runs a given function in the broker's thread and returns its result."""
 
 
 class BrokerClock:
@@ -33,9 +33,9 @@ class BrokerClock:
         return self._clock.time_ns() / 1e9
 
     def advance(self, seconds: float) -> None:
-        """Advance a manual clock: all timers due until then run, each at its own time.
+        """Advance a manual clock, and run all timers due until then, each at its scheduled time.
 
-        Raises LocalError if the clock is real, or the time negative.
+        Raises LocalError if the clock is not manual or the time is negative.
         """
         clock = self._clock
         if not isinstance(clock, ManualClock):
@@ -54,7 +54,7 @@ class BrokerFaults:
     """The injected faults; iterate over them."""
 
     def __init__(self, first: Iterable[Fault], frames: Frames | None, run_in_broker: RunInBroker) -> None:
-        """``first``: faults from the start on; ``frames``: source of the existing connections when a fault is added."""
+        """``first``: faults from the start; ``frames``: source of the open connections when a fault is added."""
         self._first = list(first)
         self._frames = frames
         self._run_in_broker = run_in_broker
@@ -73,7 +73,7 @@ class BrokerFaults:
 
         ``on``: a filter, empty for every frame; ``do``: drop, delay (by ``ms``), duplicate, corrupt, error (named by
         ``error``: ``ServiceNotReady``) or close; ``after``: number of matches to skip first; ``times``: maximum number
-        of uses, None for unlimited. Raises LocalError for invalid arguments.
+        of uses; None for no limit. Raises LocalError for invalid arguments.
         """
         from pcli.codec.faults import Fault
 
@@ -90,7 +90,7 @@ class BrokerFaults:
         self._run_in_broker(lambda server: self.inject(server).clear())
 
     def inject(self, server: InterceptingServer) -> Faults:
-        """Apply faults to the connections from now on; called in the broker's thread."""
+        """Start applying faults to the connections. Called in the broker's thread."""
         if self._all is None:
             from pcli.codec.faults import Faults, Injector
 

@@ -1,10 +1,10 @@
 """The frames between the broker and its clients, kept as bytes and decoded on demand.
 
 Rules of this file
-1. Keeping a chunk is one append. Chunks are decoded to frames once, when frames are requested.
-2. The number of kept bytes is limited; the oldest are dropped. The names that they defined (of consumer 3, for example)
-   remain known.
-3. The broker's thread appends, and any thread may read. There is one lock, which appending does not take.
+1. A chunk of bytes is recorded with a single append. It is decoded to frames once, when frames are requested.
+2. The number of kept bytes is limited; the oldest bytes are dropped. The names that they defined (for example that of
+   consumer 3) remain known.
+3. The broker's thread appends, and any thread may read. There is one lock; appending does not acquire it.
 4. The decoder is imported with the first request: most brokers in tests never need it.
 """
 
@@ -29,7 +29,7 @@ _COST: Final = 400
 """Approximate memory of a chunk or a frame in addition to its bytes."""
 
 _Chunk = tuple[int, bool, int, Any]
-"""Connection, whether from the client, time, bytes; two addresses mark the start of a connection, None its end."""
+"""Connection, whether from the client, time, bytes (two addresses at the start of a connection, None at its end)."""
 
 
 class LoggedFrame:
@@ -54,12 +54,12 @@ class LoggedFrame:
 
     @property
     def from_client(self) -> bool:
-        """Whether the client sent it."""
+        """Whether the client sent the frame."""
         return self.facts.frame.from_client
 
     @property
     def connection(self) -> int:
-        """The number of the connection, from 0 in the order of connecting."""
+        """The number of the connection, from 0 in the order of the connects."""
         return self.facts.frame.stream.number
 
     @property
@@ -75,7 +75,7 @@ class LoggedFrame:
 
     @property
     def command(self) -> Any:
-        """The command's own message, a ``CommandFlow`` for a FLOW; the BaseCommand if the type is unknown."""
+        """The command's message, for example ``CommandFlow`` for a FLOW; the BaseCommand if the type is unknown."""
         body = self.facts.frame.body
         return self.facts.frame.command if body is None else body
 
@@ -109,7 +109,7 @@ class Frames:
         self._added = 0
         """Bytes of all added chunks; written by the broker's thread only."""
         self._removed = 0
-        """Bytes removed, minus the additional bytes of frames; written under the lock."""
+        """Removed bytes, minus the additional memory of frames; written under the lock."""
         self._first_ns = 0
         self._max_frame_size = max_frame_size
         self._reader: LiveFrames | None = None
@@ -151,7 +151,7 @@ class Frames:
         return "".join(f"{frame.text}\n" for frame in self())
 
     def clear(self) -> None:
-        """Remove all frames so far; the numbering continues and known names remain."""
+        """Remove all frames so far. The numbering continues, and names remain known."""
         with self._lock:
             self._read_all()
             self._removed += sum(len(facts.frame.data) + _COST for facts in self._read)
@@ -209,7 +209,7 @@ class Frames:
             self._read += found
 
     def _make_room(self) -> None:
-        """Drop the oldest tenth; chunks not decoded yet are decoded only for commands that define names."""
+        """Drop the oldest tenth. In chunks that are not decoded yet, only commands that define names are decoded."""
         from pcli.codec.observe.live_frames import INFREQUENT
 
         goal = self._limit - self._limit // 10

@@ -1,12 +1,12 @@
-"""MiniBroker: a broker for tests in its own thread and event loop, used as `with MiniBroker() as broker`.
+"""MiniBroker: a broker for tests in a separate thread and event loop, used as `with MiniBroker() as broker`.
 
 Rules of this file
 1. Every call runs in the broker's thread between two turns, and the caller waits for the result. Calls from any thread
    see a consistent state.
 2. Results are plain values (snapshots.py) and frames (conversation_log.py). Both remain available after the broker has
    stopped.
-3. Errors are LocalError: an invalid setting, a port in use, an unknown name. Only `wait_until` raises TimeoutError,
-   with the state that it found.
+3. An invalid setting, a port in use or an unknown name raises LocalError. Only `wait_until` raises TimeoutError, with
+   the state that it found.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class MiniBroker:
     ) -> None:
         """Configure a broker without starting it. Raises LocalError for an unknown setting or an invalid value.
 
-        - ``port``, ``http_port``: 0 is any free port; ``bind``: the address of both; ``advertised_address``: the host
-          in the URLs that clients receive
+        - ``port``, ``http_port``: 0 means any free port; ``bind``: the address for both; ``advertised_address``: the
+          host in the URLs that clients receive
         - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the settings to start from
-        - ``topics``: created at the start; ``jobs:4`` has four partitions
+        - ``topics``: topics to create at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file for every byte of every connection
-        - ``clock``: ``manual`` stands still until ``broker.clock.advance(seconds)``
-        - ``max_backlog``: limit of the stored entries in bytes, or ``2G``; entries above it are refused
+        - ``clock``: a ``manual`` clock changes only with ``broker.clock.advance(seconds)``
+        - ``max_backlog``: limit on stored entries in bytes or as ``2G``; entries above it are refused
         - ``faults``, ``taps``: active from the first connection on
-        - ``max_log``: bytes of conversation kept for `frames`; with 0 there is none, and faults can only be given here
+        - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         """
         chosen = {**(set or {}), **settings}
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
@@ -118,7 +118,8 @@ class MiniBroker:
     def start(self) -> Self:
         """Start.
 
-        The broker accepts connections on return. Raises LocalError if a port is in use or the capture unwritable.
+        When this method returns, the broker accepts connections. Raises LocalError if a port is in use or the capture
+        cannot be written.
         """
         if self._server is not None:
             raise LocalError("a MiniBroker can be started only once; use restart() to simulate a restart")
@@ -133,7 +134,7 @@ class MiniBroker:
         return self
 
     def stop(self) -> None:
-        """Notify the clients and stop. Takes less than a second; a second call has no effect."""
+        """Notify the clients and stop. This takes less than a second; a second call has no effect."""
         self._refuse_in_predicate("stop")
         thread, loop = self._thread, self._loop
         if thread is not None and loop is not None and thread.is_alive():
@@ -221,12 +222,12 @@ class MiniBroker:
 
     @property
     def failures(self) -> list[BaseException]:
-        """Exceptions caused by bugs of pcli; normally empty."""
+        """Exceptions caused by bugs in pcli; normally empty."""
         return list(self._running().failures)
 
     @property
     def topics(self) -> list[str]:
-        """Full names of the existing topics; of partitioned topics, the partitions."""
+        """Full names of the existing topics. For partitioned topics, these are the names of the partitions."""
         return self._query(lambda server: operations.topic_names(server.broker))
 
     def topic(self, name: str) -> TopicState:
@@ -249,10 +250,10 @@ class MiniBroker:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Wait until ``predicate(broker)`` is true, and return its value. It is called after each turn of the broker.
+        """Wait until ``predicate(broker)`` is true, and return its value. The predicate is called after each turn.
 
-        While a topic or subscription does not exist, the predicate counts as false. Raises TimeoutError with the found
-        state.
+        The predicate counts as false if it uses a topic or subscription that does not exist. Raises TimeoutError with
+        the state found.
         """
         waiter = self._waiter(predicate)
         try:
@@ -265,7 +266,7 @@ class MiniBroker:
             self._remove_waiter(waiter)
 
     async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Wait in a coroutine; the caller's event loop is not blocked."""
+        """Like `wait_until`, as a coroutine that does not block the caller's event loop."""
         waiter = self._waiter(predicate)
         try:
             async with asyncio.timeout(timeout):
@@ -299,7 +300,7 @@ class MiniBroker:
     # -- actions -------------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 0) -> None:
-        """Create a topic, with partitions if not 0, unless it exists. Raises LocalError if that is impossible."""
+        """Create a topic unless it exists; 0 partitions means not partitioned. Raises LocalError if it fails."""
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 
@@ -325,7 +326,7 @@ class MiniBroker:
         return self._run_in_broker(lambda server: operations.disconnect(server, kind, value))
 
     def restart(self) -> None:
-        """Restart on the same ports: connections are closed, ledgers rolled, stored entries remain."""
+        """Restart on the same ports: close connections and roll ledgers. Stored entries remain."""
         self._refuse_in_predicate("restart")
         self._run_in_broker(lambda _: None)
         assert self._loop is not None
@@ -344,14 +345,14 @@ class MiniBroker:
             raise RuntimeError(f"a predicate cannot {action}: it runs in the broker's thread")
 
     def _run_in_broker(self, action: Callable[[InterceptingServer], _T]) -> _T:
-        """Run a function that changes the broker in its thread."""
+        """Run a function that changes the broker in the broker's thread."""
         self._running()
         if self._thread is None or not self._thread.is_alive():
             raise LocalError("the broker has stopped")
         return self._query(action)
 
     def _query(self, question: Callable[[InterceptingServer], _T]) -> _T:
-        """Run a function in the broker's thread, or directly after that thread has ended."""
+        """Run a function in the broker's thread; if that thread has ended, call it directly."""
         server, thread, loop = self._running(), self._thread, self._loop
         assert thread is not None
         assert loop is not None
@@ -374,7 +375,7 @@ class MiniBroker:
 
 
 def _close(file: BinaryIO) -> None:
-    """Close a capture; an earlier write error was reported before."""
+    """Close a capture. A write error was already reported and is ignored."""
     with suppress(OSError):
         file.close()
 

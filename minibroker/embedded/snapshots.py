@@ -1,11 +1,11 @@
 """Snapshots of topics: plain values as of the time of the call.
 
 Rules of this file
-1. A snapshot never changes. It refers to the broker only to read the stored messages on demand, so it costs the same
-   for ten messages and for a million.
-2. Messages are the application's: batches are split, payloads uncompressed, chunks joined. Encrypted payloads
-   stay encrypted. Markers are not messages.
-3. Message ids are texts as everywhere in pcli: ledger:entry, then :partition and :batch if present.
+1. A snapshot never changes. It reads stored messages from the broker only on demand. Its cost therefore does not depend
+   on the number of messages.
+2. Messages are those of the application: batches are split, payloads uncompressed and chunks joined. Encrypted payloads
+   are not decrypted. Markers are omitted.
+3. Message ids are strings as in all of pcli: ledger:entry, then :partition and :batch if present.
 4. The snapshot of a partitioned topic contains the partitions' snapshots and the sums.
 """
 
@@ -47,9 +47,9 @@ class StoredMessage:
     id: str
     """``ledger:entry[:partition][:batch]``"""
     payload: bytes
-    """The payload; for an encrypted message the ciphertext."""
+    """The payload, or the ciphertext of an encrypted message."""
     key: str | None
-    """None without a key. Binary keys are base64, as on the wire."""
+    """The key; None if there is none. Binary keys are in base64, as on the wire."""
     properties: dict[str, str]
     sequence_id: int
     producer_name: str
@@ -62,9 +62,9 @@ class StoredMessage:
     ordering_key: bytes | None
     encrypted: bool
     offset: int
-    """Number of its entry in the topic, from 0."""
+    """Number of the entry in the topic, from 0."""
     batch_index: int
-    """Index in the batch, from 0; -1 without a batch."""
+    """Index in the batch, from 0; -1 if the message is not in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class ConsumerState:
     client: str
     """``address:port``"""
     permits: int
-    """Remaining permits; a batch can make them negative."""
+    """Available permits; a batch can make them negative."""
     unacked: int
-    """Messages delivered and not acknowledged; always 0 on Exclusive and Failover, as in Pulsar."""
+    """Number of delivered, unacknowledged messages; always 0 for Exclusive and Failover, as in Pulsar."""
     blocked: bool
-    """Whether it has too many unacknowledged messages to receive more."""
+    """Whether the consumer has too many unacknowledged messages to receive more."""
     active: bool
-    """Whether it receives messages: on Exclusive and Failover only one consumer does."""
+    """Whether the consumer receives messages. On Exclusive and Failover, only one consumer does."""
     messages_out: int
     acked: int
     """Number of acknowledgements, as Pulsar counts them (messageAckCounter)."""
@@ -105,10 +105,10 @@ class SubscriptionState:
     def __init__(self, subscription: Subscription) -> None:
         self.name = subscription.name
         self.type = pb.CommandSubscribe.SubType.Name(_sub_type(subscription.kind)) if subscription.kind >= 0 else ""
-        """Exclusive, Shared, Failover or Key_Shared; empty if it never had a consumer."""
+        """Exclusive, Shared, Failover or Key_Shared; empty if the subscription never had a consumer."""
         self.durable = subscription.durable
         self.backlog = subscription.backlog
-        """Number of unacknowledged entries (msgBacklog); a batch is one."""
+        """Number of unacknowledged entries (msgBacklog). A batch is one entry."""
         self.consumers = tuple(_consumer(one, subscription) for one in subscription.consumers)
         cursor, ledger = subscription.cursor, subscription.topic.ledger
         self.mark_delete = ""
@@ -124,12 +124,12 @@ class SubscriptionState:
 
     @property
     def unacked(self) -> int:
-        """Messages that its consumers have not acknowledged."""
+        """Number of messages that the consumers have not acknowledged."""
         return sum(consumer.unacked for consumer in self.consumers)
 
     @property
     def permits(self) -> int:
-        """Permits of all consumers."""
+        """Sum of all consumers' permits."""
         return sum(consumer.permits for consumer in self.consumers)
 
     def acked(self, message: StoredMessage) -> bool:
@@ -174,14 +174,14 @@ class TopicState:
         """The partitions of a partitioned topic; otherwise empty."""
         self.producers = tuple(producers)
         self.subscriptions = subscriptions or {}
-        """By name; empty for a partitioned topic, whose partitions have them."""
+        """Subscriptions by name; empty for a partitioned topic, because its partitions have them."""
         self.terminated = terminated
         self._read = read
         self._messages: list[StoredMessage] | None = None
 
     @property
     def messages(self) -> list[StoredMessage]:
-        """The messages stored at the time of the snapshot and still stored, in order, partition by partition."""
+        """The messages that were stored at the time of the snapshot and still are, in order, partition by partition."""
         if self._messages is None:
             self._messages = self._read()
         return self._messages
@@ -207,7 +207,7 @@ class TopicState:
 def topic_state(
     topic: Topic, run_in_broker: Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 ) -> TopicState:
-    """Return the state of a topic; ``run_in_broker`` runs the function that reads messages in the right thread."""
+    """Return the state of a topic. ``run_in_broker`` runs the function that reads messages in the broker's thread."""
     end = topic.ledger.next if topic.ledger is not None else 0
     return TopicState(
         topic.full_name,

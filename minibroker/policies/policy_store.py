@@ -1,12 +1,13 @@
 """Policies: tenants, namespaces, partitioned topics, and the policies of namespaces and topics.
 
 Rules of this file
-1. The value for a topic is its own policy, else its namespace's, else the setting (`effective`). Partitions have
-   the policies of their topic.
+1. The value for a topic is the topic's policy, or else the namespace's policy, or else the setting (`effective`).
+   Partitions have the policies of their topic.
 2. A namespace is divided into bundles by the CRC32 of the full topic name. Only lookups use bundles.
-3. A standalone starts with its cluster, the tenants public and pulsar, the namespaces public/default, pulsar/system.
+3. A standalone broker starts with its cluster, the tenants public and pulsar, and the namespaces public/default and
+   pulsar/system.
 
-Errors: LocalError for the value of a policy. The caller must check that names exist.
+An invalid value of a policy raises LocalError. The caller must check that names exist.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HASHES: Final = 1 << 32
 
 @dataclass(slots=True)
 class Tenant:
-    """A tenant. Its lists are stored and returned; nothing is authorized here."""
+    """A tenant. Its lists are stored and returned, but not used for authorization."""
 
     roles: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Namespace:
     bundles: int = 4
     clusters: list[str] = field(default_factory=list)
     policies: dict[str, Any] = field(default_factory=dict)
-    """By the policy's name for namespaces; values as `Policy.read` returns them."""
+    """Values, as returned by `Policy.read`, by the policy's name for namespaces."""
     quotas: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Backlog quotas by type."""
     permissions: dict[str, list[str]] = field(default_factory=dict)
@@ -56,26 +57,26 @@ class Namespace:
         return [f"0x{size * index:08x}" for index in range(self.bundles)] + ["0xffffffff"]
 
     def bundle(self, topic: str) -> str:
-        """Return the bundle of a topic by full name: ``0x00000000_0x40000000``."""
+        """Return the bundle of a topic (full name), for example ``0x00000000_0x40000000``."""
         edges = self.boundaries
         index = min(zlib.crc32(topic.encode()) // (_HASHES // self.bundles), self.bundles - 1)
         return f"{edges[index]}_{edges[index + 1]}"
 
 
 class Policies:
-    """Everything that REST sets, except the settings themselves."""
+    """All values that REST sets, except settings."""
 
     def __init__(self, settings: Settings, on_change: Callable[[str], None] | None = None) -> None:
         self.settings = settings
         self.on_change = on_change or (lambda _: None)
-        """Called with the name of the namespace or the base topic whose policies have changed."""
+        """A function that is called with the name of the namespace or base topic whose policies have changed."""
         self.clusters: dict[str, dict[str, Any]] = {settings.clusterName: {}}
         self.tenants: dict[str, Tenant] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.partitioned: dict[str, int] = {}
-        """Full name of a partitioned topic to its number of partitions."""
+        """Numbers of partitions by full name of the partitioned topic."""
         self.topics: dict[str, dict[str, Any]] = {}
-        """Full name without partition to the policies of the topic by name."""
+        """Policies by name, by full topic name without partition."""
         self.quotas: dict[str, dict[str, dict[str, Any]]] = {}
         """Backlog quotas of topics by type."""
         self.properties: dict[str, dict[str, str]] = {}
@@ -114,7 +115,7 @@ class Policies:
         return next((value for value in values if value is not None), default)
 
     def policy(self, topic: TopicName, name: str) -> Any:
-        """Return a policy for a topic by its name for topics: its own, its namespace's, or one built from the settings.
+        """Return a topic's policy by its name for topics: the topic's, the namespace's, or one built from settings.
 
         Returns None if no setting corresponds to the policy.
         """
@@ -128,14 +129,14 @@ class Policies:
         return policy.read(name, {"ratePeriodInSecond": 1, **default})
 
     def _levels(self, topic: TopicName, policy: Policy) -> list[Any]:
-        """Return the values of a policy at the topic and at its namespace, None where it is not set."""
+        """Return the values of a policy for the topic and for its namespace; None if it is not set."""
         values = []
         if policy.topic and self.topics:
             values.append(self.topics.get(str(topic.base), {}).get(policy.topic))
         namespace = self.namespace_of(topic)
         if namespace is not None and policy.name:
             value = namespace.policies.get(policy.name)
-            # REST writes "as the broker" as an empty list of types or the strategy UNDEFINED.
+            # In REST, an empty list of types or the strategy UNDEFINED means the broker's value.
             values.append(None if value in ([], "UNDEFINED") else value)
         return values
 

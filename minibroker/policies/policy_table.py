@@ -1,9 +1,10 @@
 """The table of policies: their names in REST and in the policies of a namespace, and the settings that they override.
 
 Rules of this file
-1. One row per policy, found by either of its names. A policy without settings is stored and returned, without effect.
-2. A value is converted to the form that a real broker returns: an object has all of its keys. An invalid value raises
-   BadValueError with the HTTP status.
+1. Each policy has one row, found by either of its names. A policy without settings is stored and returned without
+   effect.
+2. A value is converted to the form that a real broker returns, in which an object has all of its keys. An invalid value
+   raises BadValueError with the HTTP status.
 """
 
 from __future__ import annotations
@@ -30,29 +31,29 @@ class Policy:
     """One policy."""
 
     name: str
-    """Its name in REST for namespaces; empty if it exists for topics only."""
+    """The name in REST for namespaces; empty if the policy exists for topics only."""
     topic: str
-    """Its name in REST for topics; empty if it exists for namespaces only."""
+    """The name in REST for topics; empty if the policy exists for namespaces only."""
     json: str
-    """Its key in the policies of a namespace."""
+    """The key in the policies of a namespace."""
     read: Callable[[str, Any], Any]
-    """Function that converts a request body to the value, or raises BadValueError."""
+    """A function that converts a request body to the value or raises BadValueError."""
     settings: tuple[tuple[str, str], ...] = ()
     """The overridden settings, each with the key inside the value; an empty key means the value itself."""
     verb: str = "POST"
-    """The HTTP method that sets it."""
+    """The HTTP method that sets the policy."""
     unset: Any = None
-    """The response of a namespace without the policy."""
+    """The response for a namespace without the policy."""
     keep: bool = False
-    """Whether it cannot be removed from a namespace."""
+    """Whether the policy cannot be removed from a namespace."""
     listed: bool = False
-    """Whether it is listed among the policies of a namespace even if it was never set."""
+    """Whether the policies of a namespace contain it even if it was never set."""
     either: bool = False
     """Whether True at any level takes precedence: a topic cannot revoke what its namespace or the broker requires."""
     by_cluster: bool = False
     """Whether the policies of a namespace contain it under the cluster's name."""
     no_content: bool = False
-    """Whether the response for a topic without it is 204 instead of an empty 200."""
+    """Whether the response for a topic without the policy is 204 instead of an empty 200."""
 
 
 def _count(name: str, value: Any) -> int:
@@ -150,7 +151,7 @@ _DISPATCH_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateI
 
 
 def _limit(name: str, topic: str, json: str, *, no_content: bool = False, unset: Any = None) -> Policy:
-    """Return a row whose value is a number and whose setting has the same name."""
+    """Return a row for a policy whose value is a number and whose setting has the same name."""
     return Policy(name, topic, json, _count, ((name or topic, ""),), no_content=no_content, unset=unset)
 
 
@@ -340,4 +341,4 @@ POLICIES: Final = (
 NAMESPACE: Final = {policy.name: policy for policy in POLICIES if policy.name}
 TOPIC: Final = {policy.topic: policy for policy in POLICIES if policy.topic}
 BY_SETTING: Final = {setting: (policy, key) for policy in POLICIES for setting, key in policy.settings}
-"""Setting name to its row and the key inside the value."""
+"""The row, and the key inside the value, by setting name."""

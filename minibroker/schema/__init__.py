@@ -1,3 +1,3 @@
-"""The schema registry, and the compatibility checks of its schema types."""
+"""The schema registry and the compatibility checks for schema types."""
 
 __all__: list[str] = []

@@ -3,11 +3,11 @@
 Rules of this file
 1. A schema is valid if Avro's Java parser accepts it without checking defaults: names consist of letters, digits, ``_``
    and ``$``; a type may be referenced before it is declared; the ``type`` of a declaration is a string.
-2. Compatibility follows SchemaValidator, that is, Avro's schema resolution: records match by their fields whatever
-   their names; enums and fixed types match by their names without namespace; an enum symbol unknown to the reader is
+2. Compatibility follows SchemaValidator, that is, Avro's schema resolution. Records match by their fields, regardless
+   of their names. Enums and fixed types match by their names without namespace. An enum symbol unknown to the reader is
    not an error. Only the reader's aliases are used.
-3. Two schemas are equal if they differ only in documentation, aliases and the default of an enum.
-4. Schemas come from clients: the nesting depth and the steps of a comparison are limited.
+3. Two schemas are equal if they differ only in documentation, aliases and the defaults of enums.
+4. The nesting depth and the number of steps of a comparison are limited, because clients send the schemas.
 
 Source: the Avro 1.12 specification, and the behaviour of a 4.2.4 broker for the table of pairs in the tests.
 """
@@ -25,7 +25,7 @@ _MAX_STEPS: Final = 200_000
 """Maximum number of pairs of types, including their fields, that one comparison visits."""
 
 _MAX_PATH: Final = 200
-"""Maximum length of the path in an error; the end is kept."""
+"""Maximum length of the path in an error. The end of the path is kept."""
 
 _PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
@@ -37,7 +37,7 @@ _PROMOTIONS: Final[dict[str, frozenset[str]]] = {
     "string": frozenset(["bytes"]),
     "bytes": frozenset(["string"]),
 }
-"""Types as which a value can also be read."""
+"""The types to which a value of each type can be promoted."""
 
 _NAME: Final = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 
@@ -48,15 +48,15 @@ _FIELD_RESERVED: Final = frozenset(["aliases", "default", "doc", "name", "order"
 
 
 class AvroError(Exception):
-    """A schema is invalid or cannot read the other; the text contains the position."""
+    """An invalid schema, or a reader's schema that cannot read the writer's. The text contains the position."""
 
 
 class _TooManyError(AvroError):
-    """The comparison exceeded its limit; not caught while the branches of a union are tried."""
+    """The comparison exceeded its limit. This error is not caught while the branches of a union are tried."""
 
 
 class Field:
-    """A field of a record; its type is in the record's ``children``."""
+    """A field of a record. The record's ``children`` contain its type."""
 
     __slots__ = ("aliases", "default", "has_default", "name", "order", "properties")
 
@@ -72,7 +72,7 @@ class Field:
 
 
 class AvroSchema:
-    """One type with resolved names; can be recursive."""
+    """One type with resolved names. It can be recursive."""
 
     __slots__ = ("aliases", "children", "fields", "kind", "name", "properties", "size", "symbols")
 
@@ -82,7 +82,7 @@ class AvroSchema:
         self.name = ""
         """The full name of a record, enum or fixed type."""
         self.aliases: list[str] = []
-        """Full names."""
+        """The full names of the aliases."""
         self.fields: list[Field] = []
         self.children: list[AvroSchema] = []
         """Types of the fields, branches of the union, or the single type of items or values."""
@@ -105,7 +105,7 @@ def parse(data: bytes) -> AvroSchema:
     except RecursionError:
         raise AvroError("types are nested too deeply") from None
     except ValueError as error:
-        # The text is not UTF-8, not JSON, or has an integer with more digits than Python converts.
+        # The text is not UTF-8 or not JSON, or contains an integer with more digits than Python converts.
         raise AvroError(f"invalid JSON: {error}"[:200]) from None
 
 
@@ -186,7 +186,7 @@ class _Parser:
         own = schema.name.rpartition(".")[0]
         for part in schema.name.split("."):
             _name(part)
-        # Register the type before parsing its fields: they can refer to it.
+        # Register the type before parsing its fields, because they can refer to it.
         if schema.name in self._named or schema.name in _PRIMITIVES:
             raise AvroError(f"{schema.name[:80]} is declared twice or is a built-in type")
         self._named[schema.name] = schema
@@ -234,7 +234,7 @@ def _check_union(union: AvroSchema) -> None:
 
 
 def _full(name: str, namespace: str) -> str:
-    """Return the full name; a leading dot marks a name without namespace."""
+    """Return the full name. A leading dot marks a name without namespace."""
     return name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
 
 
@@ -251,13 +251,13 @@ def _texts(value: Any) -> list[str]:
 
 
 def normal_form(schema: AvroSchema) -> str:
-    """Return a text that is the same for equal schemas and only for them."""
+    """Return a text that is identical for two schemas if and only if they are equal."""
     forms: list[Any] = []
     met: dict[str, AvroSchema] = {}
     todo = [schema]
 
     def form(child: AvroSchema) -> Any:
-        """Return the form of a type; a named type is represented by its name and listed separately."""
+        """Return the normal form of a type. A named type is represented by its name and listed separately."""
         if not child.name:
             return [child.kind, child.properties, [form(part) for part in child.children]]
         if child.name not in met:
@@ -284,10 +284,10 @@ def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
 
 
 class _Resolution:
-    """One comparison: the reader's aliases, and the pairs of types still to compare.
+    """One comparison: the reader's aliases and the remaining pairs of types.
 
-    All pairs must be compatible, so they are processed from a list, each once. Alternatives exist only where a record
-    can be read as one of several records of a union; each alternative uses its own list.
+    All pairs must be compatible. They are processed from a list, each once. There are alternatives only if a record can
+    be read as one of several records of a union; each alternative uses a separate list.
     """
 
     def __init__(self, reader: AvroSchema) -> None:
@@ -299,7 +299,7 @@ class _Resolution:
         self._collect(reader)
 
     def _collect(self, root: AvroSchema) -> None:
-        """Collect the reader's aliases: of types, and of fields by record name."""
+        """Collect the reader's aliases of types, and of fields by record name."""
         todo, met = [root], {id(root)}
         while todo:
             schema = todo.pop()
@@ -316,7 +316,7 @@ class _Resolution:
     def check(self, reader: AvroSchema, writer: AvroSchema, where: str, seen: set[tuple[int, int]]) -> None:
         """Raise AvroError at the first incompatible pair.
 
-        ``seen`` contains the pairs already processed and is extended.
+        ``seen`` contains the processed pairs and is extended.
         """
         before = self._todo, self._seen
         self._todo, self._seen = [(reader, writer, where)], seen
@@ -331,7 +331,7 @@ class _Resolution:
             self._todo, self._seen = before
 
     def _ask(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
-        """Add a pair to the list unless it was processed before."""
+        """Add a pair to the list unless it was already processed."""
         pair = id(reader), id(writer)
         if pair not in self._seen:
             self._seen.add(pair)
@@ -371,7 +371,8 @@ class _Resolution:
     def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
         """Compare a value that is not a union with a union.
 
-        The first branch with the same kind and name is used, else one with the same structure, else one by promotion.
+        The first branch with the same kind and name is used, or else one with the same structure, or else one that
+        matches by promotion.
         """
         same = [branch for branch in reader.children if branch.kind == writer.kind]
         if writer.kind in _NAMED:

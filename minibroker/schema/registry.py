@@ -1,13 +1,13 @@
 """SchemaRegistry: the schemas of the topics, their versions, and the compatibility check of new schemas.
 
 Rules of this file
-1. Schemas are stored by schema id, the name of a topic without scheme and partition. Versions are numbered from 0 and
-   are eight bytes, big-endian, on the wire. A deletion is a version too: it deletes all earlier versions, and numbering
-   continues.
+1. Schemas are stored by schema id, which is the topic's name without scheme and partition. Versions are numbered from 0
+   and are eight bytes, big-endian, on the wire. A deletion is also a version: it deletes all earlier versions, and the
+   numbering continues.
 2. A known schema is not stored again. Schemas checked as Avro (Avro, Json, Protobuf) are compared by their normal form,
    all others by their bytes. Names and properties are not compared.
 3. A new schema must be compatible with the latest version, and with all versions under a transitive strategy. A schema
-   of another type is compatible only under ALWAYS_COMPATIBLE.
+   of a different type is compatible only under ALWAYS_COMPATIBLE.
 4. A consumer's schema must be able to read the latest version, or all versions under a transitive backward strategy.
 
 Source of the rules: SchemaRegistryServiceImpl, BookkeeperSchemaStorage, the *SchemaCompatibilityCheck and
@@ -28,7 +28,7 @@ from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can
 __all__ = ["TYPE_NAMES", "SchemaRegistry", "StoredSchema", "version_number"]
 
 _Effective = Callable[[str], Any]
-"""Function that returns the effective value of a setting for the topic, by its name in broker.conf."""
+"""A function that returns the topic's effective value of a setting, by its name in broker.conf."""
 
 _WORDS: Final = {
     "Bool": "BOOLEAN",
@@ -70,7 +70,7 @@ class StoredSchema:
         """Time of storage, ms since 1970."""
         self.parsed = parsed
         self.key = parsed.key()
-        """Comparison key; equal schemas have equal keys."""
+        """The comparison key. Equal schemas have equal keys."""
 
 
 class _Parsed(NamedTuple):
@@ -114,7 +114,7 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
 
 
 def _root_message(data: bytes) -> str | None:
-    """Return the full name of the message that a ProtobufNative schema describes, or None.
+    """Return the full name of a ProtobufNative schema's root message, or None.
 
     A 4.2.4 broker compares only this name (ProtobufNativeSchemaCompatibilityCheck).
     """
@@ -131,9 +131,9 @@ def _invalid(kind: int, reason: str) -> Refused:
 
 
 def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
-    """Return key and value of a KeyValue schema: ``i32 size, key, i32 size, value``.
+    """Return the key and value schemas of a KeyValue schema: ``i32 size, key, i32 size, value``.
 
-    Their types are in the properties.
+    The properties contain their types.
     """
     if depth >= _MAX_DEPTH:
         raise _invalid(schema.type, "KeyValue schemas are nested too deeply")
@@ -153,7 +153,7 @@ def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
 
 
 class SchemaRegistry:
-    """The schemas of all topics. ``effective`` returns settings of the topic; times are ms since 1970."""
+    """The schemas of all topics. ``effective`` returns the topic's settings; times are in ms since 1970."""
 
     def __init__(self) -> None:
         self._stored: dict[str, list[StoredSchema]] = {}
@@ -192,7 +192,7 @@ class SchemaRegistry:
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Raise Refused unless a consumer with this schema may read a topic that is in use."""
+        """Raise Refused unless a consumer with this schema may read the topic, which is in use."""
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return
@@ -209,7 +209,7 @@ class SchemaRegistry:
         return _find(self._stored.get(schema_id, []), _parse(schema))
 
     def get(self, schema_id: str, version: bytes | None = None) -> StoredSchema | None:
-        """Return the schema of a version, or the latest one."""
+        """Return the schema with a version, or the latest schema."""
         versions = self._stored.get(schema_id, [])
         if version is None:
             return versions[-1] if versions else None
@@ -225,7 +225,7 @@ class SchemaRegistry:
         return self._number(schema_id)
 
     def forget(self, schema_id: str) -> None:
-        """Remove the schemas of a deleted topic; numbering starts again."""
+        """Remove the schemas of a deleted topic and reset the numbering."""
         self._stored.pop(schema_id, None)
         self._next.pop(schema_id, None)
 
@@ -236,7 +236,7 @@ class SchemaRegistry:
 
 
 def version_number(version: bytes) -> int:
-    """Return a version as the number that REST shows."""
+    """Return a version as the number used in REST."""
     return int.from_bytes(version, "big", signed=True)
 
 

@@ -8,7 +8,7 @@ __all__ = ["Clock", "ManualClock"]
 
 
 class Clock:
-    """Nanoseconds since 1970 without jumps: the system time at the start plus the monotonic clock."""
+    """A clock in nanoseconds since 1970 without jumps: the system time at the start plus the elapsed monotonic time."""
 
     def __init__(self) -> None:
         self._start = time.time_ns() - time.monotonic_ns()
@@ -23,7 +23,7 @@ class Clock:
 
 
 class ManualClock(Clock):
-    """A clock that stands still at the time of its creation, to the millisecond, until `advance` is called."""
+    """A clock that keeps the time of its creation, in whole milliseconds, until `advance` is called."""
 
     def __init__(self) -> None:
         self._time_ns = time.time_ns() // 1_000_000 * 1_000_000

@@ -1,7 +1,7 @@
-"""The HTTP server: the admin application with uvicorn's protocol class, in the broker's event loop.
+"""The HTTP server: runs the admin application with uvicorn's protocol class in the broker's event loop.
 
-No uvicorn server runs: only its protocol is used, one per connection. Frames that a request causes are written before
-its response.
+Only uvicorn's protocol is used, one object per connection, and not its server. Frames that a request causes are written
+before its response.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP connections that are reported to taps, so that captures contain them."""
+"""Reports HTTP connections to taps, so that captures contain them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class TappedHttp(asyncio.Protocol):
         return self._inner.eof_received()  # type: ignore[no-any-return]
 
     def pause_writing(self) -> None:
-        """Forward that the client reads too slowly."""
+        """Forward the event that the client reads too slowly."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Forward that the client has caught up."""
+        """Forward the event that the client has caught up."""
         self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,10 +1,10 @@
 """A server whose connections are reported to taps and modified by faults.
 
 Rules of this file
-1. The plain server in `tcp_server` does not depend on this module. Here each client socket reports its bytes to the
-   taps and passes them to the injector of the faults, once there is one.
-2. Delayed bytes wait for a timer of the broker, so a manual clock releases them too.
-3. Waiters are called after each turn.
+1. The plain server in `tcp_server` does not depend on this module. In this server, each client socket reports its bytes
+   to the taps and, if there are faults, passes them to the injector.
+2. Delayed bytes wait for a timer of the broker. A manual clock therefore also releases them.
+3. Waiters (functions that `wait_until` registers) are called after each turn.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ class InterceptingServer(Server):
         http_taps: Iterable[Tap] = (),
         intercept: bool,
     ) -> None:
-        """``intercept``: whether taps and faults see the connections; otherwise plain client sockets are used.
+        """``intercept``: whether client sockets use taps and faults; otherwise plain client sockets are created.
 
-        ``taps`` receive the binary protocol, ``http_taps`` HTTP. Connections of both are numbered together.
+        ``taps`` receive the binary protocol; ``http_taps`` receive HTTP. The connections of both share one numbering.
         """
         super().__init__(settings, pool=pool, clock=clock.now)
         self.clock = clock
         self.taps = list(taps)
         self._http_taps = list(http_taps)
         self.injector: Injector | None = None
-        """None until there is a fault."""
+        """The injector of faults; None until a fault is added."""
         self.waiters: dict[Callable[[], None], None] = {}
         """Functions called after each turn."""
         self.intercept = intercept
-        """Whether its client sockets use taps and faults."""
+        """Whether client sockets use taps and faults."""
         self._numbers = itertools.count()
         self._running_waiters = False
 
     def new_client_socket(self) -> ClientSocket:
-        """Return an intercepted client socket, if intercepting is on."""
+        """Return an intercepted client socket if ``intercept`` is true."""
         return _InterceptedSocket(self, next(self._numbers)) if self.intercept else ClientSocket(self)
 
     def flush(self) -> None:
@@ -86,7 +86,7 @@ class InterceptingServer(Server):
         try:
             return await super()._listen(factory, port)
         except OSError as fault:
-            # The loop wraps the system's message in its own text; errors of name resolution have negative numbers.
+            # The loop wraps the system's message in additional text; errors of name resolution have negative numbers.
             reason = (
                 os.strerror(fault.errno)
                 if fault.errno is not None and fault.errno > 0
@@ -95,13 +95,13 @@ class InterceptingServer(Server):
             raise LocalError(f"port {port} of {self.settings.bindAddress}: {reason.lower()}") from None
 
     async def start(self) -> None:
-        """Listen, and keep the ports for restarts. Raises LocalError if a port is in use."""
+        """Listen, and store the ports for restarts. Raises LocalError if a port is in use."""
         await super().start()
         ports = [listener.sockets[0].getsockname()[1] for listener in self._listeners]
         self.settings.brokerServicePort, self.settings.webServicePort = ports
 
     async def restart(self) -> None:
-        """Simulate a broker restart: connections are closed, ledgers rolled, stored entries remain."""
+        """Simulate a broker restart: close connections and roll ledgers. Stored entries remain."""
         await self._close_listeners()
         broker = self.broker
         broker.begin_turn(self.now())
@@ -134,7 +134,7 @@ class _InterceptedSocket(ClientSocket):
         self._watched = server
         self.number = number
         self._ended = False
-        """Whether the server has closed it."""
+        """Whether the server has closed the socket."""
         self._cut = False
         self._delayed: dict[bool, deque[Step]] = {True: deque(), False: deque()}
         """Delayed steps, to the broker (True) and to the client (False), in order."""

@@ -1,13 +1,13 @@
-"""The broker on sockets, with clock, event loop and ports.
+"""The broker on sockets, with a clock, an event loop and ports.
 
 Rules of this file
 1. The broker works in turns: bytes go to `Broker.receive`, then all output is written, one write per connection. If a
-   write allows more output (to a client whose output exceeded the limit), that is written in the same turn.
+   write allows more output (to a client whose output exceeded the limit), this output is written in the same turn.
 2. One timer of the loop serves all timers of the broker.
-3. If a client does not read, entries stop at the high-water mark of its socket. If its responses accumulate too
-   (`_FULL`), its requests are no longer read. This limits the memory of a connection.
+3. If a client does not read, no entries are sent above the high-water mark of its socket. If its responses also
+   accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection.
 4. The HTTP packages are imported with the first HTTP connection.
-5. No exception is lost: exceptions of the broker and the loop are logged and kept in `failures`.
+5. Exceptions of the broker and the event loop are logged and kept in `failures`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FULL: Final = 8 << 20
 """Number of bytes waiting for one client at which its requests are no longer read."""
 
 _LINGER: Final = 0.5
-"""Seconds for which a closed connection can still write its output."""
+"""Maximum time in seconds for a closed connection to write its output."""
 
 _BACKLOG: Final = 1024
 """Maximum number of connections waiting to be accepted (Netty's SO_BACKLOG)."""
@@ -60,7 +60,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def socket_addresses(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
-    """Return address and port of client and server; 0.0.0.0 and 0 if the client has already disconnected."""
+    """Return the addresses and ports of client and server, or 0.0.0.0 and 0 if the client has already disconnected."""
     client, server = (transport.get_extra_info(name) or (_ANY[0], 0) for name in ("peername", "sockname"))
     return (client[0], client[1]), (server[0], server[1])
 
@@ -134,7 +134,7 @@ class Server:
         return int(listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Notify the clients, and close all connections and ports. Takes less than a second."""
+        """Notify the clients, and close all connections and ports. This takes less than a second."""
         await self._close_listeners()
         self.broker.begin_turn(self.now())
         self.broker.close()
@@ -194,7 +194,7 @@ class Server:
         self.flush()
 
     def _arm(self) -> None:
-        """Set the loop's timer to the broker's first timer; an earlier one is kept and set again when it fires."""
+        """Set the loop's timer to the broker's first timer. An earlier timer is kept; when it fires, the next one is set."""
         deadline = self.broker.deadline
         if deadline is None or self._loop is None:
             return
@@ -244,7 +244,7 @@ class ClientSocket(asyncio.Protocol):
         self._server = server
         self._transport: Any = None
         self._input_held = False
-        """Whether its requests are not read, because it does not read its responses."""
+        """Whether the client's requests are not read, because the client does not read its responses."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
@@ -296,7 +296,7 @@ class ClientSocket(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close after the pending output; a client that does not read gets little time."""
+        """Close after the pending output. A client that does not read has limited time."""
         transport = self._transport
         if transport is not None:
             transport.close()

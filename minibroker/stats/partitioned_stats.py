@@ -1,7 +1,7 @@
 """Statistics of partitioned topics: the sums over the partitions (PartitionedTopicStats of 4.2.4).
 
-Values that cannot be summed are zero; of the topic's times the latest is used. Publishers and consumers are summed by
-position in the list, without their names.
+Values that cannot be summed are zero. For the topic's times, the latest value is used. Publishers and consumers at the
+same list position are summed, without names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pcli.minibroker.timestamps import instant_text
 __all__ = ["partitioned_stats"]
 
 _LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "lastExpireTimestamp"))
-"""Times of which the latest is used."""
+"""Times for which the latest value is used."""
 
 _SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
 _ZERO: Final = frozenset(("oldestBacklogMessageAgeSeconds", "avgMessagesPerEntry", "producerId", "averageMsgSize"))
@@ -36,14 +36,14 @@ _ONE_BY_ONE: Final = frozenset(
         "activeConsumerName",
     )
 )
-"""Values that only a single topic or client has."""
+"""Fields that apply only to a single topic or client."""
 
 _NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
-"""Times that are not summed: 1970. (Those that end in ``Timestamp`` are 0.)"""
+"""Times that are not summed and have the value 1970. (Times whose names end in ``Timestamp`` are 0.)"""
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
-    """Return the statistics of a partitioned topic; with ``each``, also of its partitions."""
+    """Return the statistics of a partitioned topic and, with ``each``, of its partitions."""
     return {
         **_merge(list(partitions.values())),
         "metadata": {"partitions": count, "deleted": False},

@@ -1,8 +1,8 @@
 """Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
 
-As on the real broker, a rate is the count between the last two measurements divided by the time between them, or since
-the client connected. A client that connected after the last measurement has a rate of 0. Subscriptions of
-non-persistent topics are measured too, because dropped messages belong to no consumer.
+As on the real broker, a rate is the count since the previous measurement, or since the client connected if that is
+later, divided by the elapsed time. A client that connected after the last measurement has a rate of 0. Subscriptions of
+non-persistent topics are also measured, because dropped messages belong to no consumer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_RATE: Final = Rate()
 """The rate of a client that connected after the last measurement."""
 
 _Counters = tuple[int, ...]
-"""In the order of Rate."""
+"""Counters in the order of Rate's fields."""
 _ZERO: Final[_Counters] = (0,) * 7
 
 
@@ -55,7 +55,7 @@ class Rates:
         self._broker.call_later(self._period, self._tick)
 
     def measure(self) -> None:
-        """Compute all rates since the last measurement; clients that have left are removed."""
+        """Compute all rates since the last measurement, and remove clients that have disconnected."""
         now = self._broker.now
         before, self._counters = self._counters, {}
         rates: dict[object, Rate] = {}

@@ -1,8 +1,8 @@
 """Topic stats with Pulsar's names (TopicStats, PublisherStats, SubscriptionStats, ConsumerStats of 4.2.4).
 
 Rules of this file
-1. All fields of a real response are present. Those of missing features (offloading, transactions, entry filters,
-   replication, compaction) have the values that a real broker reports while the feature is not used.
+1. All fields of a real response are present. Fields of missing features (offloading, transactions, entry filters,
+   replication, compaction) have the values that a real broker reports if the feature is not used.
 2. Counters start when the topic is loaded; `Rates` measures rates. Backlogs count entries.
 """
 
@@ -90,16 +90,16 @@ _NON_PERSISTENT: Final[Json] = {
     "oldestBacklogMessageAgeSeconds": 0,
     "topicCreationTimeStamp": 0,
 }
-"""Values that differ on non-persistent topics."""
+"""Values of fields that differ on non-persistent topics."""
 
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
-"""Field of a producer on a non-persistent topic; this broker never drops SENDs because of a limit."""
+"""A field of producers on a non-persistent topic. This broker never drops SENDs because of a limit."""
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
-    """Return the subscriptions of a topic that REST shows, by name.
+    """Return the subscriptions of a topic, by name, that REST returns.
 
-    A reader that is to reconnect after a seek is not shown (verified on 4.2.4).
+    The subscription of a reader that must reconnect after a seek is omitted (verified on 4.2.4).
     """
     return {
         name: one for name, one in topic.subscriptions.items() if one.durable or one.consumers or one.cursor is None
@@ -107,7 +107,7 @@ def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
 
 
 def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
-    """Return the stats of one topic; with ``earliest``, the publish time of the first unacknowledged message too."""
+    """Return the stats of a topic. With ``earliest``, they include the first unacknowledged message's publish time."""
     ledger = topic.ledger
     subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
@@ -295,7 +295,7 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
 
 
 class _Slots:
-    """The Key_Shared data of each consumer: its ranges and draining slots. Computed once per subscription."""
+    """The Key_Shared data of each consumer: its ranges and draining slots. It is computed once per subscription."""
 
     __slots__ = ("_draining", "_ranges")
 
@@ -315,7 +315,7 @@ class _Slots:
         ]
 
     def shown(self, consumer: Consumer, draining: list[Json]) -> Json:
-        """Return the fields with ranges and draining slots; none for other subscription types."""
+        """Return the fields with ranges and draining slots, or no fields for other subscription types."""
         if self._ranges is None:
             return {}
         ranges = self._ranges.get(consumer, [])
@@ -362,7 +362,7 @@ def _size_left(subscription: Subscription) -> int:
 
 
 def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
-    """Return the bytes after an offset, with the average entry size within its ledger (estimateBacklogFromPosition)."""
+    """Return the bytes after an offset, using the ledger's average entry size (estimateBacklogFromPosition)."""
     size = 0
     for one in ledger.ledgers:
         consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)
