@@ -12,7 +12,7 @@ _START: Final = time.time_ns() - time.monotonic_ns()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of uvloop if it is installed, otherwise of asyncio."""
+    """Return an event loop of uvloop if it is installed, else of asyncio."""
     try:
         import uvloop
     except ImportError:

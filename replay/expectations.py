@@ -38,7 +38,7 @@ class Id:
         return _At(self, rest)
 
     def stands_for(self, found: tuple[int, int]) -> bool:
-        """Return whether this is the id. It is assigned to an unassigned Id unless another Id has it."""
+        """Return whether this is the id. An unassigned Id receives it unless a different Id has it."""
         if self.place is None and not any(other.place == found for other in self.others):
             self.place = found
         return self.place == found

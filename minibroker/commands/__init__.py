@@ -49,9 +49,9 @@ _MODULES: Final[tuple[Any, ...]] = (
 HANDLERS: Final[dict[int, Handler]] = {
     BY_NAME[name].number: handler for module in _MODULES for name, handler in module.HANDLERS.items()
 }
-"""By command type."""
+"""Handlers by command type."""
 
 HOT_HANDLERS: Final[dict[int, Callable[..., None]]] = {
     BY_NAME[name].number: handler for module in (acknowledge, flow) for name, handler in module.HOT_HANDLERS.items()
 }
-"""By command type."""
+"""Handlers with plain numbers, by command type."""

@@ -1,7 +1,7 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-The checks of PRODUCER are in the real broker's order. The check of the backlog quota, which comes between the checks of
-the producer limit and of the encryption, is not implemented.
+The checks of PRODUCER are in the real broker's order. The check of the backlog quota, between the checks of the
+producer limit and of the encryption, is not implemented.
 """
 
 from __future__ import annotations

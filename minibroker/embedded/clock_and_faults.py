@@ -29,7 +29,7 @@ class BrokerClock:
 
     @property
     def now(self) -> float:
-        """Seconds since 1970."""
+        """The time in seconds since 1970."""
         return self._clock.time_ns() / 1e9
 
     def advance(self, seconds: float) -> None:

@@ -107,9 +107,9 @@ class Frames:
         """``limit``: maximum number of kept bytes."""
         self._limit = limit
         self._added = 0
-        """Bytes of all added chunks; written by the broker's thread only."""
+        """Number of bytes in all added chunks; only the broker's thread writes it."""
         self._removed = 0
-        """Removed bytes, minus the additional memory of frames; written under the lock."""
+        """Number of removed bytes, minus the additional memory of frames; written under the lock."""
         self._first_ns = 0
         self._max_frame_size = max_frame_size
         self._reader: LiveFrames | None = None

@@ -54,9 +54,9 @@ class StoredMessage:
     sequence_id: int
     producer_name: str
     publish_time: int
-    """Milliseconds since 1970, set by the producer."""
+    """Publish time in milliseconds since 1970, set by the producer."""
     event_time: int
-    """Milliseconds since 1970, set by the application; 0 if absent."""
+    """Event time in milliseconds since 1970, set by the application; 0 if absent."""
     deliver_at: int
     """Delivery time of a delayed message; 0 for immediate delivery."""
     ordering_key: bytes | None

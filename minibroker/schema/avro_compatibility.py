@@ -1,4 +1,4 @@
-"""Avro schemas: validity, equality, and whether one schema can read data written with another.
+"""Avro schemas: validity, equality, and whether one schema can read data written with a different one.
 
 Rules of this file
 1. A schema is valid if Avro's Java parser accepts it without checking defaults: names consist of letters, digits, ``_``

@@ -67,7 +67,7 @@ class StoredSchema:
         self.version = version
         """Eight bytes, as on the wire."""
         self.timestamp = timestamp
-        """Time of storage, ms since 1970."""
+        """The time of storage in milliseconds since 1970."""
         self.parsed = parsed
         self.key = parsed.key()
         """The comparison key. Equal schemas have equal keys."""
@@ -89,7 +89,7 @@ class _Parsed(NamedTuple):
 
 
 def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
-    """Parse and validate a schema's data. Raises Refused if it does not fit the schema type."""
+    """Parse and validate a schema's data. Raises Refused if the data does not fit the schema type."""
     kind, data = schema.type, schema.schema_data
     try:
         if kind in _AVRO:

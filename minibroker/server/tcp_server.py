@@ -77,7 +77,7 @@ class Server:
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.now = wall_clock() if clock is None else clock
-        """Milliseconds since 1970."""
+        """The time in milliseconds since 1970."""
         self.settings = Settings() if settings is None else settings
         self.broker = Broker(self.settings, instance=instance, pool=pool, now=self.now())
         self.broker.on_failure = self._on_failure
@@ -194,7 +194,7 @@ class Server:
         self.flush()
 
     def _arm(self) -> None:
-        """Set the loop's timer to the broker's first timer. An earlier timer is kept; when it fires, the next one is set."""
+        """Set the loop's timer to the broker's first timer. An earlier timer is kept."""
         deadline = self.broker.deadline
         if deadline is None or self._loop is None:
             return

@@ -65,7 +65,7 @@ class Client:
     ) -> None:
         self.settings = settings or ClientSettings()
         self.now = clock or now_ms
-        """Milliseconds since 1970."""
+        """Return the time in milliseconds since 1970."""
         self.engine = Engine(url, self.settings, now=self.now(), random=random.random)
         self._tls = self.settings.security.context() if url.tls else None
         self._sockets: dict[ClientConnection, _Socket] = {}

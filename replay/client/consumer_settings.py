@@ -19,7 +19,7 @@ from pcli.replay.client.message_ids import ClientMessageId
 __all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
 
 CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
-"""How to treat an undecryptable entry: leave it to the ack time-out, acknowledge it or deliver it encrypted."""
+"""The action for an undecryptable entry: leave it to the ack time-out, acknowledge it or deliver it encrypted."""
 
 
 @dataclass(frozen=True, slots=True)

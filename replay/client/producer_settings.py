@@ -36,7 +36,7 @@ class ProducerSettings:
     """Schema of messages that do not specify one; None for bytes."""
 
     sendTimeoutMs: int = 30_000
-    """Time-out for a message's receipt; 0 means none."""
+    """Time-out for a message's receipt; 0 means no time-out."""
     maxPendingMessages: int = 0
     """Maximum number of messages without a receipt; 0 means no limit."""
     maxPendingMessagesAcrossPartitions: int = 0
@@ -73,7 +73,7 @@ class ProducerSettings:
     autoUpdatePartitions: bool = True
     """Whether the number of partitions is polled."""
     autoUpdatePartitionsIntervalSeconds: int = 60
-    """Seconds between these polls."""
+    """Seconds between polls for the number of partitions."""
     lazyStartPartitionedProducers: bool = False
     """Whether the producer of a partition is created for its first message (access mode Shared only)."""
 

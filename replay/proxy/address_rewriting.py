@@ -36,7 +36,7 @@ def _lookup(body: pb.CommandLookupTopicResponse, addresses: BrokerAddresses, cur
 
 
 def _migrated(body: pb.CommandTopicMigrated, addresses: BrokerAddresses, current: ServiceUrl) -> bool:
-    """Rewrite TOPIC_MIGRATED, whose broker belongs to another cluster."""
+    """Rewrite TOPIC_MIGRATED, whose broker belongs to a different cluster."""
     return _replace(body, "brokerServiceUrl", addresses, current) is not None
 
 

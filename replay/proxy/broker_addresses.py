@@ -3,7 +3,7 @@
 Rules of this file
 1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; every other broker is
    assigned a port when a response first contains its address. Every client therefore reconnects through the proxy, even
-   after a redirect, the assignment of another broker (PIP-307) or an HTTP lookup.
+   after a redirect, the assignment of a different broker (PIP-307) or an HTTP lookup.
 2. A client that supports ``proxy_through_service_url`` keeps using the listener and sends the proxy address in
    ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
    client would send without the proxy.
@@ -80,7 +80,7 @@ class BrokerAddresses:
 
 
 def _same(named: ServiceUrl, current: ServiceUrl) -> bool:
-    """Return whether a URL refers to the current broker, by its address or by another loopback address."""
+    """Return whether a URL refers to the current broker, by its address or by a different loopback address."""
     host, port = named.hosts[0]
     loopback = _is_loopback(host)
     return any(

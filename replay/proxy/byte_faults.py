@@ -97,13 +97,13 @@ class ByteFault:
             raise LocalError(f"bytes {words!r}: gap goes with slice")
         self._words = words
         self.latency = int(values.get("latency", 0))
-        """Nanoseconds."""
+        """Delay of each chunk in nanoseconds."""
         self.jitter = int(values.get("jitter", 0))
         """Maximum change of the latency in nanoseconds; the delay is never negative."""
         self.bandwidth = int(values.get("bandwidth", 0))
-        """Bytes per second; 0 means no limit."""
+        """Bandwidth limit in bytes per second; 0 means no limit."""
         self.slice = int(values.get("slice", 0))
-        """Bytes per write; 0 means unchanged."""
+        """Maximum number of bytes per write; 0 means no limit."""
         self.gap = int(values.get("gap", _GAP if self.slice else 0))
         """Delay between two slices in nanoseconds."""
         self.reset = int(values.get("reset", 0))

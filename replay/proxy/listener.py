@@ -41,7 +41,7 @@ _BACKLOG: Final = 1024
 _PAUSE: Final = 1.0
 """Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
-"""Seconds to connect to one host of a broker, including TLS; the value of the clients' connectionTimeoutMs."""
+"""Maximum number of seconds to connect to one host of a broker, including TLS (clients' connectionTimeoutMs)."""
 _TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
 """Texts for errors without a message: True for a timeout of asyncio, False for the end of a handshake."""
 _MAX_LISTENERS: Final = 1000

@@ -119,7 +119,7 @@ def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
 
 
 def _writer(file: IO[bytes], socket: Any) -> Any:
-    """Return scapy's pcap writer with the header written, so that a capture without packets is valid too."""
+    """Return scapy's pcap writer after it has written the header. A capture without packets is thus also valid."""
     from scapy.config import conf
     from scapy.utils import PcapWriter
 

@@ -56,7 +56,7 @@ _ROUTES: Final = {
     "REACHED_END_OF_TOPIC": ("consumer", "consumer_id"),
     "WATCH_TOPIC_UPDATE": ("watcher", "watcher_id"),
 }
-"""For each command that is not a response: the kind of its handler, and the field with the handler's id."""
+"""The kind of the handler, and the field with its id, for each command that is not a response."""
 
 _KINDS: Final = ("producer", "consumer", "watcher")
 
@@ -123,7 +123,7 @@ class ClientConnection:
         self.handlers[handler.kind, handler.number] = handler
 
     def detach(self, handler: ConnectionHandler) -> None:
-        """Stop passing commands to a handler. No effect if it is not attached."""
+        """Stop passing commands to a handler. This has no effect if the handler is not attached."""
         if self.handlers.get((handler.kind, handler.number)) is handler:
             del self.handlers[handler.kind, handler.number]
 

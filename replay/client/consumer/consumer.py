@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Consumer", "Listener", "Parent"]
 
 Listener = Callable[[IncomingMessage], None]
-"""Called with each message when it arrives, instead of `receive`."""
+"""A function that is called with each message when it arrives, instead of `receive`."""
 
 _INDIVIDUAL: Final = ("Shared", "Key_Shared")
 _CLOSED: Final = ClientFailure("Closed", "the consumer is closed")

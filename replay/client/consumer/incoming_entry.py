@@ -114,7 +114,7 @@ class IncomingMessage:
 
     @property
     def size(self) -> int:
-        """Bytes of the payload."""
+        """Size of the payload in bytes."""
         return self._end - self._stop
 
     @property
@@ -141,7 +141,7 @@ class IncomingMessage:
 
     @property
     def publish_time(self) -> int:
-        """Milliseconds since 1970, from the producer's clock."""
+        """Publish time in milliseconds since 1970, from the producer's clock."""
         return self.arrival.metadata.publish_time
 
     @property

@@ -1,8 +1,9 @@
 """The shared queue of a multi-topics consumer, filled from the queues of its children.
 
 Rules of this file (MultiTopicsConsumerImpl: receiveMessageFromConsumer and the methods that resume it; 4.2.4)
-1. A child's messages are moved in steps of half its own queue. If the shared queue is full after a step, or more than
-   half full while other children wait, the child waits too; its own queue then fills, and it sends no more permits.
+1. A child's messages are moved in steps of half the child's queue size. If the shared queue is full after a step, or
+   more than half full while other children wait, the child also waits. Its queue then fills, and it sends no more
+   permits.
 2. Waiting children continue when the shared queue is at most half full, in the order in which they stopped.
 3. The shared queue has the size of one consumer's queue, at least 2 and at least the number of children.
 

@@ -45,7 +45,7 @@ class SeekOperation:
 
     def __init__(self, consumer: Consumer) -> None:
         self.by_time = False
-        """Whether the last seek was to a time, so that the start id does not determine the cursor's position."""
+        """Whether the last seek was to a time. If so, the start id does not determine the cursor's position."""
         self._consumer = consumer
         self._status = _Status.NONE
         self._target: ClientMessageId | None = None

@@ -31,7 +31,7 @@ class Clock(Protocol):
     """The source of time: the engine."""
 
     now: int
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
         """Run ``action`` at a time."""

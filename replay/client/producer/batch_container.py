@@ -6,7 +6,7 @@ Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.
 2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. If ``batchingMaxBytes``
    is 0, the broker's maximum message size applies.
 3. The first message determines schema version, key and publish time of the batch (`outgoing_message.batch_metadata`).
-   Messages with another schema version do not fit into it (hasSameSchema).
+   Messages with a different schema version do not fit into it (hasSameSchema).
 4. A batch of one message is sent as a plain message (createOpSendMsg).
 """
 
@@ -39,7 +39,7 @@ class Batch:
         self.sequence_ids: list[int] = []
         self.dones: list[Done | None] = []
         self.size = 0
-        """Bytes of the payloads, set when the batch is taken from the container."""
+        """Total size of the payloads in bytes, set when the batch is taken from the container."""
         self.lowest: int | None = None
         """The sequence id of the entry, if it is not the first message's."""
 

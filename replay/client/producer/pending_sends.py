@@ -59,7 +59,7 @@ class OpSendMsg:
         self.count = max(1, len(dones))
         """Number of messages. A chunk counts as one."""
         self.size = size
-        """Bytes of memory to release when the entry is complete."""
+        """Number of reserved bytes to release when the entry is complete."""
         self.time = time
         """Creation time."""
         self.last = last

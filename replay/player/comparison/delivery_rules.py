@@ -11,7 +11,7 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 __all__ = ["choice", "crossed", "end_of_capture", "overshoot", "redelivered", "repeated_notification", "unanswered"]
 
 _SOON_MS: Final = 500
-"""How much slower the captured broker may have been than the live one, in milliseconds."""
+"""Maximum time in milliseconds by which the captured broker may have been slower than the live one."""
 _CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 
 

@@ -130,7 +130,7 @@ def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
 
 
 def _content(frame: Frame) -> str:
-    """Return the ids of a MESSAGE, or all fields of another command."""
+    """Return the ids of a MESSAGE, or all fields of any other command."""
     command = frame.command
     if command.HasField("message"):
         position = command.message.message_id

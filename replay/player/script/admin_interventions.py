@@ -73,7 +73,7 @@ def _groups(script: Script) -> Iterator[list[Step]]:
 
 
 def _same_peer(one: Step, other: Step) -> bool:
-    """Return whether both steps close the same producer or consumer of a client, which reconnected in between."""
+    """Return whether both steps close the same producer or consumer, which reconnected in between."""
     mine, theirs = one.peer, other.peer
     alike = one.stream == other.stream and type(mine) is type(theirs)
     return alike and mine is not None and theirs is not None and mine.id == theirs.id

@@ -66,7 +66,7 @@ class RecordedConversation:
         self.messages: dict[Step, deque[Step]] = defaultdict(deque)
         """MESSAGEs by consumer, in order."""
         self.unrequested: dict[int, deque[Step]] = defaultdict(deque)
-        """By connection."""
+        """Unrequested steps by connection."""
         self.remaining: dict[int, deque[Step]] = defaultdict(deque)
         """All steps of the broker, by connection."""
         self.needs: dict[Step, set[Step]] = {}

@@ -24,7 +24,7 @@ class Step:
     stream: int
     """The connection: ``tcp.stream``."""
     time_ms: float
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
     from_client: bool
     frame: CapturedFrame | None
     """The frame; None if this side closed the connection."""
