@@ -1,6 +1,6 @@
-"""The embedded broker: a pure core, and servers that connect it to sockets.
+"""The embedded broker: a core without I/O, and servers that connect it to sockets.
 
-Start with `MiniBroker` (embedded/mini_broker.py), a broker in a thread of its own for tests and tools::
+Start with `MiniBroker` (embedded/mini_broker.py), which runs a broker in a separate thread for tests and tools::
 
     from pcli.minibroker import MiniBroker
 
@@ -19,7 +19,7 @@ __all__ = ["MiniBroker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import MiniBroker on first use: every pytest run imports this package to load the plugin."""
+    """Import MiniBroker on first use, because every pytest run imports this package to load the plugin."""
     if name == "MiniBroker":
         from pcli.minibroker.embedded.mini_broker import MiniBroker
 

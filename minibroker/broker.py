@@ -1,10 +1,10 @@
-"""The broker as a function of bytes and times, without clock, socket or thread.
+"""The broker as a function of bytes and times. It has no clock, socket or thread.
 
 Rules of this file
-1. A turn is one call from outside: bytes of a connection, a frame, timers, a change by REST. All of its effects are
-   complete when the call returns: scheduled dispatchers run once, closing connections release their producers and
-   consumers, and `drain` returns the bytes to write.
-2. The caller passes the time, which never decreases. Timers that were due before the bytes arrived run first.
+1. A turn is one call from outside, for bytes of a connection, a frame, timers, or a change by REST. All effects are
+   complete when the call returns: scheduled dispatchers have run, and closing connections have released their producers
+   and consumers. `drain` then returns the bytes to write.
+2. The caller passes the time, which never decreases. Timers that are due run before the bytes are processed.
 3. An exception caused by a bug closes at most one connection and is kept in `failures`. `on_failure` reports it.
 """
 
@@ -65,14 +65,14 @@ class Broker:
     ) -> None:
         self.settings = settings
         self.instance = instance
-        """Number of this broker start; part of generated producer names."""
+        """Number of this start of the broker; part of generated producer names."""
         self.service_url = service_url
         """The URL in LOOKUP responses."""
         self.http_url = http_url
         self.now = now
-        """Time of this turn, in milliseconds since 1970."""
+        """Time of the current turn or timer, in milliseconds since 1970."""
         self.turn_end = now
-        """End of the time covered by this turn; later than ``now`` while overdue timers run."""
+        """Time at the end of this turn; later than ``now`` while overdue timers run."""
         self.pool = Pool() if pool is None else pool
         self.cache = EntryCache()
         """Cached entries of all topics."""
@@ -107,7 +107,7 @@ class Broker:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
-        """Accept a client. Above the limit it gets ERROR, and the connection is closed at the next drain."""
+        """Accept a client. Above the limit, the client gets ERROR and the connection closes at the next drain."""
         self.begin_turn(now)
         connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
         refused = self._full(peer[0])
@@ -127,13 +127,13 @@ class Broker:
         return None
 
     def receive(self, connection: Connection, data: bytes, now: int) -> None:
-        """Process bytes of a client."""
+        """Process bytes from a client."""
         self.begin_turn(now)
         connection.receive(data)
         self.finish_turn()
 
     def receive_frame(self, connection: Connection, frame: Frame, now: int) -> list[tuple[Connection, bytes]]:
-        """Process one frame of a client. Return all bytes to write."""
+        """Process one frame from a client. Return all bytes to write."""
         self.begin_turn(now)
         connection.receive_frame(frame)
         self.finish_turn()
@@ -155,7 +155,7 @@ class Broker:
     def drain(self) -> list[tuple[Connection, bytes]]:
         """Return the bytes to write by connection. Connections that are `closing` must be closed afterwards.
 
-        A client whose output exceeded the limit can receive more once this is written: call finish_turn afterwards.
+        When these bytes are written, call finish_turn: a client whose output exceeded the limit can then receive more.
         """
         if not self.dirty:
             return []
@@ -205,7 +205,7 @@ class Broker:
             self.now = self.turn_end = now
 
     def advance(self, now: int) -> None:
-        """Run the due timers, each at its own time."""
+        """Run the due timers, with ``now`` set to the due time of each."""
         self.turn_end = max(now, self.now)
         while (timer := self._timers.pop_due(now)) is not None:
             due, action = timer
@@ -223,7 +223,7 @@ class Broker:
         return self._timers.deadline
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Call a function after a delay of at least 1 ms, so that a chain of timers cannot stop time."""
+        """Call a function after a delay of at least 1 ms, so that time advances in a chain of timers."""
         return self._timers.call_at(self.now + max(1, delay_ms), action)
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
@@ -231,11 +231,11 @@ class Broker:
         return self._timers.call_at(max(due, self.now + 1), action)
 
     def schedule(self, runnable: Runnable) -> None:
-        """Call `run` of an object, mainly a dispatcher, once at the end of this turn."""
+        """Call an object's `run` at the end of this turn. The object is usually a dispatcher."""
         self._scheduled[runnable] = None
 
     def finish_turn(self) -> None:
-        """Finish the turn: release closing connections and run scheduled objects until none is left."""
+        """Finish the turn: release closing connections and run scheduled objects until there are none."""
         while self._scheduled or self._lost:
             while self._lost:
                 self._release(self._lost.pop(0))
@@ -262,11 +262,11 @@ class Broker:
     # -- names and numbers -----------------------------------------------------------------------------------------
 
     def next_ledger_id(self) -> int:
-        """Return the id of a new ledger; ids increase over all topics."""
+        """Return the id of a new ledger. Ids increase across all topics."""
         return next(self._ledger_ids)
 
     def next_producer_name(self) -> str:
-        """Return a generated producer name: ``standalone-0-7``."""
+        """Return a generated producer name, such as ``standalone-0-7``."""
         return f"{self.settings.clusterName}-{self.instance}-{next(self._names)}"
 
     # -- topics ----------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Broker:
         self.topic_registry.check_owned(name)
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic for a producer or consumer, created if this is allowed. Raises Refused."""
+        """Return the topic for a producer or consumer, and create it if this is allowed. Raises Refused."""
         return self.topic_registry.get_or_create(name, create=create)
 
     def remove_topic(self, full_name: str) -> None:
@@ -284,7 +284,7 @@ class Broker:
         self.topics.pop(full_name, None)
 
     def policies_changed(self, name: str) -> None:
-        """Apply changed policies of a namespace (``tenant/namespace``) or a topic (its name without partition)."""
+        """Apply changed policies of a namespace (``tenant/namespace``) or topic (the name without partition)."""
         for topic in list(self.topics.values()):
             if name in (namespace_of(topic.name), str(topic.name.base)):
                 topic.policies_changed()

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _KEPT: Final = " (stored only)"
-"""Suffix in the text of an endpoint whose value is stored without effect."""
+"""Suffix of an endpoint's text if the value is stored without effect."""
 
 _FAMILIES: Final = {
     "/admin/v2/bookies": "bookies and their racks",
@@ -36,23 +36,23 @@ _FAMILIES: Final = {
     "/admin/v3/transactions": "transactions",
     "/ws/v2": "WebSocket clients",
 }
-"""Parts of Pulsar's REST API other than topics, namespaces and tenants; those without an endpoint here are missing."""
+"""Parts of Pulsar's REST API other than topics, namespaces and tenants. A part that has no endpoint here is missing."""
 
 
 class EndpointRow(NamedTuple):
-    """All methods of one path."""
+    """An endpoint: all methods of one path."""
 
     methods: list[str]
     path: str
     text: str
-    """What they do."""
+    """What the methods do."""
 
 
 def dispatcher_rows() -> list[dict[str, Any]]:
     """Return a row for each dispatcher: class, subscriptions, topics, setting, since, until, file.
 
-    The first row with a matching subscription type and topic, and whose setting is on, serves a subscription. Empty
-    cells are None.
+    The first row that has a matching subscription type and topic, and whose setting is on, applies to a subscription.
+    Empty cells are None.
     """
     return [
         {
@@ -78,7 +78,7 @@ def refused_commands() -> list[str]:
 
 
 def closing_commands() -> list[str]:
-    """Return the client commands that are unknown to this broker; they close the connection, as on 4.2.4."""
+    """Return the client commands that this broker does not implement. They close the connection, as on 4.2.4."""
     return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
 
 

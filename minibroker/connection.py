@@ -1,14 +1,14 @@
 """A client's connection inside the broker (ServerCnx): incoming frames, outgoing frames, producers and consumers.
 
 Rules of this file
-1. Bytes arrive in chunks, and only whole frames are processed. SEND, ACK and FLOW, nearly all of the traffic, are
-   recognised by their first bytes and decoded in place. All other commands are parsed strictly and passed to the table
-   of handlers.
-2. The connection closes without a response after an invalid frame, a command in the wrong state, or a RemoteError of a
-   handler. An exception caused by a bug has the same effect and is reported.
+1. Bytes arrive in chunks, and only whole frames are processed. SEND, ACK and FLOW, which make up nearly all traffic,
+   are recognised by their first bytes and decoded in place. All other commands are parsed strictly and passed to the
+   table of handlers.
+2. The connection closes without a response after an invalid frame, a command in the wrong state, or a RemoteError from
+   a handler. An exception caused by a bug has the same effect and is reported.
 3. Everything sent in one turn is collected in ``out`` and joined by the broker. If it exceeds the limit, ``writable``
    is False and no more entries are read for the client.
-4. Closing takes effect at the end of the turn: a dispatcher that closes a connection is not called back meanwhile.
+4. Closing takes effect at the end of the turn, so a dispatcher that closes a connection is not called back meanwhile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Handler", "PulsarService"]
 
 Handler = Callable[..., None]
-"""The function of a command: function(connection, body, frame)."""
+"""The function that handles a command: function(connection, body, frame)."""
 
 _two_lengths = Struct(">II").unpack_from
 _length = Struct(">I").unpack_from
@@ -60,7 +60,7 @@ _PONG_FRAME: Final = push_frame(pb.CommandPong())
 
 
 class PulsarService(BrokerService, Protocol):
-    """The interface of the broker that connections and the functions of commands use."""
+    """The broker's interface for connections and command handlers."""
 
     service_url: str
     turn_end: int
@@ -86,7 +86,7 @@ class PulsarService(BrokerService, Protocol):
         """Raise Refused (ServiceNotReady) if the bundle of a topic was never looked up."""
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return a topic for a producer or consumer, created if policies allow it; raise Refused otherwise."""
+        """Return a topic for a producer or consumer, and create it if policies allow this. Raises Refused."""
 
 
 class Connection:
@@ -130,7 +130,7 @@ class Connection:
         handlers: Mapping[int, Handler],
         hot_handlers: Mapping[int, Callable[..., None]],
     ) -> None:
-        """``handlers``, ``hot_handlers``: the tables of `commands`, by command type."""
+        """``handlers`` and ``hot_handlers`` are the tables in `commands`, by command type."""
         self.broker = broker
         self._handlers = handlers
         self._hot_handlers = hot_handlers
@@ -142,10 +142,10 @@ class Connection:
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.pending_subscribes: dict[int, pb.CommandSubscribe] = {}
-        """SUBSCRIBE commands that wait for a liveness check, by consumer id."""
+        """SUBSCRIBE commands whose liveness check is pending, by consumer id."""
         self.watchers: dict[int, TopicListWatcher] = {}
         self.recently_closed: dict[int, int] = {}
-        """Ids of producers that the broker closed, with the time until which SENDs to them are dropped (ms)."""
+        """Ids of producers that the broker closed, with the time (ms) until which SENDs with this id are dropped."""
         self.out: list[bytes] = []
         """Frames to write at the end of this turn."""
         self.queued = 0
@@ -153,17 +153,17 @@ class Connection:
         self.writable = True
         """Whether entries may be sent: the client reads fast enough."""
         self.congested = False
-        """Whether the server has more to write than the client reads."""
+        """Whether the server's unwritten output exceeds the limit."""
         self.input_paused = False
-        """Whether input waits until large responses are written."""
+        """Whether input is paused until large responses are written."""
         self.closing = False
         """Whether input is ignored and the socket closes after the frames queued so far."""
         self.released = False
-        """Whether its producers and consumers were released."""
+        """Whether the producers and consumers were released."""
         self.reason = ""
-        """Why the broker closed it, for the log."""
+        """Why the broker closed the connection, for the log."""
         self.client_socket: Any = None
-        """The socket of this connection in the server."""
+        """The server's socket object for this connection."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
         self._high_water = broker.settings.pulsarChannelWriteBufferHighWaterMark
         self._buffer = bytearray()
@@ -203,7 +203,7 @@ class Connection:
             buffer += data[position:]
 
     def run(self) -> None:
-        """Continue with the input that waited."""
+        """Continue with the paused input."""
         if self.input_paused and not self.closing:
             self.input_paused = False
             self.resume_reading()
@@ -222,7 +222,7 @@ class Connection:
             self._close_on_exception(fault)
 
     def _close_on_exception(self, fault: Exception) -> None:
-        """Close after an exception: of the client, or of the broker, which is reported."""
+        """Close after an exception. A RemoteError is the client's fault; any other exception is reported."""
         if isinstance(fault, RemoteError):
             self.fail(fault.text)
         else:
@@ -230,7 +230,7 @@ class Connection:
             self.fail("an internal error of the broker")
 
     def _handle_frames(self, data: bytes) -> int:
-        """Process all whole frames. Return the start of the incomplete rest."""
+        """Process all whole frames. Return the position of the incomplete rest."""
         position, size, limit = 0, len(data), self._limit
         producers = self.producers
         hot = self.session.connected
@@ -270,7 +270,7 @@ class Connection:
         return self._await_frame_end(data, position, size)
 
     def _pause_input(self) -> None:
-        """Pause input until the large responses to a few bytes are written."""
+        """Pause input until large responses to small requests are written."""
         self.input_paused = True
         self._bytes_needed = 4
         self.pause_reading()
@@ -278,8 +278,8 @@ class Connection:
     def _await_frame_end(self, data: bytes, position: int, size: int) -> int:
         """Compute the number of bytes needed for the next frame.
 
-        A length above the limit closes the connection at once. A length too small for the second length field does so
-        when the frame is complete.
+        A length above the limit closes the connection at once. A length that is too small for the second length field
+        closes the connection when the frame is complete.
         """
         if size - position < 4:
             self._bytes_needed = 4
@@ -334,7 +334,7 @@ class Connection:
             self.writable = False
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
-        """Queue a command, for MESSAGE followed by the entry."""
+        """Queue a command, followed by the entry for MESSAGE."""
         self.send(push_frame(body, entry))
 
     def answer_success(self, request_id: int) -> None:
@@ -352,7 +352,7 @@ class Connection:
     # -- close ---------------------------------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
-        """Close after the frames queued so far; producers and consumers leave at the end of this turn."""
+        """Close after the frames queued so far. Producers and consumers are released at the end of this turn."""
         if self.closing:
             return
         self.closing = True
@@ -368,7 +368,7 @@ class Connection:
         self.close(reason)
 
     def release(self) -> None:
-        """Release producers, consumers and watchers of a closed connection (ServerCnx.channelInactive)."""
+        """Release the producers, consumers and watchers of a closed connection (ServerCnx.channelInactive)."""
         if self.released:
             return
         self.closing = self.released = True
@@ -396,7 +396,7 @@ class Connection:
             self._keep_alive_timer = self.broker.call_at(due, self._keep_alive)
 
     def _keep_alive(self) -> None:
-        """Check keep-alive. The next interval starts after a jump in time, so that the client can respond in it."""
+        """Run a keep-alive tick. After a jump in time the next interval starts now, so that the client can respond."""
         session = self.session
         action = session.keep_alive.tick(
             self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
@@ -409,9 +409,9 @@ class Connection:
         self._start_keep_alive_timer()
 
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
-        """Check whether the client is alive. The callback is called at once, or at the latest after the timeout.
+        """Check whether the client is alive. The callback receives the result, at the latest after the timeout.
 
-        If ``connectionLivenessCheckTimeoutMillis`` is 0 or less, the client counts as alive.
+        If ``connectionLivenessCheckTimeoutMillis`` is 0 or less, the client is considered alive.
         """
         timeout = self.broker.settings.connectionLivenessCheckTimeoutMillis
         if self.closing or timeout <= 0:
@@ -446,13 +446,13 @@ class Connection:
         return self._read_pauses == 0
 
     def pause_reading(self) -> None:
-        """Stop reading from the client, for one more reason (publish throttling)."""
+        """Add a reason (publish throttling) not to read from the client."""
         self._read_pauses += 1
         if self._read_pauses == 1:
             self.broker.reading_changed(self)
 
     def resume_reading(self) -> None:
-        """Remove one reason to stop reading."""
+        """Remove a reason not to read from the client. Without reasons, reading resumes."""
         self._read_pauses -= 1
         if self._read_pauses == 0:
             self.broker.reading_changed(self)
@@ -460,16 +460,16 @@ class Connection:
     # -- closed producers and consumers --------------------------------------------------------------------------------
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
-        """Free the id of a producer that was closed, unless another producer has it."""
+        """Free the id of a closed producer, unless a new producer has it."""
         if self.producers.get(producer_id) is producer:
             del self.producers[producer_id]
 
     def removed_consumer(self, consumer_id: int) -> None:
-        """Free the id of a consumer that was closed."""
+        """Free the id of a closed consumer."""
         self.consumers.pop(consumer_id, None)
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Record that the broker closes this producer: SENDs in flight are dropped for a while."""
+        """Record that the broker closes this producer. SENDs in flight are then dropped for a while."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000

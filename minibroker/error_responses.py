@@ -1,8 +1,9 @@
 """The error response to each rejected request.
 
 Rules of this file (ServerCnx, Commands)
-1. A request with its own response type gets the error in that response, every other request gets ERROR with its id.
-2. A command without request id and response (FLOW, REDELIVER, ACK without id) gets none.
+1. If the response type of a request has an error field, the error is sent in that response. Any other request gets
+   ERROR with its request id.
+2. A command without request id and response (FLOW, REDELIVER, ACK without id) gets no error response.
 3. SEND is not in this table: its producer sends SEND_ERROR.
 """
 
@@ -20,7 +21,7 @@ from pcli.minibroker.errors import Refused
 __all__ = ["NOBODY", "error", "refusal"]
 
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
-"""The request id of a command without request: -1 as an unsigned number."""
+"""The request id in an error for a command that has none: -1 as an unsigned number."""
 
 
 def error(request_id: int, refused: Refused) -> pb.CommandError:

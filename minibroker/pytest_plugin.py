@@ -29,15 +29,15 @@ __all__ = [
 
 _SECTION = "conversation with the Pulsar broker"
 _OWN: pytest.StashKey[MiniBroker] = pytest.StashKey()
-"""Stash of a test: its own broker."""
+"""Stash key of a test: the test's broker."""
 _SHARED: pytest.StashKey[MiniBroker] = pytest.StashKey()
-"""Stash of the run: the shared broker."""
+"""Stash key of the session: the shared broker."""
 _BEFORE: pytest.StashKey[int] = pytest.StashKey()
-"""Stash of a test: the number of the last frame of the shared broker before it."""
+"""Stash key of a test: the shared broker's last frame number before the test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of the plugin."""
+    """Add the plugin's command-line option."""
     group = parser.getgroup("pulsar", "Pulsar mini-broker (pcli)")
     group.addoption(
         "--pulsar-broker-log",
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the mark of the plugin."""
+    """Register the plugin's mark."""
     config.addinivalue_line("markers", "pulsar_broker(**settings): arguments for the MiniBroker of this test.")
 
 
@@ -57,7 +57,7 @@ def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
     from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     arguments: dict[str, Any] = {}
-    for mark in reversed(list(request.node.iter_markers("pulsar_broker"))):  # the nearest mark takes precedence
+    for mark in reversed(list(request.node.iter_markers("pulsar_broker"))):  # the closest mark takes precedence
         arguments |= mark.kwargs
     with MiniBroker(**arguments) as broker:
         request.node.stash[_OWN] = broker
@@ -66,7 +66,7 @@ def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
 
 @pytest.fixture(scope="session")
 def pulsar_broker_session(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
-    """One broker for the whole run. It keeps the topics of other tests, so each test needs its own names."""
+    """One broker for the whole run. It keeps the topics of other tests, so each test must use unique names."""
     from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     with MiniBroker() as broker:

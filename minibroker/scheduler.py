@@ -31,4 +31,4 @@ class Scheduler(Protocol):
         """Call a function at a time, at the earliest one millisecond from now."""
 
     def schedule(self, runnable: Runnable) -> None:
-        """Call `run` of an object once at the end of this turn."""
+        """Call an object's `run` once at the end of this turn."""

@@ -1,11 +1,11 @@
 """The settings of the broker, with their names in broker.conf.
 
 Rules of this file
-1. A field is a key that this broker implements. Its default is the value of a real standalone 4.2.4, which can differ
-   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file: they are accepted in a file,
-   so that a real broker's file loads; setting one explicitly is an error.
-2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list
-   and leaves any other setting at its default (FieldParser.update).
+1. A field is a key that this broker implements. Its default is the value in a real standalone 4.2.4, which can differ
+   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. They are accepted in a file,
+   so that a real broker's file can be loaded, but setting one explicitly is an error.
+2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list,
+   and has no effect on any other setting (FieldParser.update).
 """
 # ruff: noqa: N815 -- the fields are named as in broker.conf
 
@@ -25,7 +25,7 @@ __all__ = ["IGNORED", "Row", "Settings"]
 
 @dataclass(slots=True)
 class Settings:
-    """All implemented settings. Times end in their unit; 0 disables a limit unless stated otherwise."""
+    """All implemented settings. The name of a time ends in the unit; 0 disables a limit unless stated otherwise."""
 
     # Addresses.
     clusterName: Annotated[str, "name of the cluster"] = "standalone"
@@ -193,7 +193,7 @@ class Settings:
 
     @classmethod
     def from_file(cls, text: str) -> Settings:
-        """Return the settings in a conf file; keys in IGNORED are skipped."""
+        """Return the settings in a conf file, without the keys in IGNORED."""
         settings = cls()
         for line in text.splitlines():
             words = line.strip()
@@ -207,7 +207,7 @@ class Settings:
         return settings
 
     def put(self, name: str, value: str) -> None:
-        """Set a value by its text. Raises LocalError for an unknown name or an invalid value."""
+        """Set a value, given as text. Raises LocalError for an unknown name or an invalid value."""
         if name not in _KINDS:
             raise LocalError(f"unknown setting {name!r}{near(name, _KINDS)}")
         kind = _KINDS[name]
@@ -236,9 +236,9 @@ class Row:
 
     name: str
     kind: str
-    """bool, int, str or list."""
+    """The type: bool, int, str or list."""
     default: str
-    """As written in a conf file."""
+    """The default value, as written in a conf file."""
     text: str
 
 

@@ -24,7 +24,7 @@ _PENDING_ACK: Final = "__transaction_pending_ack"
 
 
 def topic_name(text: str) -> TopicName:
-    """Parse the topic name of a request. Raises Refused (InvalidTopicName)."""
+    """Parse the topic name in a request. Raises Refused (InvalidTopicName)."""
     try:
         name = TopicName.parse(text)
     except LocalError as error:
@@ -39,7 +39,7 @@ def topic_name(text: str) -> TopicName:
 
 
 def check_namespace(text: str) -> str:
-    """Return the namespace of a request, ``tenant/namespace``. Raises RemoteError, which closes the connection."""
+    """Return the namespace in a request, ``tenant/namespace``. Raises RemoteError, which closes the connection."""
     parts = text.split("/")
     if len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
         raise RemoteError(f"{text!r} is not a valid namespace")

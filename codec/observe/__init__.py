@@ -1,11 +1,11 @@
-"""Observation of frames: names of ids, request/response pairing, fields, filters, tracking and findings.
+"""Observation of frames: the names behind ids, request/response pairing, fields, filters, tracking and findings.
 
-- observer.py: `Observer.see` takes one frame after the other and returns its `Facts`. It uses observer_state,
+- observer.py: `Observer.see` processes one frame at a time and returns its `Facts`. It uses observer_state,
   connection_updates, request_pairing, system_topics and two_pass.
 - decoding: protobuf bytes to values. fields: the table of fields. filters: `-Y`. output: text and JSON.
 - tracking: producers, consumers, permits and message lifecycles. rules: one file for each finding; diagnosis.py runs
   them.
-- redaction: captures without names and payloads.
+- redaction: removal of names and payloads from captures.
 """
 
 from pcli.codec.observe.fields.field import Field

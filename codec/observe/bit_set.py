@@ -1,4 +1,4 @@
-"""A set of numbers with one bit each: frames and packets of captures of any size, in little memory."""
+"""A set of frame or packet numbers that takes one bit for each number."""
 
 from __future__ import annotations
 

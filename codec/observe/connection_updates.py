@@ -1,6 +1,7 @@
 """Updates of a connection's state from commands other than the five frequent ones: names, closes, system traffic.
 
-A table at the end maps commands to functions. Ids, topics and responses are common to all and read from COMMANDS.
+A table at the end maps commands to functions. Ids, topics and responses are handled the same way for all commands, as
+COMMANDS defines them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _KEYS: Final[dict[int, dict[str, str]]] = {
 
 
 class EndedPeers:
-    """Results of a command: producers that have ended, and the number of evicted peers."""
+    """Results of a command: the producers that have ended, and the number of evicted peers."""
 
     __slots__ = ("evicted", "producers")
 
@@ -49,7 +50,7 @@ NO_ENDED_PEERS: Final = EndedPeers()
 
 
 def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> EndedPeers:
-    """Add a peer in place of an older one with its id, or of the first closed one if there are too many."""
+    """Add a peer. It replaces an older one with its id and, at the limit, evicts the first closed one."""
     older: list[Producer | Consumer] = [peers.pop(peer.id)] if peer.id in peers else []
     evicted = 0
     if len(peers) >= limit:
@@ -76,7 +77,7 @@ def answer(facts: Facts, connection: Connection) -> None:
 
 
 def request_of(facts: Facts, connection: Connection) -> Request | None:
-    """Return the request in a frame; None if it needs no response or its id is missing."""
+    """Return the request in a frame; None if the frame needs no response or the id is missing."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
     if row is None or not row.answers:
@@ -93,7 +94,7 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
 
 
 def apply_command(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
-    """Apply a command; ``limit`` is the maximum number of peers. Sets peer and system of the facts."""
+    """Apply a command, and set ``peer`` and ``system`` of the facts. ``limit`` is the maximum number of peers."""
     number = facts.frame.type
     row = COMMANDS.get(number)
     if row is None:
@@ -117,13 +118,13 @@ def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | N
 
 
 def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
-    """Return the text, or list of texts, with a meaning in a command's own fields; empty if absent."""
+    """Return the text, or list of texts, that a command's fields contain for a meaning; empty if absent."""
     key = _KEYS[number].get(meaning)
     if key is None:
         return ""
     if key in values:
         return values[key]
-    # In a repeated message (ADD_SUBSCRIPTION_TO_TXN) its objects contain the rest of the name.
+    # The objects of a repeated message (ADD_SUBSCRIPTION_TO_TXN) have the last part of the name as their key.
     above, _, last = key.rpartition(".")
     objects = values.get(above)
     return [one[last] for one in objects if last in one] if isinstance(objects, list) else ""
@@ -221,7 +222,7 @@ def _close(facts: Facts, _connection: Connection, _limit: int) -> EndedPeers:
 
 
 def _success(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    """Remove a closed peer: its id is free again."""
+    """Remove a closed peer, so that its id is free."""
     request = facts.request
     return _drop(connection, request.peer) if request is not None and request.type in _ENDS else NO_ENDED_PEERS
 
@@ -233,7 +234,7 @@ def _error(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
 
 
 def _drop(connection: Connection, peer: Producer | Consumer | None) -> EndedPeers:
-    """Remove a peer from its connection, unless another has its id."""
+    """Remove a peer from its connection, unless a different peer has its id."""
     if isinstance(peer, Producer) and connection.producers.get(peer.id) is peer:
         del connection.producers[peer.id]
         return EndedPeers((peer,))
@@ -271,4 +272,4 @@ _STEPS: Final[dict[str, Callable[[Facts, Connection, int], EndedPeers]]] = {
     "SUCCESS": _success,
     "TOPIC_MIGRATED": _migrated,
 }
-"""Commands that change the state, or that identify their peer in their own way."""
+"""Commands that change the state, or that identify their peer differently."""

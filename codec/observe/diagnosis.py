@@ -63,7 +63,7 @@ class Diagnosis:
         self._messages = 0
         self._end_ns = 0
         self.see = self._tracker.see
-        """Process a frame, after the Observer."""
+        """Process a frame that the Observer has processed."""
         self.dropped = 0
         """Number of findings dropped because of MAX_FINDINGS."""
 
@@ -114,7 +114,7 @@ class Diagnosis:
         return [found for found in self.findings() if found.identity not in self._reported]
 
     def checked_counts(self) -> dict[str, int]:
-        """Return the numbers of evaluated frames, connections, … and rules, without the broker's own traffic."""
+        """Return the numbers of evaluated frames, connections, … and rules. The broker's own traffic is not counted."""
         counts = {f"{group}s": self._seen[group] for group in _COUNTED}
         return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._rule_count}
 

@@ -1,13 +1,13 @@
-"""Excerpts: smaller captures with the packets of selected frames, from which a reader extracts the same frames.
+"""Excerpts: smaller captures, reduced to the packets that a reader needs to extract selected frames.
 
 Rules of this file
-1. An excerpt contains the packets of the selected frames and of the requests that they answer. From their connections
-   it also contains the frames that an observer needs: handshakes, open and close of producers and consumers, schemas.
-   The first packets of every connection are kept, so that connections have the same numbers.
-2. If a packet ends inside a frame, all packets of that frame are kept, and so on, until the run of packets begins and
-   ends at frame boundaries. A comment on the first packet of a run states that packets before it were left out.
-3. There are three passes with little memory: the selection (one bit per frame), the search for packets (one bit per
-   packet), and the copy.
+1. An excerpt contains the packets of the selected frames and of the requests that they answer. It also contains the
+   frames on their connections that an observer needs: handshakes, schemas, and the opening and closing of producers and
+   consumers. The first packets of every connection are kept, so that connections have the same numbers.
+2. If a packet ends inside a frame, all packets of that frame are kept. This is repeated until the run of packets begins
+   and ends at frame boundaries. A comment on the first packet of a run states that packets before it were left out.
+3. There are three passes: the selection (one bit of memory per frame), the search for packets (one bit per packet), and
+   the copy.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SelectedFrames:
 
 
 class KeptPackets:
-    """The packets to keep by number, and those of them that follow packets that were left out."""
+    """The numbers of the packets to keep, and of those among them that follow packets left out."""
 
     __slots__ = ("after_left_out", "packets", "secrets")
 
@@ -65,7 +65,7 @@ class KeptPackets:
         self.packets = Bits()
         self.after_left_out = Bits()
         self.secrets: dict[int, list[bytes]] = {}
-        """Credentials by packets that contain them or a part of them."""
+        """Credentials by the packets that contain them in whole or in part."""
 
 
 class _Run:
@@ -83,7 +83,7 @@ class _Run:
 
 
 def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: SelectedFrames) -> KeptPackets:
-    """Return the packets to keep for the selected frames of a capture, in one pass."""
+    """Return the packets to keep for the selected frames. This reads the capture once."""
     kept = KeptPackets()
     seen = Bits()
     runs: dict[tuple[int, bool], _Run] = {}
@@ -133,7 +133,8 @@ def copy_packets(
 ) -> int:
     """Copy the packets to keep. Return the number of packets written.
 
-    Credentials are replaced by asterisks, unless ``secrets`` is set: then decryption secrets are copied too.
+    Credentials are replaced by asterisks. If ``secrets`` is set, they are copied unchanged, and decryption secrets are
+    copied too.
     """
     written = 0
     for item in recording:
@@ -151,7 +152,7 @@ def copy_packets(
 
 
 def _starred(data: bytes, value: bytes) -> bytes:
-    """Return the bytes of a packet without a credential, or without a part of it at the packet's start or end."""
+    """Return a packet's bytes with asterisks in place of a credential, or of its part at the packet's start or end."""
     if value in data:
         return data.replace(value, b"*" * len(value))
     for size in range(len(value) - 1, 3, -1):

@@ -1,4 +1,4 @@
-"""Frames of open connections: bytes received so far, converted to the facts that `Observer` returns.
+"""Frames of open connections: bytes are converted to `Facts` as they arrive.
 
 Rules of this file
 1. Each direction of each connection has a frame reader. One observer receives all frames.
@@ -27,7 +27,7 @@ _KIND: Final = "pulsar"
 INFREQUENT: Final = frozenset(COMMANDS) - {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG")
 }
-"""The command types that are not frequent traffic. They contain all names and are cheap to process."""
+"""The infrequent command types. They contain all names, and processing them costs little."""
 
 
 class LiveFrames:
@@ -40,9 +40,9 @@ class LiveFrames:
         contents: Contents | None = None,
         max_frame_size: int = MAX_FRAME_SIZE,
     ) -> None:
-        """``types``: the command types to return, None for all; ``contents``: joins chunks and collects schemas."""
+        """``types`` are the command types to return (None for all). ``contents`` joins chunks and collects schemas."""
         self.count = 0
-        """Number of frames so far, including those not returned; the number of the last frame."""
+        """Number of the last frame. Frames that are not returned are counted too."""
         self._types = types
         self._limit = max_frame_size
         self._contents = contents

@@ -1,12 +1,14 @@
 """One pass over the frames of a capture: resolves ids to names and pairs requests with responses.
 
 Rules of this file
-1. Frames are in the order of time. `see` returns the facts known at that frame, and never changes earlier ones.
+1. Frames are processed in the order of time. `see` returns the facts known at that frame, and never changes earlier
+   facts.
 2. Ids are unique per connection only. A consumer or producer exists from its SUBSCRIBE or PRODUCER until it is closed.
    After a close by one side its name remains available for later frames.
 3. Memory is bounded: there are limits for connections, for producers and consumers per connection, and for open
-   requests over all connections. `evicted` counts what is dropped.
-4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are decoded by the fast scanners of pcli.codec.wire.hot.
+   requests over all connections. `evicted` counts the dropped objects.
+4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW make up 99 of 100 frames. The fast scanners of pcli.codec.wire.hot decode
+   them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from pcli.codec.wire.hot import pull_first_id, pull_ids
 __all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
 
 MAX_CONNECTIONS: Final = 10_000
-"""Maximum number of connections; the one without frames for the longest time is evicted first."""
+"""Maximum number of connections. The connection that has been inactive longest is evicted first."""
 
 MAX_PEERS: Final = 10_000
 """Maximum number of producers, and of consumers, per connection; closed ones are evicted first."""
@@ -91,14 +93,14 @@ class Observer:
         return facts
 
     def unanswered(self) -> list[Request]:
-        """Return the requests without a response so far, in the order of frames; `evicted` counts those dropped."""
+        """Return the requests without a response so far, in the order of frames. Evicted requests are absent."""
         found = list(self._left)
         for connection in self._connections.values():
             found += open_requests(connection)
         return sorted(found, key=lambda request: request.number)
 
     def close(self, stream: int) -> None:
-        """Drop the connection with this number, which has ended, except for its unanswered requests."""
+        """Drop an ended connection, given by number, but keep its unanswered requests."""
         connection = self._connections.pop(stream, None)
         if connection is not None:
             self._leave(open_requests(connection))
@@ -214,7 +216,7 @@ class Observer:
             self.evicted["requests"] += 1
 
     def _sweep(self) -> None:
-        """If there are too many open requests, drop the oldest half at once, to keep the cost per request low."""
+        """If there are too many open requests, drop the oldest ones down to half of the limit."""
         self._since_sweep = 0
         numbers = sorted(number for one in self._connections.values() for number in open_numbers(one))
         if len(numbers) > self._max_open:
@@ -238,7 +240,7 @@ def _send_again(producer: Producer, sequence_id: int, sent: tuple[int, int]) -> 
 
 
 def _next_of_same_id(producer: Producer, sequence_id: int) -> None:
-    """Return the next SEND with this id: receipts are in the order of SENDs."""
+    """Make the next SEND with this id the open one: receipts are in the order of SENDs."""
     assert producer.again is not None
     queue = producer.again.get(sequence_id)
     if queue:
@@ -260,7 +262,7 @@ _HOT_STEPS: Final[dict[int, _Step]] = {
         ("FLOW", Observer._see_consumer),
     )
 }
-"""The commands of rule 4, and SEND_ERROR, which also answers a SEND; with the tag of their bodies."""
+"""Function and body tag of the commands in rule 4, and of SEND_ERROR, which also answers a SEND."""
 
 
 def answer_index(frames: Iterable[object]) -> AnswerIndex:

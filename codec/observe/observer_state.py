@@ -57,7 +57,7 @@ class StreamLike(Protocol):
 
 
 class ObservedFrame(Protocol):
-    """A frame with its position in a capture: the part of pcli.codec.capture's CapturedFrame that an observer needs.
+    """A frame with its position in a capture: the properties of a CapturedFrame that an observer needs.
 
     It is a `typing.Protocol`, so that frames of a live connection can be observed too. The first properties are those
     of pcli.codec.wire's Frame.
@@ -125,15 +125,15 @@ class ObservedFrame(Protocol):
 
     @property
     def stream(self) -> StreamLike:
-        """Its TCP connection."""
+        """The frame's TCP connection."""
 
     @property
     def from_client(self) -> bool:
-        """Whether the client sent it."""
+        """Whether the client sent the frame."""
 
     @property
     def sync(self) -> str:
-        """How its start was found: ``start``, ``anchored`` or ``resync``."""
+        """How the frame's start was found: ``start``, ``anchored`` or ``resync``."""
 
     @property
     def capture_problems(self) -> tuple[Problem, ...]:
@@ -150,7 +150,7 @@ class Producer:
         self.topic = topic
         """The topic; empty if the PRODUCER command is not in the capture."""
         self.name = name
-        """The requested name until the broker assigns one; empty if unknown."""
+        """The name that the broker assigned or, before that, the requested name; empty if unknown."""
         self.system = system
         """Whether the broker itself created the producer."""
         self.closed = False
@@ -158,9 +158,9 @@ class Producer:
         self.record: Any = None
         """The record that a user of the observer attaches to this object."""
         self.sends: dict[int, tuple[int, int]] = {}
-        """SENDs without a receipt: sequence id to number and time of the frame; the oldest first."""
+        """SENDs without a receipt, oldest first: (frame number, time) by sequence id."""
         self.again: dict[int, deque[tuple[int, int]]] | None = None
-        """Further open SENDs with the same sequence id: chunks of one message, resends."""
+        """Later open SENDs whose sequence id is already in ``sends``: chunks of one message, or resends."""
 
 
 class Consumer:
@@ -203,7 +203,7 @@ class Request:
         """``pulsar.number`` of the request."""
         self.time_ns = time_ns
         self.type = type
-        """Number of its command type."""
+        """Number of the request's command type."""
         self.stream = stream
         self.id = id
         """Request, sequence, session or watch id; -1 if paired by order."""
@@ -236,19 +236,19 @@ class Connection:
         self.connected = True
         """Whether the handshake is complete, or took place before the capture."""
         self.system: bool | None = None
-        """Whether it belongs to the broker's own client; None if no name was captured yet."""
+        """Whether the connection belongs to the broker's own client; None if no name was captured yet."""
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.scalable: dict[int, Consumer] = {}
-        """Consumers of the controller of a scalable topic, which have their own id space."""
+        """Consumers at the controller of a scalable topic, which have a separate id space."""
         self.requests: dict[tuple[bool, int], Request] = {}
         """Open requests by direction (True: from the client) and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}
         """Open lookups and watches by direction, type and session or watch id."""
         self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}
-        """Open requests without ids by direction and possible answers; the oldest first."""
+        """Open requests without ids by direction and possible responses, oldest first."""
         self.waiting: dict[tuple[bool, int], Request] = {}
-        """PRODUCERs whose first response has producer_ready false: a second response follows."""
+        """PRODUCER requests that await a second response, because the first has producer_ready false."""
 
 
 class Facts:
@@ -281,7 +281,7 @@ class Facts:
         self.answer_number = 0
         """``pulsar.number`` of the response to this request; 0 without a second pass."""
         self.system = False
-        """Whether this is traffic of the broker's own client."""
+        """Whether the frame is traffic of the broker's own client."""
         self._hot: tuple[Any, ...] | Literal[False] | None = False
         # One slot for all lazily decoded parts, because most frames need none.
         self._parts: _Parts | None = None
@@ -403,7 +403,7 @@ _SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]]
 def open_frame(facts: Facts) -> Entry | None:
     """Decode the entry of a SEND or MESSAGE.
 
-    It is not decrypted, chunks are not joined, and schemas are not applied. Returns None if there is no entry.
+    The payload is not decrypted, chunks are not joined, and schemas are not applied. Returns None if there is no entry.
     """
     from pcli.codec.payload.entry import open_entry
 

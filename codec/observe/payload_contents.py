@@ -1,7 +1,7 @@
 """The contents of payloads: decrypted, joined from chunks, and decoded with the schemas found in the capture.
 
 Rules of this file
-1. `see` processes every frame, printed or not, because later frames need its chunks and schemas.
+1. `see` processes every frame, even if it is not printed, because later frames need its chunk or schema.
 2. Other payloads are opened on access (Facts.opened).
 3. A payload is printed as the value that its schema defines. Without a schema it is printed as text, or as hex if it is
    not text.
@@ -36,14 +36,14 @@ class Contents:
     """The payload contents of one capture. Pass `open` to the Observer, and the facts of every frame to `see`."""
 
     def __init__(self, private_keys: Mapping[str, bytes] | None = None) -> None:
-        """``private_keys``: contents of PEM files by file name, for encrypted payloads."""
+        """``private_keys`` are the contents of PEM files by file name, for encrypted payloads."""
         keys = private_keys or {}
         self._keys = PrivateKeys(keys.values(), list(keys)) if keys else None
         self._chunks = ChunkJoiner()
         self._schemas = SchemaBook()
 
     def open(self, facts: Facts) -> Entry | None:
-        """Open the entry of a SEND or MESSAGE with its topic's schema. Return None if the metadata are missing."""
+        """Open the entry of a SEND or MESSAGE with its topic's schema. Return None if the metadata is missing."""
         frame = facts.frame
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None:
@@ -58,7 +58,7 @@ class Contents:
         return entry
 
     def see(self, facts: Facts) -> None:
-        """Store the chunk or schema in a frame. Call in the order of the capture."""
+        """Store the chunk or schema in a frame. Pass frames in the order of the capture."""
         frame = facts.frame
         if frame.type in _WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)
@@ -66,7 +66,7 @@ class Contents:
             _ = facts.opened
 
     def lines(self, facts: Facts) -> Iterator[str]:
-        """Yield a line for each message in a frame, and one for each problem; nothing without a payload."""
+        """Yield a line for each message and each problem in a frame's payload."""
         entry = facts.opened if facts.frame.type in PAYLOAD_TYPES else None
         if entry is None:
             return

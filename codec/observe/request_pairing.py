@@ -3,14 +3,14 @@
 Rules of this file
 1. COMMANDS defines the pairs, in ``answers`` and ``paired_by``. The two directions are separate, because both sides
    send requests.
-2. A response closes its request. A later one with the same id answers no request. The exception is a PRODUCER_SUCCESS
-   after one with producer_ready = false: it still answers the PRODUCER.
+2. A response closes its request. A later response with the same id answers no request. There is one exception: a
+   PRODUCER_SUCCESS that follows one with producer_ready = false also answers the PRODUCER.
 3. A response of a type that the request does not expect is not paired, because request ids may be reused.
-4. An ERROR without a known request answers the handshake if that is open: a broker that refuses a CONNECT has no
-   request id and writes 2^64-1.
-5. A new login (AUTH_RESPONSE after the handshake) has no response, so it is no open request.
+4. An ERROR without a known request answers an open handshake: a broker that refuses a CONNECT has no request id and
+   writes 2^64-1.
+5. A new login (AUTH_RESPONSE after the handshake) has no response, so it is not an open request.
 
-SEND and its receipt are paired in observer.py by producer, because they are most of the traffic.
+SENDs and their receipts, which are most of the traffic, are paired by producer in observer.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 
 
 def open_request(connection: Connection, from_client: bool, request: Request) -> Request | None:
-    """Add a request; return an older open one with the same id, which it replaces."""
+    """Add a request. Return the older open request with the same id that it replaces, or None."""
     row = COMMANDS[request.type]
     if row.paired_by == "order":
         if row.answers != _HANDSHAKE or not connection.connected:
@@ -59,7 +59,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
         return None
     older: Request | None
     if row.paired_by == "request_id":
-        # A broker's own close has the id -1 or an arbitrary one, and no response.
+        # A close that a broker initiates has the id -1 or an arbitrary one, and no response.
         if request.id == -1 or (row.sender == "both" and not from_client):
             return None
         older = connection.requests.pop((from_client, request.id), None)
@@ -73,7 +73,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
 def find_request(connection: Connection, from_client: bool, number: int, ids: dict[str, int]) -> Request | None:
     """Close and return the request that a frame of this type and direction answers, or None.
 
-    ``ids`` are the frame's own ids by the names in KEY_FIELDS.
+    ``ids`` are the ids in the frame by the names in KEY_FIELDS.
     """
     row = COMMANDS[number]
     asker = not from_client
@@ -110,7 +110,7 @@ def open_sends(stream: int, producer: Producer) -> list[Request]:
 
 
 def open_requests(connection: Connection) -> list[Request]:
-    """Yield every open request of a connection, in no order."""
+    """Return every open request of a connection, in no particular order."""
     queued = (request for queue in connection.ordered.values() for request in queue)
     found = [*connection.requests.values(), *connection.keyed.values(), *queued]
     for producer in connection.producers.values():
@@ -119,7 +119,7 @@ def open_requests(connection: Connection) -> list[Request]:
 
 
 def open_numbers(connection: Connection) -> list[int]:
-    """Return the frame numbers of all open requests of a connection, including those with one response of two."""
+    """Return the frame numbers of a connection's open requests, including those with one of two responses."""
     queued = (request for queue in connection.ordered.values() for request in queue)
     books = (connection.requests.values(), connection.keyed.values(), connection.waiting.values(), queued)
     found = [request.number for book in books for request in book]
@@ -130,7 +130,7 @@ def open_numbers(connection: Connection) -> list[int]:
 
 
 def forget_before(connection: Connection, oldest: int) -> int:
-    """Drop the open requests whose frame number is below ``oldest``; return their number."""
+    """Drop the open requests whose frame number is below ``oldest``. Return how many were dropped."""
     before = len(open_numbers(connection))
     connection.requests = {key: one for key, one in connection.requests.items() if one.number >= oldest}
     connection.keyed = {key: one for key, one in connection.keyed.items() if one.number >= oldest}

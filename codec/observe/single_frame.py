@@ -41,7 +41,7 @@ class LooseFrame(Frame):
 
 
 def loose_facts(frame: Frame, number: int, opener: Opener = open_frame, *, from_client: bool) -> Facts:
-    """Return the facts about a frame without a capture: no names, no responses. ``opener`` opens its payload."""
+    """Return the facts about a frame without a capture. They lack names and responses. ``opener`` opens the payload."""
     return Facts(LooseFrame(frame, number, from_client=from_client), opener)
 
 

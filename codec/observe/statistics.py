@@ -1,10 +1,10 @@
 """Statistics of observed frames: rates, connections, command types, latencies, topics.
 
 Rules of this file
-1. Each class computes one table. `add` processes the facts of a frame. `rows` returns plain dicts with the columns in
-   order. Times are in seconds, sizes in bytes, unknown values None. `rows` receives the requests without a response.
-2. Memory depends on the number of distinct values (types, connections, topics), not of frames. Percentiles are computed
-   from histograms with logarithmic buckets, with an error of at most one per cent.
+1. Each class computes one table. `add` processes the facts of a frame. `rows` receives the requests without a response,
+   and returns plain dicts with the columns in order. Times are in seconds, sizes in bytes; unknown values are None.
+2. Memory depends on the number of distinct values (types, connections, topics), not on the number of frames.
+   Percentiles are computed from histograms with logarithmic buckets, with an error of at most one per cent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ERRORS: Final = frozenset({BY_NAME["ERROR"].number, BY_NAME["SEND_ERROR"].numbe
 
 
 def _messages(facts: Facts) -> int:
-    """Return the number of messages in an entry. A chunked message counts with its last chunk."""
+    """Return the number of messages in an entry. A chunked message is counted at its last chunk."""
     metadata = facts.frame.metadata
     if metadata is None:
         return 1
@@ -48,14 +48,14 @@ class Histogram:
         self.lowest = self.highest = 0
 
     def add(self, nanoseconds: int) -> None:
-        """Count a duration. The buckets count a negative one (clocks of several interfaces) as zero."""
+        """Count a duration. The buckets count a negative duration (from interfaces with different clocks) as zero."""
         self.lowest = min(self.lowest, nanoseconds) if self.count else nanoseconds
         self.highest = max(self.highest, nanoseconds) if self.count else nanoseconds
         self.count += 1
         self._buckets[round(math.log(nanoseconds) * 100) if nanoseconds > 0 else -1] += 1
 
     def percentile(self, share: float) -> int | None:
-        """Return the smallest duration that a share (0 to 1) of all does not exceed, or None without durations."""
+        """Return the percentile for a share (0 to 1), or None if there are no durations."""
         if not self.count:
             return None
         wanted = max(1, math.ceil(share * self.count))
@@ -69,7 +69,7 @@ class Histogram:
 
 
 class Rates:
-    """Frames, messages and bytes over time, by intervals in seconds."""
+    """Frames, messages and bytes over time, in intervals given in seconds."""
 
     __slots__ = ("_first", "_interval", "_rows")
 
@@ -156,7 +156,7 @@ class Types:
         self._bytes[key] += facts.frame.length
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return the client's types, then the broker's, by descending frequency. Shares refer to that side's frames."""
+        """Return the client's types, then the broker's, by descending frequency. Shares are of the side's frames."""
         sides = {side: sum(count for key, count in self._counts.items() if key[0] is side) for side in (True, False)}
         ordered = sorted(self._counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
         return [
@@ -264,7 +264,7 @@ class Topics:
             row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return the topics by name. ``redelivered`` counts entries, ``acks`` frames, the other columns messages."""
+        """Return the topics by name. ``redelivered`` is in entries, ``acks`` in frames, other columns in messages."""
         return [
             {"topic": topic, **{kind: len(names) for kind, names in self._peers[topic].items()}, **row}
             for topic, row in sorted(self._rows.items())

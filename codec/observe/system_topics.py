@@ -1,13 +1,14 @@
-"""Distinction between traffic of applications and of the broker's own client.
+"""Distinction between application traffic and traffic of the broker's own client.
 
 A broker is also a client: it connects to itself and to other brokers for transactions, system topics, compaction and
 replication. Only names distinguish these connections from other clients.
 
 Rules of this file
-1. Each topic, subscription and producer name is sufficient evidence. A frame with a name of the broker is system
-   traffic. A frame with a name of an application is not, even if its connection also carries system traffic.
-2. A connection whose first topic is a system topic is the broker's. Frames without a name follow their connection.
-3. The topic for the lookup of transaction coordinators proves nothing, because applications look it up too.
+1. A topic, subscription or producer name is sufficient evidence. A frame with a broker's name is system traffic. A
+   frame with an application's name is not, even if its connection also carries system traffic.
+2. A connection whose first topic is a system topic belongs to the broker. A frame without a name is classified like its
+   connection.
+3. The topic of the transaction coordinators is no evidence, because applications look it up too.
 
 Sources: SystemTopicNames, Compactor, AbstractReplicator and SystemTopicClient of the broker; the captures.
 """
@@ -19,7 +20,7 @@ from typing import Final
 __all__ = ["COORDINATOR_COMMANDS", "is_neutral_topic", "is_system_name", "is_system_subscription", "is_system_topic"]
 
 COORDINATOR_COMMANDS: Final = ("END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION")
-"""Commands that only a transaction coordinator sends, to the brokers of the topics."""
+"""Commands that only a transaction coordinator sends."""
 
 _NAMESPACE: Final = "pulsar/system"
 _COORDINATORS: Final = "transaction_coordinator_assign"
@@ -28,7 +29,7 @@ _PRODUCERS: Final = ("pulsar.repl",)
 
 
 def is_neutral_topic(topic: str) -> bool:
-    """Whether both applications and brokers look up this topic: the topic of the transaction coordinators."""
+    """Whether this is the topic of the transaction coordinators, which both applications and brokers look up."""
     return _local_name(topic).startswith(_COORDINATORS)
 
 
@@ -41,7 +42,7 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_system_subscription(name: str) -> bool:
-    """Whether a subscription belongs to the broker: compaction, a reader of a system topic, a replication cursor."""
+    """Whether a subscription belongs to the broker, for compaction, reading a system topic, or replication."""
     return name.startswith(_SUBSCRIPTIONS)
 
 

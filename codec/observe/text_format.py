@@ -1,4 +1,4 @@
-"""Values as text: strings from the wire made safe for a terminal, short topic names, sizes, times and latencies."""
+"""Values as text: terminal-safe strings, short topic names, sizes, times and latencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DEFAULT_NAMESPACE: Final = "persistent://public/default/"
 
 
 def printable(value: Any) -> str:
-    r"""Return a value as one line of printable characters, with others escaped as ``\x1b``, ``\n`` or ``\u202e``.
+    r"""Return a value as one printable line, with other characters escaped as ``\x1b``, ``\n`` or ``\u202e``.
 
     Characters that ``str.isprintable`` rejects are escaped: control characters, line ends, surrogates, and the format
     characters that change the writing direction.

@@ -13,23 +13,23 @@ __all__ = ["AnswerIndex"]
 
 
 class AnswerIndex:
-    """The numbers of the (first) responses by the numbers of their requests."""
+    """The number of the first response to each request, by request number."""
 
     __slots__ = ("_answers", "system_streams")
 
     def __init__(self) -> None:
         self._answers = array("Q")
         self.system_streams: set[int] = set()
-        """Connections of the broker's own client. A single pass cannot identify them before their first topic."""
+        """Connections of the broker's own client. A single pass cannot identify a connection before its first topic."""
 
     def note(self, facts: Facts) -> None:
-        """Store the request that a frame answers, in the first pass."""
+        """In the first pass, store the request that a frame answers."""
         request = facts.request_number
         if request <= 0:
             return
         answers = self._answers
         if request >= len(answers):
-            # Growing by at least an eighth makes the cost per frame constant.
+            # Growth by at least an eighth makes the cost per frame constant.
             answers.frombytes(bytes(8 * (request + 1 - len(answers) + (len(answers) >> 3))))
         if not answers[request]:
             answers[request] = facts.frame.number

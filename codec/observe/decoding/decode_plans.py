@@ -1,16 +1,16 @@
-"""Decode plans: the meaning of the bytes of a protobuf message, compiled once per position of the message in a frame.
+"""Decode plans: the rules for decoding a protobuf message, compiled once per position of the message in a frame.
 
 A plan maps each tag (``field number << 3 | wire type``) to a slot: the storage mode, the key of the value, and the
-function that converts it. Keys are complete field names (``pulsar.message.message_id.ledgerId``), therefore no strings
-are joined per frame. Inside a repeated message keys are relative (``ledgerId``), because each of its messages is an
-object of its own. The field table and the JSON of frames use the same plans.
+function that converts it. Keys are complete field names (``pulsar.message.message_id.ledgerId``), so that no strings
+are joined per frame. Inside a repeated message keys are relative (``ledgerId``), because each message is a separate
+object. The field table and the JSON of frames use the same plans.
 
 Rules of this file
-1. Plans are derived from the descriptors alone, on demand, and are cached.
-2. A recursive message (first_chunk_message_id) is expanded once; deeper levels stay as unknown bytes. Therefore the
+1. Plans are derived only from the descriptors, on demand, and are cached.
+2. A recursive message (first_chunk_message_id) is expanded once; deeper levels are kept as unknown bytes. Therefore the
    list of fields is finite, and a malicious frame cannot produce long keys from few bytes.
-3. The plan of a command contains only the body for its type. Peers ignore other bodies in the same frame, therefore
-   these are unknown fields of the envelope, ``pulsar.unknown.<number>``.
+3. The plan of a command contains only the body for its type. Peers ignore other bodies in the same frame, so these are
+   unknown fields of the envelope, ``pulsar.unknown.<number>``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def part_plan(part: str) -> Plan:
 
 
 def field_slots(plan: Plan) -> Iterator[Slot]:
-    """Yield the slots of a plan in field order, each once, without those of nested messages."""
+    """Yield the slots of a plan in field order, each once. Slots of nested messages are not included."""
     seen = set()
     for slot in plan.slots.values():
         if slot[0] not in (SKIP, PACKED) and slot[1] not in seen:
@@ -110,7 +110,7 @@ def field_slots(plan: Plan) -> Iterator[Slot]:
 
 
 def has_secrets(message: Descriptor) -> bool:
-    """Whether a field of a message contains credentials. Unknown fields next to it may contain credentials too."""
+    """Whether a message has a field with credentials. If so, its unknown fields may contain credentials too."""
     return any(is_secret(field) for field in message.fields)
 
 

@@ -1,11 +1,13 @@
 r"""Kinds of values and their two representations: raw for filters, display form for JSON and columns.
 
 Rules of this file
-1. Raw: numbers are int (float for double), times and durations int nanoseconds, bytes are bytes. Texts, addresses and
-   enum values are str, booleans bool.
+1. Raw: numbers are int (float for double), times and durations are int nanoseconds, bytes are bytes. Texts, addresses
+   and enum values are str, booleans are bool.
 2. Display form: a value that JSON can represent. Times and durations are strings of seconds with nine decimals, bytes
-   are lower-case hex, secrets and payloads ``<hidden: 24 bytes>`` unless requested. Other values are as in raw form.
-3. An unsigned 64-bit field with all bits set is -1, because the broker sends Java's -1 so. No other number changes.
+   are lower-case hex, and secrets and payloads are ``<hidden: 24 bytes>`` unless requested. Other values are as in raw
+   form.
+3. An unsigned 64-bit field with all bits set is -1, because the broker sends Java's -1 in this form. No other number is
+   changed.
 4. Invalid UTF-8 in a text is escaped as ``\xff``. An unknown enum value is ``UNKNOWN_9``.
 """
 

@@ -13,10 +13,10 @@ from pcli.codec.observe.observer_state import Facts
 __all__ = ["Field", "Getter", "Reader", "enum_words"]
 
 Getter = Callable[[Facts], Any]
-"""Function from the facts of a frame to a raw value, or None if it has none."""
+"""Function from the facts of a frame to a raw value, or to None if the frame has none."""
 
 Reader = Callable[[int], Getter | None]
-"""Function from a command type to the field's getter, or None if such frames never have the field."""
+"""Function from a command type to the field's getter, or to None if frames of this type never have the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Field:
     secret: bool = False
     """Whether the value (credentials, payloads) is hidden unless requested."""
     listed: bool = True
-    """Whether JSON contains the field. The others combine values that JSON contains under other names."""
+    """Whether JSON contains the field. Other fields combine values that JSON contains under other names."""
 
     @property
     def element(self) -> str:
@@ -51,7 +51,7 @@ class Field:
         return self.kind.startswith("list of ")
 
     def get(self, facts: Facts) -> Any:
-        """Return the raw value (see value_kinds.py), a list for a repeated field, or None if the frame has none."""
+        """Return the raw value (see value_kinds.py), a list for a repeated field, or None if the frame has no value."""
         getter = self.reader(facts.frame.type)
         return None if getter is None else getter(facts)
 

@@ -21,7 +21,7 @@ __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
 
 
 def problems_of(facts: Facts) -> list[Problem]:
-    """Return all problems of a frame: in the capture, the frame itself, its payload and its direction."""
+    """Return all problems of a frame: in the capture, in the frame, in its payload and with its direction."""
     if _is_clean(facts):
         return _payload_problems(facts)
     frame = facts.frame
@@ -38,7 +38,7 @@ def _payload_problems(facts: Facts) -> list[Problem]:
     if facts.frame.type not in PAYLOAD_TYPES:
         return []
     plain = _WITH_INSIDE.isdisjoint(facts.metadata)
-    # An opener other than open_frame applies schemas, therefore uncompressed single messages are opened too.
+    # An opener other than open_frame applies schemas, so uncompressed single messages are opened too.
     if plain and facts.opener is open_frame:
         return []
     found = [] if plain else _own_chunk_problems(facts)
@@ -55,7 +55,7 @@ def _own_chunk_problems(facts: Facts) -> list[Problem]:
         return []
     from pcli.codec.payload.chunks import chunk_problems
 
-    # Encryption makes a chunk larger than the size that the metadata counts.
+    # Encryption makes a chunk larger than the size in the metadata.
     size = 0 if payload is None or metadata.encryption_keys else len(payload)
     return chunk_problems(metadata, size)
 
@@ -76,9 +76,9 @@ _REQUIRED: Final = frozenset({
 
 
 def _is_clean(facts: Facts) -> bool:
-    """Whether a frame certainly has no problem: a fast check for the hot commands. False: uncertain.
+    """Whether a frame certainly has no problem; False if uncertain. This is a fast check for the hot commands.
 
-    A frame that the hot scanner decoded is complete, has all required fields and no unknown ones.
+    A frame that the hot scanner decoded is complete and has all required fields and no unknown fields.
     """
     frame = facts.frame
     row = COMMANDS.get(frame.type)
@@ -138,7 +138,7 @@ HEADING: Final = (
 
 
 def heading(facts: Facts) -> dict[str, Any]:
-    """Return the fields of HEADING in display form. A getter for each would take three times as long."""
+    """Return the fields of HEADING in display form. A separate getter for each would take three times as long."""
     frame = facts.frame
     stream = frame.stream
     if frame.from_client:
@@ -178,7 +178,7 @@ def _target(facts: Facts) -> tuple[str, int]:
 
 
 def _missing(facts: Facts) -> Any:
-    """Return the number of missing bytes, or None. A frame without problems lacks none, which is the faster check."""
+    """Return the number of missing bytes, or None. The faster check for problems comes first."""
     return (facts.frame.missing or None) if facts.frame.parts.problems else None
 
 
@@ -191,7 +191,7 @@ def _opened(facts: Facts) -> Any:
     """Return the payload of a single message; None if it cannot be opened, and for all chunks except the last."""
     frame = facts.frame
     if _WITH_INSIDE.isdisjoint(facts.metadata):
-        # If the metadata are malformed, the compression and encryption of the payload are unknown.
+        # If the metadata is malformed, the compression and encryption of the payload are unknown.
         unsure = facts.broken and any(problem.kind == "metadata" for problem in frame.problems)
         return None if frame.missing or unsure else frame.payload
     opened = facts.opened
@@ -199,7 +199,7 @@ def _opened(facts: Facts) -> Any:
 
 
 def _value(facts: Facts) -> Any:
-    """Return the value decoded with the schema as JSON text; for a batch a list, with ``null`` if undecodable."""
+    """Return the value as JSON text, decoded with the schema. A batch gives a list, with ``null`` for failures."""
     opened = None if facts.opener is open_frame else facts.opened
     if opened is None or not opened.values or (opened.decoder is not None and not opened.decoder.reads):
         return None

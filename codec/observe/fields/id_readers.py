@@ -1,8 +1,8 @@
 """Id fields by meaning (request id, topic, message id …): their position in each command, and values from other frames.
 
-The paths are the ``ids`` of COMMANDS. A value that the frame lacks is taken from its producer or consumer on the
-connection, or from the request to which it responds. Each meaning and command type has one reader, created on
-demand, which avoids a search per frame.
+The paths are the ``ids`` of COMMANDS. A value that the frame lacks is taken from the producer or consumer of the frame,
+or from the request that it answers. Each meaning and command type has one reader, created on demand, which avoids a
+search per frame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
 
 @lru_cache(1024)
 def id_reader(meaning: str, number: int) -> Getter | None:
-    """Return the getter of this meaning for frames of this command type, or None if they lack it."""
+    """Return the getter of this meaning for frames of this command type, or None if they have no value for it."""
     if meaning == "key":
         return _key if number in PAYLOAD_TYPES else None
     own = _own(meaning, number)
@@ -53,7 +53,7 @@ def id_reader(meaning: str, number: int) -> Getter | None:
 
 
 def _own(meaning: str, number: int) -> Getter | None:
-    """Return the getter that uses the fields of the command itself, or None."""
+    """Return the getter that reads the command's fields, or None."""
     row = COMMANDS.get(number)
     if row is None or meaning not in row.ids:
         return None
@@ -131,7 +131,7 @@ def _id_text(values: Values, names: list[str]) -> str | None:
 
 
 def _text(ledger: int, entry: int, partition: int, batch: int) -> str:
-    """Format a message id as str(MessageId) does, without creating one."""
+    """Format a message id like str(MessageId), without creating a MessageId."""
     if ledger >> 63 or entry >> 63:
         ledger, entry = signed(ledger) if ledger > 0 else ledger, signed(entry) if entry > 0 else entry
     if batch != -1:
@@ -140,7 +140,7 @@ def _text(ledger: int, entry: int, partition: int, batch: int) -> str:
 
 
 def _key(facts: Facts) -> Any:
-    """Return the key or keys. The metadata of a batch contain only the key of its first message."""
+    """Return the key or keys. The metadata of a batch contains only the key of the first message."""
     values = facts.metadata
     if "pulsar.metadata.num_messages_in_batch" not in values:
         return values.get("pulsar.metadata.partition_key")

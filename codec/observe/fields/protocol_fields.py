@@ -1,6 +1,6 @@
 """The fields of the protocol's own messages.
 
-They are every field of every command, of the metadata, of the broker's entry metadata and of the messages in a batch,
+They comprise all fields of the commands, the metadata, the broker entry metadata and the messages in a batch, and are
 derived from the decode plans and therefore from the descriptors.
 
 The place of a field is the sequence of keys that leads to it. Nested single messages need one key, because their
@@ -62,12 +62,12 @@ class _Place:
     numbers: frozenset[int]
     """The command types that have the field."""
     field: FieldDescriptor | None = None
-    """None if it is not a field of the protocol."""
+    """The field's descriptor; None for an unknown field."""
 
 
 @cache
 def family(word: str) -> dict[str, Field]:
-    """Return the fields of a command, by its field in BaseCommand, or of a part; empty if the word is unknown."""
+    """Return the fields of a command (given by its field in BaseCommand) or part; empty if the word is unknown."""
     fields = {name: _field(name, place) for name, place in _places(word).items() if place.field is not None}
     return {**_batch_fields(), **fields} if word == "batch" else fields
 
@@ -87,7 +87,7 @@ def unknown_field(name: str) -> Field | None:
 
 
 def _unknown_secret(above: str, last: str) -> bool:
-    """Whether an unknown field may contain credentials: its message has some, or it is the body of another command."""
+    """Whether an unknown field may contain credentials: its message has some, or it is a body of a different type."""
     if above == "pulsar":
         row = COMMANDS.get(int(last.rpartition(".")[2]))
         return row is not None and reaches_secrets(pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field])
@@ -219,7 +219,7 @@ def _hot_getter(place: int, slow: Getter) -> Getter:
         value = hot[place]
         if value == -1:
             return None
-        # For a large number, only the field's plan determines whether it is negative or is reduced to 32 bits.
+        # For a large number, the field's plan determines whether it is negative or is reduced to 32 bits.
         return value if value < 1 << 31 else slow(facts)
 
     return get
@@ -249,7 +249,7 @@ def _leaf(key: str) -> Callable[[Values], Any]:
 
 
 def _node(key: str) -> Callable[[Values], Any]:
-    """Return a getter of the fields below a single message, by their relative names; None if it is absent."""
+    """Return a getter of a single message's fields by relative names; the getter returns None without a message."""
     prefix = f"{key}."
 
     def take(values: Values) -> Any:

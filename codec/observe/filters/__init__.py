@@ -1,3 +1,3 @@
-"""The filter language of `-Y`: parser, syntax tree, and the compiler to functions on frames."""
+"""The filter language of `-Y`: parser, syntax tree, and compiler to functions of a frame."""
 
 __all__: list[str] = []

@@ -1,13 +1,14 @@
-"""The filter language of `-Y`: a text is parsed to a tree, and the tree compiled to functions, one per command type.
+"""The filter language of `-Y`: a text is parsed to a tree, which is compiled to one function per command type.
 
 Rules of this file
-1. Constants are folded per command type. A field that such frames never have is false, ``pulsar.type`` is a constant,
-   and so on: ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0`` is simply false for a SEND, without
-   reading any field.
-2. Cheap terms are evaluated first: attributes of the frame, then ids, then fields that require parsing of the command,
-   then of the metadata, and last of the payload. Terms have no side effects, so their order does not matter.
+1. Constants are folded per command type. A field that frames of the type never have is false, and ``pulsar.type`` is a
+   constant. For example, ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0`` is false for a SEND,
+   without reading any field.
+2. Cheap terms are evaluated first: attributes of the frame, then ids, then fields of the command, of the metadata and,
+   last, of the payload, which require parsing. Terms have no side effects, so their order does not matter.
 3. If a field is absent, every relation is false, even ``!=`` (Wireshark's rule); ``not (x == 1)`` is then true. One
-   matching value is enough, except for ``!=`` and ``===``, which require all; ``any`` and ``all`` select explicitly.
+   matching value is enough, except for ``!=`` and ``===``, for which all values must match; ``any`` and ``all`` select
+   explicitly.
 4. All errors are found when the filter is compiled. `match` raises nothing.
 """
 
@@ -60,7 +61,7 @@ class Filter:
 
 
 def compile_filter(text: str) -> Filter:
-    """Compile a filter. If it is wrong, raise LocalError with the text and a caret under the position."""
+    """Compile a filter. If it is invalid, raise LocalError with the text and a caret under the position."""
     return Filter(text)
 
 

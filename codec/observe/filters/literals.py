@@ -1,11 +1,12 @@
-"""Values in a filter: the meaning of a word or a string for the kind of field it is compared with.
+"""Values in a filter: a word or string is converted for the kind of field that it is compared with.
 
 Rules of this file
 1. The kind of the field determines the meaning. Comparing a number with text is an error when the filter is compiled,
    so no frame fails to match without a report.
-2. Sizes may have a unit (``64KiB``, ``5MB``: 1024 and 1000), durations too (``100ms``; the default is seconds). Times
-   are seconds since 1970 or ISO text, in UTC if without a zone, so that results do not depend on the local time zone.
-3. Bytes are hex as a bare word (``0a0b``, ``0a:0b``), and the bytes of the text in quotes.
+2. Sizes and durations may have a unit (``64KiB``, ``5MB``: 1024 and 1000; ``100ms``; durations default to seconds).
+   Times are seconds since 1970 or ISO text. Without a zone they are in UTC, so that results do not depend on the local
+   time zone.
+3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted text stands for the bytes of the text.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class WrongValueError(ValueError):
 
 
 def value_of(field: Field, kind: str, literal: Literal) -> Any:
-    """Return the raw value of a literal for a field of this kind. Raise WrongValueError if it has none."""
+    """Return the raw value of a literal for a field of this kind. Raise WrongValueError if there is none."""
     return _READERS[kind](field, literal)
 
 
@@ -153,7 +154,7 @@ def _text(_field: Field, literal: Literal) -> str:
 
 
 def _any(field: Field, literal: Literal) -> Any:
-    """Parse a value for a field of no known version: a number, otherwise bytes."""
+    """Parse a value for an unknown field: a number, otherwise bytes."""
     if not literal.quoted and _NUMBER.fullmatch(literal.text):
         return _number(field, literal)
     return _bytes(field, literal)

@@ -6,10 +6,10 @@ Rules of this file
    ``matches ~``. ``all_eq ===`` and ``any_ne !==`` are for fields with several values.
 2. ``a < b < c`` is ``a < b and b < c``.
 3. A word with the prefix of a field (``pulsar.``, ``frame.``, ``ip.``, ``tcp.``) is a field. Any other word is a value,
-   and needs quotes only if it contains characters of the grammar. Single and double quotes are equivalent, because
+   which needs quotes only if it contains characters of the grammar. Single and double quotes are equivalent, because
    shells remove unescaped quotes.
-4. In a string ``\n \r \t \0 \" \' \\ \x41 \u20ac`` are escapes. A backslash before any other character stays, so that
-   ``"\d+"`` works as a pattern. In ``r"…"`` every backslash stays.
+4. In a string ``\n \r \t \0 \" \' \\ \x41 \u20ac`` are escapes. A backslash before any other character is kept, so that
+   ``"\d+"`` works as a pattern. In ``r"…"`` every backslash is kept.
 5. Text and nesting are limited. Every error is a LocalError with the position.
 """
 

@@ -1,6 +1,6 @@
 """The syntax tree of a filter, and its conversion back to text.
 
-Nodes are values: equal trees are the same filter. Positions in the text serve messages and are not compared.
+Nodes are values: equal trees are the same filter. Positions in the text are used only in messages and are not compared.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as written. Its meaning depends on the field it is compared with."""
+    """A value as written. Its meaning depends on the field with which it is compared."""
 
     text: str
     quoted: bool
@@ -82,7 +82,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``left operator right``; the operator in its short form, or ``contains`` or ``matches``."""
+    """A relation ``left operator right``. The operator is in its short form, or is ``contains`` or ``matches``."""
 
     operator: str
     left: Operand

@@ -1,4 +1,4 @@
-"""Compiler of single filter terms: a field (or a function of one) compared with values, a set, or another field.
+"""Compiler of single filter terms: a field (or a function of one) compared with values, a set, or a second field.
 
 A term is checked and its values are parsed once. For each command type it is then bound to the getter of the field.
 """
@@ -50,7 +50,7 @@ _COSTS: Final = {
     "pulsar.problem": 6.0,
     "pulsar.value": 9.0,
 }
-"""Cost of a field, roughly in microseconds, by the first two words of its name."""
+"""Approximate cost of a field in microseconds, by the first two words of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class _Source:
 
     field: Field
     kind: str
-    """The kind of its values, a key of value_kinds.KINDS."""
+    """The kind of the values, a key of value_kinds.KINDS."""
     function: Callable[[Any], Any] | None = None
 
     def getter(self, number: int) -> Getter | None:
-        """Return the getter of the value for this command type, or None if such frames never have it."""
+        """Return the getter of the value for this command type, or None if frames of this type never have a value."""
         get, function = self.field.reader(number), self.function
         if get is None or function is None:
             return get
@@ -89,7 +89,7 @@ class Test:
 
 
 class Compiler:
-    """Compiles the terms of one filter; keeps its text for messages."""
+    """Compiles the terms of one filter. It stores the filter's text for messages."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -256,7 +256,7 @@ def _equality(kind: str, value: Any) -> Check:
 
 
 def _in_network(network: Any) -> Check:
-    """Return a check for a network. Results are cached, because a capture contains few distinct addresses."""
+    """Return a test for addresses in a network. Results are cached: a capture contains few distinct addresses."""
     import ipaddress
 
     known: dict[str, bool] = {}

@@ -1,10 +1,10 @@
 """A frame as one flat object, the output of `-T ndjson`.
 
 Rules of this file
-1. Keys are the field names, general ones first. Absent fields have no key. An empty single message is ``{}``, because
+1. Keys are the field names, general fields first. Absent fields have no key. An empty single message is ``{}``, because
    its presence has a meaning.
-2. Repeated scalars are arrays; repeated messages are arrays of objects whose keys are the rest of the field's name.
-   Unknown fields are always arrays.
+2. Repeated scalars are arrays. Repeated messages are arrays of objects whose keys are the field names after the array's
+   name. Unknown fields are always arrays.
 3. Values are in the shown form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless requested.
 4. The conversion of each key is compiled once per command type. Most values need no conversion.
 """
@@ -38,14 +38,14 @@ from pcli.codec.wire.redact import hidden
 __all__ = ["SCHEMA_VERSION", "column", "flatten", "show"]
 
 SCHEMA_VERSION: Final = 1
-"""Version of the format. It increases when a key changes its name or form, but not for new keys."""
+"""Version of the format. It increases when the name or form of a key changes, but not for new keys."""
 
 
 def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch: bool = True) -> dict[str, Any]:
     """Return the object of a frame.
 
     ``secrets``: show credentials; ``payload``: show payloads; ``batch``: open batches, which costs more than all other
-    fields together. Without it, batches have none of `pulsar.batch`, `pulsar.key` and `pulsar.value`.
+    fields together. If batches are not opened, `pulsar.batch`, `pulsar.key` and `pulsar.value` are absent for them.
     """
     number = facts.frame.type
     general, command = _layout(number, secrets)
@@ -77,7 +77,7 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
 
 
 def _shown_field(field: FieldDescriptor) -> Converter | None:
-    """Return the conversion to shown values, or None for integers, the most frequent type, which need none."""
+    """Return the conversion to shown values, or None for integers, the most frequent type."""
     kind = kind_of(field)
     return None if kind == "number" and field.type != FieldDescriptor.TYPE_DOUBLE else shown(kind)
 
@@ -88,7 +88,7 @@ def _layout(number: int, secrets: bool) -> tuple[tuple[tuple[str, Getter], ...],
 
 
 def column(field: Field, *, secrets: bool = False, payload: bool = False) -> Getter:
-    """Return the getter of a field's shown value, for `-e`; a repeated message is an array of objects, as in JSON."""
+    """Return the getter of a field's shown value, for `-e`. As in JSON, a repeated message is an array of objects."""
     if field.element == "message":
 
         def whole(facts: Facts) -> Any:
@@ -152,9 +152,9 @@ class _Shown:
         self.secrets = secrets
         self.converters: dict[str, Converter] = {}
         self.bodies: frozenset[str] = frozenset()
-        """Unknown fields that are bodies with credentials, in a frame of another type."""
+        """Unknown fields that are the bodies of other command types and have credentials."""
         self.hidden_prefixes: tuple[str, ...] = ()
-        """Prefixes of unknown fields next to credentials, which may be credentials too."""
+        """Key prefixes of messages with credentials, whose unknown fields may be credentials too."""
         self.known: set[str] = set()
         """All keys that the protocol defines for this part."""
         self._take(plan)
@@ -198,7 +198,7 @@ class _Shown:
 def _shown_command(number: int, secrets: bool) -> _Shown:
     table = _Shown(command_plan(number), secrets=secrets)
     if not secrets:
-        # A body of another type is an unknown field of the envelope; it may be a whole CONNECT.
+        # A body that does not match the type is an unknown field of the envelope. It may be a whole CONNECT.
         bodies = (row for row in COMMANDS.values() if row.number != number)
         base = pb.BaseCommand.DESCRIPTOR.fields_by_name
         table.bodies = frozenset(f"pulsar.unknown.{row.number}" for row in bodies if reaches_secrets(base[row.field]))

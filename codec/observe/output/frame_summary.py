@@ -1,10 +1,11 @@
 """One frame as one line of text: sender, subject, amounts, delays and problems.
 
 Rules of this file
-1. A table contains one function per command type, for the most important facts; a type without one lists its fields.
-2. Names of ids come from the observer; if the capture lacks the name, the line has the id, such as ``#3``.
+1. A table contains functions by command type that select the most important facts. For other types the fields are
+   listed.
+2. The observer resolves ids to names. If the capture lacks the name, the line contains the id, such as ``#3``.
 3. All text from the wire passes through `printable`. Secrets are never included.
-4. The frequent commands use the observer's values instead of protobuf, because most lines are theirs.
+4. For the frequent commands, which make up most lines, the observer's values are used instead of protobuf.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def describe(facts: Facts) -> str:
 
 
 Values = dict[str, Any]
-"""The present fields of a message by name, nested messages likewise, enum values as names."""
+"""The fields that a message contains, by name; nested messages have the same form, enum values are names."""
 
 
 def _body(facts: Facts) -> Values:
-    """Return the body of the command, empty if it cannot be read."""
+    """Return the body of the command; empty if it cannot be read."""
     body = facts.frame.body
     return {} if body is None else _values(body)
 
@@ -115,7 +116,7 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
         f"  txn ({all_.get('pulsar.metadata.txnid_most_bits', 0)},{value})"
     ),
 }
-"""The metadata fields in a line: functions of the value and all values (see value_kinds.py), by field."""
+"""The metadata fields in a line: by field, a function of the field's value and all values (see value_kinds.py)."""
 
 
 def _send(facts: Facts) -> str:
@@ -271,7 +272,7 @@ def _error(values: Values) -> str:
 
 
 def _of_request(facts: Facts) -> str:
-    """Return the subject of a response from its request, because a SUCCESS contains only a request id."""
+    """Return the subject of a response, which is taken from its request: a SUCCESS contains only a request id."""
     request = facts.request
     if request is None:
         return ""
@@ -357,7 +358,7 @@ def _redeliver(facts: Facts) -> str:
 
 
 def _fields(facts: Facts) -> str:
-    """List the fields of a command without a function of its own."""
+    """List the fields of a command that has no function in the table."""
     values = {name: value for name, value in _body(facts).items() if name != "request_id"}
     transaction = _transaction(values)
     return f"{_listing(values)}{transaction}".strip()

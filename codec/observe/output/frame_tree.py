@@ -1,4 +1,4 @@
-"""A frame as an indented tree: every present field under its proto name, with only secrets hidden.
+"""A frame as an indented tree of all present fields under their proto names. Only secrets are hidden.
 
 `decode` and `dissect -V` print this tree. Each line is ``name: value``, indented by two spaces per level; a nested
 message starts with a line that contains only its name. Payloads are shown as sizes unless requested.
@@ -59,7 +59,7 @@ def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
 
 
 def message_lines(message: Message, indent: str, *, secrets: bool = False) -> Iterator[str]:
-    """List every present field of a message, and its unknown fields by number."""
+    """List the fields that a message contains, and its unknown fields by number."""
     for field, value in message.ListFields():
         for item in value if field.is_repeated else (value,):
             if field.message_type is None:
@@ -81,7 +81,7 @@ def _scalar(message: Message, field: FieldDescriptor, value: Any, secrets: bool)
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else str(value)
     if isinstance(value, bytes):
-        # The value of a string field is bytes if it is not valid UTF-8.
+        # protobuf returns a string field as bytes if it is not valid UTF-8.
         is_text = field.type == FieldDescriptor.TYPE_STRING
         return printable(value.decode(errors="backslashreplace")) if is_text else value.hex()
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Message lifecycles as text: a block of lines for each, or a sequence diagram of a few.
+"""Message lifecycles as text: a block of lines for each lifecycle, or a sequence diagram of a few.
 
 The output states what the capture lacks: an incomplete lifecycle may have had more steps.
 """
@@ -25,9 +25,9 @@ _INDENT: Final = " " * 40
 
 
 def lifecycle_lines(lifecycle: Lifecycle, width: int = _WIDTH) -> Iterator[tuple[str, str]]:
-    """Return a block of lines, each with its role for coloring (head, state, a step's `what`, doubt).
+    """Return a block of lines, each with a role that determines its color (head, state, a step's `what`, doubt).
 
-    The text of a step that exceeds ``width`` columns continues on lines of its own.
+    If the text of a step exceeds ``width`` columns, it continues on further lines.
     """
     yield "head", _head(lifecycle)
     yield "state", f"  {lifecycle.state}: {STATES[lifecycle.state]}"
@@ -67,7 +67,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _left(lifecycle: Lifecycle) -> Iterator[str]:
-    """Describe how much a subscription has not acknowledged, and its current or last consumer."""
+    """Describe what a subscription has not acknowledged, and its current or last consumer."""
     for name, count in lifecycle.unacked.items():
         deliveries = lifecycle.deliveries.get(name)
         if count and deliveries:

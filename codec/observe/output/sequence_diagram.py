@@ -17,7 +17,7 @@ _ENTITIES = str.maketrans({";": "#59;", "#": "#35;", "<": "#lt;", ">": "#gt;", "
 
 
 def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
-    """Return the lines of the diagram: one participant per connection and one for the broker, one arrow per frame.
+    """Return the lines of the diagram: a participant per connection, one for the broker, and an arrow per frame.
 
     Frames with problems get a note. Pass a selection of frames: a diagram with a thousand arrows is unreadable.
     """
@@ -41,5 +41,5 @@ def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
 
 
 def safe(text: str) -> str:
-    """Return a text on one line, without characters that have a meaning in Mermaid."""
+    """Return a text on one line, with characters escaped that have a meaning in Mermaid."""
     return " ".join(printable(text).translate(_ENTITIES).split())

@@ -1,10 +1,11 @@
 """A number over time, drawn for a terminal with block characters.
 
 Rules of this file
-1. A column is a time interval. Its solid part reaches the lowest value and its faint part (``░``) the highest, so that
-   short peaks are visible at any width.
+1. A column is a time interval. Its solid part extends to the lowest value and its faint part (``░``) to the highest, so
+   that short peaks are visible at any width.
 2. The zero line is always drawn, and negative values extend below it. Any value other than zero is visible.
-3. Both sides use the same scale. Above zero a line has eight steps; below zero there are characters for three.
+3. Both sides of zero use the same scale. A line above zero has eight steps, a line below zero three, because there are
+   no other characters.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import Final
 __all__ = ["HEIGHT", "step_chart"]
 
 HEIGHT: Final = 8
-"""Number of lines for values; one more if a few of them are on the other side of zero."""
+"""Number of lines for values; one line is added if a few values are on the other side of zero."""
 
 _UP: Final = "▁▂▃▄▅▆▇█"
 _FAINT: Final = "░"
 
 _Point = tuple[int, int]
-"""Time in ns, and the value from that time on."""
+"""A time in ns, and the value from this time until the next point."""
 
 _Span = tuple[int, int]
-"""The lowest and the highest value in a column."""
+"""The lowest and highest values in a column."""
 
 
 def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: int) -> list[str]:
@@ -89,7 +90,7 @@ def _under(span: _Span, row: int, unit: float) -> str:
 
 
 def _axis(first_ns: int, last_ns: int, chart_width: int) -> str:
-    """Return the seconds at both ends and in the middle, with as many decimals as their distance requires."""
+    """Return the axis labels: the seconds at both ends and in the middle, with as many decimals as required."""
     digits = 3 if last_ns - first_ns < 10_000_000_000 else 1
     left, middle, right = (f"{ns / 1e9:.{digits}f} s" for ns in (first_ns, (first_ns + last_ns) // 2, last_ns))
     space = chart_width - len(left) - len(right)

@@ -1,14 +1,15 @@
-"""CaptureRewriter a capture packet by packet: the same connections without application data.
+"""Redaction of a capture packet by packet: the connections are kept, application data is removed.
 
 Rules of this file
-1. Every TCP packet of the selected connections is rewritten: same time and flags, sequence and acknowledgement numbers
-   adjusted to the new bytes. Missing beginnings, gaps, retransmissions and truncated packets are preserved. Packets
-   that are not TCP, and the layers around TCP (VLAN tags, tunnels, Ethernet addresses), are dropped.
+1. Every TCP packet of the selected connections is rewritten. Its time and flags are kept; sequence and acknowledgement
+   numbers are adjusted to the new bytes. Missing beginnings, gaps, retransmissions and truncated packets are preserved.
+   Packets that are not TCP, and the layers around TCP (VLAN tags, tunnels, Ethernet addresses), are dropped.
 2. There are two passes: the first creates the new frames, the second writes the packets. Both use the slow path of the
-   reader. A direction is identified by the number of its connection and by the end that sent the first packet.
+   reader. A direction is identified by the connection's number and by whether its sender sent the connection's first
+   packet.
 3. A stream that is not Pulsar keeps the few bytes that identify its protocol. The rest becomes filler. TLS session keys
    are dropped.
-4. The new frames are kept in memory between the passes, at most MAX_BYTES. Larger captures are too big for an issue.
+4. At most MAX_BYTES of new frames are kept in memory between the passes. Larger captures are too large for an issue.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pcli.codec.wire.constants import MAX_FRAME_SIZE
 __all__ = ["MAX_BYTES", "CaptureRewriter"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Limit on the bytes of new frames: ten times the largest attachment of an issue."""
+"""Limit on the total size of new frames in bytes: ten times the maximum attachment to an issue."""
 
 _FIRST_BYTES: Final = {"tls": 5, "http": 8, "not-pulsar": 4, "length": 8, "leftover": 8}
 """Number of bytes kept at the position of a note, by kind: the header of a TLS record, an HTTP method, lengths."""
@@ -82,7 +83,7 @@ class CaptureRewriter:
         self._edits: dict[tuple[int, bool], Edits] = {}
         self._streams: dict[int, Stream] = {}
         self._differing: dict[int, tuple[int, int]] = {}
-        """Packet number to the offset and length of its bytes that differ from an earlier transmission."""
+        """Offset and length of the bytes that differ from an earlier transmission, by packet number."""
         self._size = 0
         self._last_packet = 0
         """Packet in which the last selected frame ends."""
@@ -104,7 +105,7 @@ class CaptureRewriter:
             edits.end_left_out()
 
     def take_frame(self, direction: Direction, frame: CapturedFrame) -> None:
-        """Redact a frame, or leave it out if it is not selected."""
+        """Redact a frame, or omit it if it is not selected."""
         edits = self._of(direction)
         if edits is None:
             return
@@ -130,7 +131,7 @@ class CaptureRewriter:
         if kind == "proxy-protocol":
             edits.put(offset, length, _proxy_header(bytes(direction.run[:length])))
         elif kind in _FIRST_BYTES and direction.sync != RESYNC:
-            # After a resync, the supposed lengths may be payload bytes.
+            # After a resync, the bytes at the position of the lengths may be payload bytes.
             edits.put(offset, min(_FIRST_BYTES[kind], length or MAX_FRAME_SIZE), None)
 
     def _of(self, direction: Direction) -> Edits | None:
@@ -238,14 +239,14 @@ class CaptureRewriter:
     def _has_content(
         self, key: tuple[int, bool], segment: Segment, runs: list[tuple[int, bytes]], acknowledged: int
     ) -> bool:
-        """Whether a packet has content or acknowledges new bytes after other packets were left out."""
+        """Whether a packet must be written: it has content, or it acknowledges new bytes after omitted packets."""
         if segment.flags & (SYN | FIN | RST) or any(data for _, data in runs):
             return True
         return acknowledged > self._acknowledged.get(key, 0)
 
 
 def _key(direction: Direction) -> tuple[int, bool]:
-    """Return the key of a direction. It is the same in both passes, whichever end is identified as the client."""
+    """Return the key of a direction. It does not depend on which end is identified as the client."""
     return direction.stream.number, direction is direction.connection.there
 
 
@@ -255,7 +256,7 @@ def _first(key: tuple[int, bool]) -> int:
 
 
 def _offset(direction: Direction, seq: int) -> int:
-    """Return the offset in the direction of the byte with this sequence number."""
+    """Return the offset in the direction for a sequence number."""
     distance = seq - direction.base - direction.offset & _MASK
     return direction.offset + (distance - (1 << 32) if distance & 0x80000000 else distance)
 

@@ -1,4 +1,4 @@
-"""The selection of the frames around a given frame, on the connections with frames in that window."""
+"""Selection of the frames in a window around a given frame, and of earlier frames that identify the peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["DEFAULT_WINDOW", "EVERYTHING", "Selection", "select_around"]
 
 DEFAULT_WINDOW: Final = "500"
-"""Number of frames before the given frame, and the same number after it."""
+"""Default window: this number of frames before the given frame, and the same number after it."""
 
 _WINDOW: Final = re.compile(r"(\d{1,9})|(\d{1,6}(?:\.\d{1,9})?)(ms|s)")
 
@@ -26,7 +26,7 @@ _TRAFFIC: Final = frozenset(
         "REDELIVER_UNACKNOWLEDGED_MESSAGES",
     )
 )  # fmt: skip
-"""Commands that are left out before the window. All others identify the peers and their state."""
+"""Commands that are omitted before the window. All others identify the peers and their state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Selection:
     """Frames from ``first`` to ``last``, with the frames before them that identify the peers; 0 for all."""
 
     def takes(self, frame: CapturedFrame) -> bool:
-        """Whether this frame of a selected connection is selected."""
+        """Whether a frame on a selected connection is selected."""
         if not self.last or self.first <= frame.number <= self.last:
             return True
         return frame.number < self.first and frame.type not in _TRAFFIC
@@ -56,7 +56,8 @@ def select_around(
     """Select the frames in a window around a frame, and earlier frames of their connections that identify the peers.
 
     ``frames`` returns the events of the capture from its start at each call. ``window`` is a number of frames or a time
-    (``2s``, ``300ms``) in each direction; ``streams`` limits the connections. LocalError: the frame does not exist.
+    (``2s``, ``300ms``) in each direction; ``streams`` limits the connections. Raises LocalError if the frame does not
+    exist.
     """
     span, duration = _parse(window)
     found, last = None, 0

@@ -1,9 +1,9 @@
-"""Redaction of a frame: application data is removed, its defects are kept.
+"""Redaction of a frame: application data is removed, defects are kept.
 
 Rules of this file
 1. Defects are evidence: a wrong checksum stays wrong by the same difference, invalid protobuf stays invalid, and
    lengths that do not match still do not match.
-2. A frame that the capture truncated lacks the same number of bytes as before, and the same parts of it can be parsed.
+2. A frame that the capture truncated still lacks the same number of bytes, and the same parts can be parsed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BROKEN: Final = b"\xff"
 """Invalid protobuf: the start of a varint that does not end."""
 
 _HEADS: Final = 6
-"""Number of bytes after a command that are lengths and magic numbers, even if the bytes after them are malformed."""
+"""Number of bytes after a command that are kept as lengths and magic numbers, even if later bytes are malformed."""
 
 _CHECKED: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
 
@@ -41,7 +41,7 @@ _magic = Struct(">HI").pack
 
 
 def redact_frame(frame: Frame, names: Names) -> bytes:
-    """Return the redacted bytes of a frame, about as long as it and equally complete."""
+    """Return the redacted bytes of a frame, with about the same size and the same completeness."""
     parts, data = frame.parts, frame.data
     cut = max(0, 8 + _pull(data, 4)[0] - parts.command_end) if frame.missing else 0
     command = _command(frame, names)
@@ -63,7 +63,7 @@ def _command(frame: Frame, names: Names) -> bytes:
 
 
 def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> bytes:
-    """Return a protobuf message redacted. If it is malformed and not just truncated, so is the result."""
+    """Return a redacted protobuf message. If the original is malformed, and not only truncated, so is the result."""
     try:
         message.MergeFromString(data)
     except DecodeError:
@@ -106,7 +106,7 @@ def _broker_entry(frame: Frame, names: Names) -> bytes | None:
 
 
 def _cut_entry(frame: Frame, names: Names) -> bytes:
-    """Return the captured part of headers and payload. The checksum is unknown, therefore 0."""
+    """Return the captured part of headers and payload. The checksum is 0 because it cannot be computed."""
     parts, data = frame.parts, frame.data
     if parts.metadata_start < 0:
         return _heads_only(frame, names)
@@ -121,7 +121,7 @@ def _cut_entry(frame: Frame, names: Names) -> bytes:
 
 
 def _heads_only(frame: Frame, names: Names) -> bytes:
-    """Return the bytes after a command without metadata. Lengths and magic numbers stay, to keep the same defect."""
+    """Return the bytes after a command without metadata. Lengths and magic numbers are kept, to preserve the defect."""
     if frame.type not in PAYLOAD_TYPES:
         return _BROKEN * (len(frame.data) - frame.parts.command_end)
     block = _broker_entry(frame, names)

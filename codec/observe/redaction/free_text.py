@@ -1,8 +1,8 @@
 """Redaction of free text from brokers and clients: words from a fixed list are kept, others are replaced.
 
 Rules of this file
-1. Kept are the words in the list, which is compiled from the messages of Pulsar's brokers, numbers, and the names of
-   public Java classes. A name that occurs in the capture is replaced by its pseudonym, any other word by a marker.
+1. Numbers, names of public Java classes and the words in the list, which is compiled from brokers' messages, are kept.
+   A name that occurs in the capture is replaced by its pseudonym, any other word by a marker.
 2. Therefore an unexpected text loses its words but never reveals application data.
 """
 
@@ -108,6 +108,6 @@ def _address(text: str, names: Names) -> str | None:
 
 
 def redact_version(text: str) -> str:
-    """Return the name and number of a library version, without the description that an application may append."""
+    """Return name and number from a library version, without the description that an application may append."""
     found = _VERSION.match(text)
     return found[0] if found is not None else HIDDEN if text else text

@@ -1,11 +1,11 @@
-"""Pseudonyms of keys with the same Murmur3 hash as the key, and therefore in the same slot for any slot ranges.
+"""Pseudonyms of keys. A pseudonym has the same Murmur3 hash as its key, and therefore always the same slot.
 
 Rules of this file
 1. Brokers place a key by its Murmur3 hash without the sign bit: modulo 65536 for ranges, modulo 65535 for consistent
-   hashing. Both together determine the hash, therefore a pseudonym has exactly the same one.
-2. Murmur3 can be inverted: the first four of eight bytes are chosen, the others follow. Some hundred choices are tried
-   until the latter are letters and digits too, which takes a fraction of a millisecond.
-3. A guess of the key can be verified by the hash. This is unavoidable, because a diagnosis needs the slot of a key.
+   hashing. Both together determine the hash, so a pseudonym must have exactly the same hash.
+2. Murmur3 can be inverted: the first four of eight bytes determine the other four. Some hundred choices are tried until
+   all are letters and digits, which takes a fraction of a millisecond.
+3. A guess of the key can be verified by its hash. This is unavoidable, because a diagnosis needs the key's slot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST, _SECOND, _FIVE, _MIX, _LAST = (
 
 
 def key_pseudonyms(key: bytes) -> Iterator[bytes]:
-    """Yield all texts of eight letters and digits with the key's hash in a fixed order: several hundred thousand."""
+    """Yield all texts of eight letters and digits with the key's hash (several hundred thousand) in a fixed order."""
     wanted = murmur3_31(key)
     ends = [_before_end(wanted | sign) for sign in (0, 1 << 31)]
     for choice in product(_LETTERS, repeat=4):

@@ -1,11 +1,11 @@
-"""Redaction of protobuf messages by a table with the treatment of each text and bytes field.
+"""Redaction of protobuf messages by a table that specifies the treatment of each text and bytes field.
 
 Rules of this file
 1. Numbers, enums and booleans are kept, because a diagnosis needs ids, sequence numbers, permits and times. Text and
    bytes fields are treated as the table specifies for the field name. A field that is not in the table becomes filler,
    so a field of a later version reveals nothing until it is added to the table.
 2. Fields that are unknown to the generated code are dropped.
-3. Properties that clients themselves set for dead letters and schemas keep their names, because rules read them.
+3. Properties that client libraries set for dead letters and schemas keep their names, because rules read them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _PROPERTIES: Final[dict[str, str]] = {
         "number",
     ),
 }  # fmt: skip
-"""Properties that clients set themselves, with the kind of their values."""
+"""Properties that client libraries set, with the kind of their values."""
 
 _LOCAL: Final = "__local__"
 """The value of replicate_to that means "no other cluster"."""

@@ -1,11 +1,11 @@
 """Names and their pseudonyms: consistent within a capture and, for a name of a known format, in the same format.
 
 Rules of this file
-1. A pseudonym is a word for the kind and a number in order of appearance. It contains no part of the name.
+1. A pseudonym is a word for the kind of name and a number in order of appearance. It contains no part of the name.
 2. The parts of a name that rules read are kept: the domain of a topic, its partition, the suffixes ``-DLQ`` and
    ``-RETRY`` after the topic and subscription, and the names of the broker's own topics
    (codec/observe/system_topics.py).
-3. Addresses become addresses of a private network (10.0.0.0/8, fd00::/8), in URLs and texts as well as in packets.
+3. Addresses are replaced by private addresses (10.0.0.0/8, fd00::/8), in URLs and texts as well as in packets.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Names:
         """Names that may occur in free text, with their pseudonyms."""
 
     def name(self, kind: str, text: str) -> str:
-        """Return the pseudonym of a name of this kind. An empty name stays empty."""
+        """Return the pseudonym of a name of this kind. An empty name remains empty."""
         if not text:
             return text
         if kind in self._keep:
@@ -107,7 +107,7 @@ class Names:
         return self.name("topic", text)
 
     def pattern(self, text: str) -> str:
-        """Return the pseudonym of a topic pattern. Its namespace and the rest are replaced separately."""
+        """Return the pseudonym of a topic pattern. The namespace and the rest are replaced separately."""
         head, separator, rest = text.rpartition("/")
         domain, between, place = head.partition("://")
         if domain not in DOMAINS or not between:
@@ -115,7 +115,7 @@ class Names:
         return f"{domain}://{self.namespace(place)}{separator}{self.name('pattern', rest)}"
 
     def subscription(self, text: str) -> str:
-        """Return the pseudonym of a subscription. The prefix of a broker's own subscription stays."""
+        """Return the pseudonym of a subscription. The prefix of a broker's own subscription is kept."""
         found = _SYSTEM_PREFIX.match(text) if is_system_subscription(text) else None
         if found is None:
             return self.name("subscription", text)
@@ -123,7 +123,7 @@ class Names:
         return f"{found[0]}.{rest}" if rest else found[0]
 
     def producer(self, text: str) -> str:
-        """Return the pseudonym of a producer. The prefix of a replicator stays."""
+        """Return the pseudonym of a producer. A replicator's prefix is kept."""
         found = _SYSTEM_PREFIX.match(text)
         return (
             self.name("producer", text) if found is None else f"{found[0]}.{self.name('cluster', text[found.end() :])}"
@@ -163,7 +163,7 @@ class Names:
     # -- keys
 
     def key(self, key: bytes) -> bytes:
-        """Return the pseudonym of a key, a text with the same hash. See key_pseudonyms.py."""
+        """Return the pseudonym of a key, which has the same hash (see key_pseudonyms.py)."""
         if not key:
             return key
         found = self._keys.get(key)
@@ -183,7 +183,7 @@ class Names:
 
 
 def _is_fixed(place: list[str], local: str) -> bool:
-    """Whether the last component of a topic's name is one that brokers define."""
+    """Whether the last component of a topic's name is defined by brokers."""
     base = split_partition(local)[0]
     if place == _SYSTEM_PLACE:
         return is_neutral_topic(base) or is_system_topic(f"persistent://pulsar/system/{base}")

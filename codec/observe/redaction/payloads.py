@@ -1,12 +1,12 @@
 """Replacement of payloads by filler with about the same size, number of messages and compression ratio.
 
 Rules of this file
-1. A batch stays a batch with the same number and sizes of messages. Their keys and properties are redacted.
-2. A compressed payload is decompressed, redacted, and compressed again. Repetitive filler would compress to almost
-   nothing, therefore part of it is noise, which brings the size near the original. A corrupt payload stays corrupt.
-3. A ciphertext becomes noise. A chunk of a compressed message cannot be decompressed alone and becomes filler.
-   Its metadata lose the compression, because the message would otherwise appear corrupt.
-4. Noise depends on sizes and positions alone: a payload gets the same filler when it is sent and delivered.
+1. A batch is replaced by a batch with the same number and sizes of messages. Keys and properties are redacted.
+2. A compressed payload is decompressed, redacted, and compressed again. Part of the filler is noise, because repetitive
+   filler alone would compress to almost nothing. A corrupt payload remains corrupt.
+3. A ciphertext is replaced by noise. A chunk of a compressed message cannot be decompressed alone and is replaced by
+   filler. The compression is removed from its metadata, because the message would otherwise appear corrupt.
+4. Noise depends only on sizes and positions: a payload gets the same filler when it is sent and when it is delivered.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _STEPS: Final = 5
 """Maximum number of attempts to match the size of a compressed payload."""
 
 _NEAR: Final = 0.03
-"""Accepted difference from that size, as a fraction."""
+"""Accepted difference from the original compressed size, as a fraction."""
 
 
 def redact_payload(metadata: pb.MessageMetadata, payload: bytes, names: Names) -> bytes:
-    """Return the filler for a payload, and set its compression and size in ``metadata``, which is not redacted yet."""
+    """Return the filler for a payload, and set compression and size in the metadata, which is not redacted yet."""
     if is_encrypted(metadata):
         return _noise(len(payload))
     if is_chunk(metadata):
@@ -60,7 +60,7 @@ def _packed(kind: int, metadata: pb.MessageMetadata, opened: bytes, names: Names
         packed = compress(kind, plain)
         if not step or abs(len(packed) - size) < abs(len(best[1]) - size):
             best = plain, packed
-        # Noise is incompressible: each byte of noise adds about one compressed byte.
+        # Each byte of noise, which is incompressible, adds about one compressed byte.
         part += (size - len(packed)) / max(1, len(opened))
         if abs(len(packed) - size) <= size * _NEAR or part <= 0:
             break
@@ -81,7 +81,7 @@ def _plain(metadata: pb.MessageMetadata, data: bytes, names: Names, noise: float
 
 
 def _filler(size: int, noise: float, number: int = 0) -> bytes:
-    """Return bytes of which the fraction ``noise`` is noise, which differs for each ``number``."""
+    """Return filler of which the fraction ``noise`` is noise. The noise differs for each ``number``."""
     part = min(size, int(size * noise))
     return _noise(part, number) + b"x" * (size - part)
 

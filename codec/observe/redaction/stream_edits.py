@@ -1,10 +1,10 @@
 """Edits of one direction of a connection: the replacement of byte ranges, and the resulting offsets.
 
 Rules of this file
-1. Bytes without an edit become the same number of filler bytes, so that bytes outside frames reveal nothing.
-2. The replacement of a frame starts where the frame started and ends where it ended, in the same packet. Therefore
-   it is complete at the same time.
-3. A range that is left out between two edits becomes a gap of one byte. The offset after the gap is recorded, so that
+1. Bytes without an edit are replaced by the same number of filler bytes, so that bytes outside frames reveal nothing.
+2. The replacement of a frame starts and ends in the same packets as the frame. It is therefore complete at the same
+   time.
+3. A range that is omitted between two edits becomes a gap of one byte. The offset after the gap is recorded, so that
    the writer can mark the packet in which frames resume.
 """
 
@@ -17,13 +17,13 @@ __all__ = ["Edits"]
 
 
 class _Edit(NamedTuple):
-    """Bytes from ``start`` to ``end`` are replaced by ``data``, which starts at ``at``, and ``lost`` missing bytes."""
+    """An edit: the bytes from ``start`` to ``end`` become ``data`` (at offset ``at``) and ``lost`` missing bytes."""
 
     start: int
     end: int
     at: int
     data: bytes | None
-    """None if the bytes are unchanged."""
+    """The new bytes; None if the bytes are unchanged."""
     lost: int
 
     @property
@@ -42,23 +42,23 @@ class Edits:
         self._edits: list[_Edit] = []
         self._left_out: tuple[int, int] | None = None
         self.resumes: set[int] = set()
-        """New offsets at which the stream resumes after a range that was left out."""
+        """New offsets at which the stream resumes after an omitted range."""
 
     def put(self, start: int, size: int, data: bytes | None) -> None:
-        """Replace ``size`` bytes by ``data``, or keep them if it is None. Call in the order of ``start``."""
+        """Replace ``size`` bytes by ``data``, or keep them if it is None. Calls must be in the order of ``start``."""
         if self._left_out is not None:
             self.end_left_out(1 if self._edits else 0)
             self.resumes.add(self.new_offset(start))
         self._add(start, start + size, data, 0)
 
     def end_left_out(self, lost: int = 0) -> None:
-        """End the range that is being left out. It becomes ``lost`` missing bytes."""
+        """End the range that is being omitted. It becomes ``lost`` missing bytes."""
         if self._left_out is not None:
             self._add(*self._left_out, b"", lost)
             self._left_out = None
 
     def leave_out(self, start: int, size: int) -> None:
-        """Leave out these bytes."""
+        """Omit these bytes."""
         first = start if self._left_out is None else self._left_out[0]
         self._left_out = (first, start + size)
 

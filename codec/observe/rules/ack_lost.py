@@ -54,7 +54,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LATE_NS: Final = 1_000_000_000
-"""Minimum age of an unanswered ACK at the end of the capture: a younger one can still be answered."""
+"""Minimum age of an unanswered ACK at the end of the capture. A younger ACK can still be answered."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:

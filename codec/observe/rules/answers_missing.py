@@ -42,7 +42,7 @@ __all__ = ["RULE", "evaluate"]
 _OTHER_RULES: Final = ("SEND", "ACK", "PING")
 _WAIT_NS: Final = 10_000_000_000
 _OVERTAKEN_NS: Final = 5_000_000_000
-"""Minimum waiting time if a later request of the same type was answered."""
+"""Minimum waiting time in nanoseconds if a later request of the same type was answered."""
 
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ _BY_BROKER: Final = ("fin_broker", "reset_broker", "auth")
 
 
 def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if a challenge was not answered or its response was not accepted."""
+    """Return a finding if a challenge was not answered or the response was not accepted."""
     until = record.ended_ns if record.end else moment.now_ns
     by_broker = record.end in _BY_BROKER
     open_ = record.challenge_open_ns >= 0 and "one_way" not in record.doubts
@@ -71,7 +71,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _refused(record: ConnectionRecord, *, by_broker: bool) -> bool:
-    """Return whether the end follows an AUTH_RESPONSE. With gaps it is unknown which side closed the connection."""
+    """Return whether the connection ended just after an AUTH_RESPONSE. With gaps, the closing side is unknown."""
     soon = record.refreshed_ns >= 0 and record.ended_ns - record.refreshed_ns <= _REFUSED_NS
     return by_broker and soon and not GAPS.intersection(record.doubts)
 

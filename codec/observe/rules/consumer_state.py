@@ -1,11 +1,11 @@
-"""The state of a consumer: the messages it holds, the permits its client has not returned, and its longest stop.
+"""The state of a consumer: the messages held, the permits that the client has not returned, and the longest stop.
 
 Rules of this file
 1. A client returns permits after its application has taken the messages, half a queue or more at once (Java, C++, Go,
-   Rust and Node). A paused listener returns none, even if all messages are acknowledged: a missing FLOW alone is not a
-   leak. A FLOW with too few permits is.
+   Rust and Node). A paused listener returns none, even if all messages are acknowledged. Therefore a missing FLOW alone
+   is not a leak, but a FLOW with too few permits is.
 2. With a queue of one or zero the client requests each message separately, when the application calls receive.
-3. A stop that lasts until the end of the session has not ended.
+3. A stop that lasts until the end of the session counts as not ended.
 4. An attached consumer may act after the end of the capture.
 """
 
@@ -42,7 +42,7 @@ FACTS: Final = (
 """The fields of a consumer that these functions read, besides its permits and session."""
 
 STOP_NS: Final = 1_000_000_000
-"""Minimum time without permits that counts as a stop: working consumers return permits within milliseconds."""
+"""Minimum time without permits that counts as a stop. Working consumers return permits within milliseconds."""
 
 
 class Stop(NamedTuple):
@@ -51,13 +51,13 @@ class Stop(NamedTuple):
     since_ns: int
     lasted_ns: int
     frame: int
-    """The frame with which it began; 0 if none."""
+    """The frame with which the stop began; 0 if unknown."""
     over_frame: int
-    """The frame that ended it; 0 if it has not ended."""
+    """The frame that ended the stop; 0 if it has not ended."""
 
 
 def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
-    """Return the current stop, the one that lasted until the session ended, or the longest; None if there was none."""
+    """Return the current stop, the stop at the end of the session, or the longest stop; None if there was none."""
     until = seen_until(consumer, moment)
     if duration.since_ns >= 0:
         return Stop(duration.since_ns, until - duration.since_ns, duration.since_frame, 0)
@@ -70,14 +70,14 @@ def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment) -
 
 
 def how_long(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> str:
-    """Return ``since frame 40, 6.0 s before the end``; if it left, ``from frame 40 until it was closed … later``."""
+    """Return ``since frame 40, 6.0 s before the end``, or ``from frame 40 until it was closed … later``."""
     if attached(consumer) or consumer.session is None:
         return f"since {at(stop.frame)}, {when(moment, stop.since_ns)}"
     return f"from {at(stop.frame)} until {left(consumer)} {span(stop.lasted_ns)} later"
 
 
 def left(consumer: ConsumerRecord) -> str:
-    """Return how its session ended: ``it was closed (frame 99)``."""
+    """Return how the consumer's session ended: ``it was closed (frame 99)``."""
     session = consumer.session
     if session is not None and session.end in ("closed", "broker"):
         return f"it was closed ({at(session.ended_frame)})"
@@ -85,17 +85,17 @@ def left(consumer: ConsumerRecord) -> str:
 
 
 def held(consumer: ConsumerRecord) -> int:
-    """Return the number of unacknowledged messages it holds; for Exclusive and Failover only known at the end."""
+    """Return the number of unacknowledged messages held; for Exclusive and Failover it is known only at the end."""
     return consumer.unacked or consumer.never_acked.count
 
 
 def requests_single_messages(consumer: ConsumerRecord) -> bool:
-    """Return whether its queue is so small that it requests every message separately."""
+    """Return whether the consumer's queue is so small that it requests every message separately."""
     return consumer.permits.queue <= 1
 
 
 def counts_batches_as_one(consumer: ConsumerRecord) -> bool:
-    """Return whether its client returned one permit per entry, not per message, for more than half of its queue."""
+    """Return whether the client returned one permit per entry, not per message, for more than half of the queue."""
     permits = consumer.permits
     returned = permits.flowed - permits.queue
     entries, messages = consumer.received_entries, consumer.received
@@ -106,14 +106,14 @@ def counts_batches_as_one(consumer: ConsumerRecord) -> bool:
 
 
 def leaks(consumer: ConsumerRecord) -> bool:
-    """Return whether its client failed to return permits."""
+    """Return whether the consumer's client failed to return permits."""
     permits = consumer.permits
     lost = permits.corrupt.count - permits.corrupt_returned
     return lost > 0 or permits.short.count > 0 or counts_batches_as_one(consumer)
 
 
 def waiting(consumer: ConsumerRecord) -> int | None:
-    """Return the minimum number of entries that wait and that no attached consumer holds; None if unknown."""
+    """Return the minimum number of backlog entries that no attached consumer holds; None if unknown."""
     subscription = consumer.subscription
     if subscription is None or subscription.backlog is None:
         return None
@@ -129,16 +129,16 @@ def _entries(consumer: ConsumerRecord) -> int:
 
 
 def attached(consumer: ConsumerRecord) -> bool:
-    """Return whether it is still attached, according to the capture."""
+    """Return whether the consumer is still attached, according to the capture."""
     return consumer.session is not None and consumer.session.end in ("", "silence")
 
 
 def doubts_of(consumer: ConsumerRecord) -> set[str]:
-    """Return the reasons why the capture may lack its later actions; a missing start does not matter."""
+    """Return the reasons why the capture may lack later actions of the consumer. A missing start is no such reason."""
     return consumer.doubts - EDGES | ({"end"} if attached(consumer) else set())
 
 
 def seen_until(consumer: ConsumerRecord, moment: Moment) -> int:
-    """Return when its session ended, or the current time."""
+    """Return the time at which the consumer's session ended or, if it has not ended, the current time."""
     session = consumer.session
     return moment.now_ns if session is None or attached(consumer) else session.ended_ns

@@ -1,12 +1,12 @@
 """Rules and findings.
 
 Rules of this file
-1. A rule reads one record of its group and the records that it references, never a frame. It has no state, so that
-   the same rule can process single records here and groups of records in Spark.
+1. A rule reads one record of its group and the records referenced by it, never a frame. It has no state, so that the
+   same rule can process single records here and groups of records in Spark.
 2. A rule may be evaluated repeatedly for a record that is still changing, with increasing `Moment.now_ns`, and yields a
    finding as soon as it applies. Findings with the same rule, subject and cause are the same; the later one replaces
    the earlier one.
-3. If the record's doubts could explain a finding, it has a lower certainty or is not reported.
+3. If the record's doubts could explain a finding, the finding has a lower certainty or is not reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 __all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Finding", "Moment", "Rule"]
 
 SEVERITIES: Final = ("error", "warning", "note")
-"""Severities: something does not work; a problem is developing; normal behaviour that is worth knowing."""
+"""Severities: something does not work; a problem is developing; the behaviour is normal but worth knowing."""
 
 CULPRITS: Final = ("application", "client", "broker", "network", "capture")
 """Culprits: the program, its client library, the broker or its administrator, the network, the capture."""
@@ -33,7 +33,7 @@ sufficient to decide."""
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",
 )  # fmt: skip
-"""The types of records that rules evaluate: ConsumerRecord, SubscriptionRecord, …."""
+"""The types of records that rules evaluate: ConsumerRecord, SubscriptionRecord, and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Finding:
     sure: str
     """One of CERTAINTIES."""
     subject: dict[str, Any]
-    """The affected object: topic, subscription, consumer, producer, stream, key, client, server, … and their values."""
+    """The affected object: values of topic, subscription, consumer, producer, stream, key, client, server, …."""
     what: str
     """One or two sentences that state the problem with its figures; the first letter is capitalised."""
     since_ns: int
-    """When it began; 0 if unknown."""
+    """When the problem began; 0 if unknown."""
     frames: list[int] = field(default_factory=list)
-    """``pulsar.number`` of the evidence, at most MAX_EVIDENCE, the most important first."""
+    """``pulsar.number`` of the frames that are evidence, most important first; at most MAX_EVIDENCE."""
     opposite: str = ""
-    """What would disprove it, and whether the capture contains that."""
+    """What would disprove the finding, and whether the capture contains that."""
     advice: str = ""
     """What to do."""
     cause: str = ""
@@ -91,13 +91,13 @@ class Rule:
     name: str
     """Lower-case words with hyphens."""
     group: str
-    """One of GROUPS: the record that it reads."""
+    """One of GROUPS: the type of record that the rule reads."""
     facts: tuple[str, ...]
-    """The fields that it reads from that record and from referenced records: ``permits.exhausted``, ``topic.unloads``.
-    Names, doubts, sessions, the first time and the frames of evidence are not listed."""
+    """The fields that the rule reads from the record and from referenced records, such as ``permits.exhausted`` and
+    ``topic.unloads``. Names, doubts, sessions, the first time and the frames of evidence are not listed."""
     title: str
-    """What it finds, in one line."""
+    """What the rule finds, in one line."""
     issue: str
-    """The public issue or proposal that requested it: ``apache/pulsar#24418``, ``PIP-491``."""
+    """The public issue or proposal that requested the rule, such as ``apache/pulsar#24418`` or ``PIP-491``."""
     evaluate: Callable[[Any, Moment], Iterator[Finding]]
     """The function that yields the findings for a record."""

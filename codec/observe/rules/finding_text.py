@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
-2. There are two kinds of doubts. With EDGES the record begins earlier or ends later than the capture, but is complete
-   in between. With GAPS frames may be missing in the middle.
+2. There are two kinds of doubts. With a doubt in EDGES, the record begins earlier or ends later than the capture, but
+   is complete in between. With a doubt in GAPS, frames may be missing in the middle.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 """The name of a Java class before the message of an exception."""
 
 _MAX_ERROR_MESSAGE: Final = 240
-"""Maximum number of characters of an error message; dissect shows all of them."""
+"""Maximum number of characters shown of an error message; dissect shows the whole message."""
 
 
 _AT_ONCE_NS: Final = 1_000_000
-"""Shorter times count as zero: "0.02 ms before the end" is of no use."""
+"""Shorter times are treated as zero, because "0.02 ms before the end" is not useful."""
 
 
 def certainty(doubts: Collection[str], best: str = "certain") -> str:
-    """Return the certainty that an event did NOT occur: ``best``, or less with these doubts of the record."""
+    """Return the certainty that an event did NOT occur: ``best``, or lower if the record has doubts."""
     if GAPS.intersection(doubts):
         return "possible"
     return "likely" if doubts and best == "certain" else best
@@ -90,7 +90,7 @@ def times(count: int) -> str:
 
 
 def at(frame: int) -> str:
-    """Return ``frame 312``; for 0 a text for an unknown frame."""
+    """Return ``frame 312``, or for 0 a text for an unknown frame."""
     return f"frame {frame}" if frame else "a frame that is not in the capture"
 
 
@@ -109,7 +109,7 @@ def frames_text(frames: Collection[int]) -> str:
 
 
 def first_of(seen: Occurrences) -> str:
-    """Return ``, first 7:12``: the first counted item; empty if unknown."""
+    """Return the first counted item as ``, first 7:12``; empty if unknown."""
     return f", first {printable(seen.sample)}" if seen.sample else ""
 
 

@@ -50,7 +50,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     word = record.first_bytes
     if not word or (word == "proxy-protocol" and (record.broker_frames or not record.end)):
         return
-    answered = record.connect_frame > 0  # the client sent Pulsar, but the response is not Pulsar
+    answered = record.connect_frame > 0  # the client sent Pulsar frames, but the response is not Pulsar
     opening = "has a PROXY header that the broker does not accept" if word == "proxy-protocol" else "is not Pulsar"
     yield Finding(
         "first-bytes",

@@ -37,7 +37,7 @@ __all__ = ["RULE", "evaluate"]
 
 
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """Return a finding against the silent side; the side with an unanswered PING closed the connection."""
+    """Return a finding against the silent side if the side with an unanswered PING closed the connection."""
     if record.end != "keep_alive" or "one_way" in record.doubts:
         return
     by_client = max(record.ping_open, key=lambda side: record.ping_open[side][1])

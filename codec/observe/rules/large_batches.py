@@ -45,7 +45,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if batches exceeded a consumer's permits while another consumer received nothing."""
+    """Return a finding if batches exceeded one consumer's permits while another received nothing."""
     seen = subscription.large_batches
     if not seen.count:
         return

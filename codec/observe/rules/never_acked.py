@@ -49,14 +49,14 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""Minimum holding time: messages held for a shorter time may still be in processing."""
+"""Minimum holding time. Messages held for a shorter time may still be in processing."""
 
 _LONG: Final = 3
-"""Factor over the slowest acknowledgement from which on the finding is a warning."""
+"""The finding is a warning if messages are held this many times as long as the slowest acknowledgement took."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for messages that are held for long and were not delivered to another consumer since."""
+    """Return a finding for messages that are held for long and have not been delivered to another consumer since."""
     kept = consumer.never_acked
     if not kept.count or consumer.session is None or _needs_no_ack(consumer):
         return
@@ -90,7 +90,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _needs_no_ack(consumer: ConsumerRecord) -> bool:
-    """Return whether the consumer need not acknowledge: it is a reader, or the topic is not persistent."""
+    """Return whether the consumer need not acknowledge, because it is a reader or the topic is not persistent."""
     subscription = consumer.subscription
     if subscription is None or not consumer.topic:
         return not consumer.ack_ages.count
@@ -98,7 +98,7 @@ def _needs_no_ack(consumer: ConsumerRecord) -> bool:
 
 
 def _was_redelivered(consumer: ConsumerRecord, left_ns: int) -> bool:
-    """Return whether others received what it left: no entry is waiting, or another consumer received messages since."""
+    """Return whether the consumer's messages went to others: no entry waits, or others received messages since."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)
     return since or waiting(consumer) == 0

@@ -52,7 +52,7 @@ _FEATURES: Final = (
     (19, "topic-list watchers"),
     (20, "notification of a migrated cluster"),
 )
-"""Features by the first version that has them, as ServerCnx and Consumer of the broker check it."""
+"""Features by the first version that has them, from the checks in the broker's ServerCnx and Consumer."""
 
 _NEWEST: Final = max(row.since for row in COMMANDS.values())
 

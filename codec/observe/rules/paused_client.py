@@ -59,7 +59,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _RECOVERED_NS: Final = 2 * STOP_NS
-"""Minimum length of a pause that has ended: an application may need a moment for a batch."""
+"""Minimum length of a pause that has ended. An application may need a moment for a batch."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     session = consumer.session
     if session is not None and stop.frame in (session.number, session.ready_frame):
-        # Until its first FLOW a consumer has no permits either, and a broker may need long to create the consumer.
+        # A consumer also has no permits before its first FLOW, and a broker may take long to create the consumer.
         stop = stop._replace(lasted_ns=stop.lasted_ns - max(0, session.ready_ns - stop.since_ns))
         if stop.lasted_ns < _RECOVERED_NS:
             return
@@ -95,7 +95,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _last_sign(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> Stop:
-    """Return the stop with the last FLOW or MESSAGE as its start: both can arrive while there are no permits."""
+    """Return the stop with its start moved to the last FLOW or MESSAGE. Both can arrive while there are no permits."""
     permits = consumer.permits
     signs = (
         (stop.since_ns, stop.frame),
@@ -107,15 +107,15 @@ def _last_sign(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> Stop:
 
 
 def _matters(consumer: ConsumerRecord) -> bool:
-    """Return whether entries are known to wait. If the consumer has left, the messages that it held count too."""
+    """Return whether entries are known to wait, including the messages held by a consumer that has left."""
     if not consumer.durable:
-        return False  # a reader that stopped reading
+        return False  # the consumer is a reader that stopped reading
     left = waiting(consumer)
     return bool(left) or (held(consumer) > 0 and (left is None or not attached(consumer)))
 
 
 def _redelivery_request(consumer: ConsumerRecord) -> int:
-    """Return the frame of its last redelivery request for all messages if none was delivered since; 0 otherwise."""
+    """Return the frame of the last redelivery request for all messages if none was delivered since; otherwise 0."""
     requests = consumer.asked_all
     return (
         requests.frames[-1]

@@ -47,10 +47,12 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _DELIVERIES: Final = 5
-"""Deliveries from which on a failure counts as permanent: temporary problems are over by then, or need a back-off."""
+"""Number of deliveries after which a failure counts as permanent. Temporary problems are over by then, or need a
+back-off."""
 
 _REQUESTED: Final = ("nack", "ack_timeout", "rewind")
-"""Only requested redeliveries indicate a problem of the message; others are caused by the connection."""
+"""The causes of requested redeliveries. Only these indicate a problem with the message; the connection causes
+others."""
 
 _THROWN: Final = {
     "DecryptionError": (
@@ -105,7 +107,7 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
     if not often or requested < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
-    # The cause of each redelivery is not stored per message: reconnects may have caused some.
+    # The causes of redeliveries are not stored per message; some may be reconnects.
     only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
     more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {_DELIVERIES} times or more"

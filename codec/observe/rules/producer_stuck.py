@@ -41,7 +41,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 STUCK_NS: Final = 10_000_000_000
-"""Minimum waiting time: broker restarts and rate limits take some seconds."""
+"""Minimum waiting time. Delays of some seconds are normal during broker restarts and with rate limits."""
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:

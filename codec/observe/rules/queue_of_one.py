@@ -34,17 +34,18 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LONG_NS: Final = 1_000_000_000
-"""Mean time from MESSAGE to ACK from which on the waiting time matters."""
+"""Minimum mean time from MESSAGE to ACK: below it, the waiting time does not matter."""
 
 _ACKS: Final = 3
 """Minimum number of acknowledgements for a mean."""
 
 _AT_ONCE: Final = 1.5
-"""Mean number of messages held: one with a queue of 0, two with a queue of 1 whose application is busy."""
+"""Minimum mean number of messages held. It is one with a queue of 0, and two with a queue of 1 and a busy
+application."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if a message waits during processing while other consumers could take it."""
+    """Return a finding if a message waits during processing although other consumers could process it."""
     acks, subscription = consumer.ack_ages, consumer.subscription
     if consumer.permits.queue != 1 or consumer.type not in ("Shared", "Key_Shared") or subscription is None:
         return

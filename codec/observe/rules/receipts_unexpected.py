@@ -35,7 +35,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for such receipts if all SENDs were captured."""
+    """Return a finding for unexpected receipts if all SENDs were captured."""
     seen = producer.unexpected
     if not seen.count or producer.doubts & (GAPS | {"start"}):
         return

@@ -1,8 +1,8 @@
-"""Reconnect loops: their causes and minimum rate; the culprit for the end of a session.
+"""Reconnect loops: causes, minimum rate, and the culprit for the end of a session.
 
 Rules of this file
 1. Three rounds within a minute are a loop. Sessions ended by the application or by a seek are not counted.
-2. Every cause has a culprit and an advice.
+2. Every cause has a culprit and advice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAUSES: Final = {
     "refused": ("broker", "the connection was refused", "Check that the broker is running on this address and port."),
     "auth": ("application", "the login was refused", "See auth-refused, and correct the credentials."),
 }
-"""Causes of lost connections by key of ENDS: culprit, event, advice."""
+"""Culprit, event and advice by cause of a lost connection, a key of ENDS."""
 
 PEER_CAUSES: Final = {
     **{word: row for word, row in CAUSES.items() if word != "refused"},
@@ -37,13 +37,13 @@ PEER_CAUSES: Final = {
         "Check its log for unloads, load shedding, deletions or limits.",
     ),
 }
-"""Causes of lost producers and consumers. Refused ones were never open."""
+"""Causes of lost producers and consumers. A refused producer or consumer was never open."""
 
 _CULPRITS: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
 
 def culprit_of_ends(ends: Collection[str]) -> str:
-    """Return the culprit for sessions that ended in these ways, keys of ENDS; the client if there is no other."""
+    """Return the culprit for sessions that ended in these ways (keys of ENDS), or the client if there is no other."""
     found = {_CULPRITS[end] for end in ends if end in _CULPRITS}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 
@@ -58,7 +58,7 @@ def repeated_reconnects(
 ) -> Iterator[Finding]:
     """Yield a finding for each cause for which a producer or consumer repeatedly lost its session.
 
-    ``seeks``: the number of seeks. For each of them the broker closes the consumer once, which is normal.
+    ``seeks`` is the number of seeks. For each seek the broker closes the consumer once, which is normal.
     """
     for cause, (culprit, what, advice) in PEER_CAUSES.items():
         ends = peer.ends.get(cause)

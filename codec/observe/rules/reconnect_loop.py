@@ -57,7 +57,7 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
 
 
 def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
-    """Return the time and frame of each end in the longest dense series, with a connection attempt before each."""
+    """Return time and frame of each end in the longest dense series in which an attempt precedes each end."""
     attempts = sorted(host.attempt_times)
     best: list[tuple[int, int]] = []
     row: list[tuple[int, int]] = []

@@ -1,11 +1,11 @@
-"""Build redelivery rules from tables of causes.
+"""Construction of redelivery rules from tables of causes.
 
 Rules of this file
-1. Redelivery is normal in Pulsar, so a finding is a note. It becomes a warning if consumers request it so often that
-   at least half of all deliveries are redeliveries.
+1. Redelivery is normal in Pulsar, so a finding is a note. It becomes a warning if consumers request redeliveries so
+   often that they are at least half of all deliveries.
 2. The tracker determines the cause (AGAIN). A gap in the capture, or the time before it, may hide another cause.
-3. The culprit of a broken connection is inferred from how the sessions of the subscription's consumers ended. Such a
-   finding is at most likely.
+3. The culprit of a broken connection is inferred from how the sessions of the subscription's consumers ended. The
+   finding then has at most the certainty ``likely``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Cause(NamedTuple):
     """A cause of redeliveries with the texts of its finding."""
 
     culprit: str
-    """Empty: the side that broke the connection."""
+    """The culprit; if empty, the side that broke the connection."""
     because: str
     """The text after "were redelivered": ``after the topic was unloaded``."""
     opposite: str
@@ -45,7 +45,7 @@ class Cause(NamedTuple):
     sure: str = "certain"
     """The highest certainty."""
     severity: str = "note"
-    """Empty: a note, or a warning if at least half of all deliveries are redeliveries."""
+    """The severity; if empty, a note, or a warning if at least half of all deliveries are redeliveries."""
 
 
 def redelivery_rule(name: str, title: str, issue: str, causes: Mapping[str, Cause]) -> Rule:
@@ -84,7 +84,7 @@ def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cau
 
 def _who_broke(subscription: SubscriptionRecord) -> str:
     culprit = culprit_of_ends([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
-    return "application" if culprit == "client" else culprit  # a client's connection mostly ends with its process
+    return "application" if culprit == "client" else culprit  # a client's connection usually ends with its process
 
 
 def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:

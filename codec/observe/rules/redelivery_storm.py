@@ -42,14 +42,14 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _PER_SECOND: Final = 50
-"""Minimum number of redeliveries per second: more than a person can follow in a log."""
+"""Minimum number of redeliveries per second."""
 
 _REPEATABLE: Final = ("nack", "ack_timeout", "rewind", "twice")
-"""Causes that can continue indefinitely; seeks and reconnects end by themselves."""
+"""Causes that can continue indefinitely, unlike seeks and reconnects."""
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if redeliveries are dense and at least half of all deliveries."""
+    """Return a finding if redeliveries are dense and make up at least half of all deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _REPEATABLE}
     count = sum(tally.count for tally in seen.values())
     if subscription.redelivered_per_second < _PER_SECOND or count * 2 < subscription.entries_out:

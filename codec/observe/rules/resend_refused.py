@@ -39,7 +39,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return findings for resends and for different messages with used ids."""
+    """Return findings for resends and for different messages with ids that were already used."""
     resends, all_ = producer.resends_refused, producer.duplicates_refused
     reused = all_.count - resends.count
     if resends.count:

@@ -73,7 +73,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
 
 
 def _there(subscription: SubscriptionRecord, moment: Moment) -> list[ConsumerRecord]:
-    """Return the consumers that were open when the last of them was."""
+    """Return the consumers that were open at the end or, if none was, when the last consumer left."""
     opened = [one for one in subscription.consumers.values() if one.session is not None and one.session.ready_ns >= 0]
     last = max((seen_until(one, moment) for one in opened), default=0)
     return [one for one in opened if last - seen_until(one, moment) < STOP_NS]

@@ -44,7 +44,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""Minimum time on standby: the broker waits a second before it makes another consumer active."""
+"""Minimum time on standby. The broker waits a second before it makes another consumer active."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:

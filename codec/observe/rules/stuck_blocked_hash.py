@@ -45,7 +45,7 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""Minimum wait: shorter waits are normal, because a key moves when its messages are acknowledged."""
+"""Minimum wait. Shorter waits are normal, because a key moves when its messages are acknowledged."""
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:

@@ -60,7 +60,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for one of the two causes; they exclude each other."""
+    """Return a finding for one of the two causes, which exclude each other."""
     session, permits = consumer.session, consumer.permits
     if session is None or not permits.known or session.ready_ns < 0:
         return

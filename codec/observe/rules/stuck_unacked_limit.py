@@ -93,13 +93,13 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _others_received(consumer: ConsumerRecord, since_ns: int) -> bool:
-    """Return whether other consumers of the subscription received messages meanwhile: then the broker was working."""
+    """Return whether other consumers of the subscription received messages meanwhile: the broker was working."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     return any(one is not consumer and one.last_message_ns > since_ns for one in others)
 
 
 def _limit(consumer: ConsumerRecord) -> str:
-    """Return the setting: a limit per consumer blocks each consumer at the same number."""
+    """Return the limiting setting. A limit per consumer blocks each consumer at the same number."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     stopped = {one.blocked_at for one in others if one is not consumer and one.blocked.count}
     if not stopped:

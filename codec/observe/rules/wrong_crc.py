@@ -38,7 +38,7 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "evaluate"]
 
 _WORDS: Final = {True: ("SEND", "client", "client"), False: ("MESSAGE", "broker", "broker")}
-"""By direction: the command, its sender, the culprit."""
+"""Command, sender and culprit by direction."""
 
 
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     for from_client, tally in record.wrong_crc.items():
         command, writer, culprit = _WORDS[from_client]
         other = record.other_leg
-        # Past the proxy, in the direction of the message.
+        # Whether the message passes the proxy before this connection.
         past_proxy = other is not None and (record.leg_of >= 0) == from_client
         if other is not None and past_proxy and other.wrong_crc.get(from_client) is not None:
             continue
