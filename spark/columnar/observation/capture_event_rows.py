@@ -1,8 +1,8 @@
 """Connections, notes and ends of connections as rows of frame_header_rows.HEADS.
 
 Rules of this file
-1. A note or an end has the number of frames before it in the whole recording, and the time of the last one, so that the
-   observer of a part reports the same as the observer of the whole.
+1. The row of a note or an end contains the number of frames before it in the whole recording, and the time of the last
+   one of these. The observer of a part therefore reports the same as an observer of the whole recording.
 2. A connection is described as it is at the end of the recording, because its client and protocol may be identified
    late.
 3. There are only a few of these rows, so each can be a Python object and JSON.
@@ -25,10 +25,10 @@ __all__ = ["RecordingEvent", "note_and_end_rows", "read_event", "read_stream", "
 
 @dataclass(frozen=True, slots=True)
 class RecordingEvent:
-    """A note or an end, with its position in the recording."""
+    """A note or an end of a connection, with its position in the recording."""
 
     after: int
-    """Number of the last frame before it; 0 if none."""
+    """Number of the last frame before the event; 0 if none."""
     last_ns: int
     """Time of that frame; 0 if none."""
     order: int
@@ -37,7 +37,7 @@ class RecordingEvent:
 
 
 def note_and_end_rows(recording_events: Iterable[RecordingEvent]) -> pa.RecordBatch:
-    """Return the rows of notes and ends; a note without a connection has none."""
+    """Return the rows of notes and ends. Notes that concern no connection are omitted."""
     rows = []
     for one in recording_events:
         stream = one.item.stream
@@ -74,7 +74,7 @@ def _end(one: StreamEnd | Note) -> list[Any]:
 
 
 def read_stream(number: int, data: bytes) -> Stream:
-    """Return the connection of a row."""
+    """Return the connection that a row describes."""
     client, server, kind, midstream, opening = json.loads(data)
     stream = Stream(number, (client[0], client[1]), (server[0], server[1]), midstream=midstream)
     stream.kind, stream.opening = kind, tuple(opening)
@@ -82,7 +82,7 @@ def read_stream(number: int, data: bytes) -> Stream:
 
 
 def read_event(kind: int, stream: Stream, place: int, time_ns: int, order: int, data: bytes) -> RecordingEvent:
-    """Return the note or end of a row."""
+    """Return the note or end that a row describes."""
     told = json.loads(data)
     if kind == END:
         return RecordingEvent(place, time_ns, order, StreamEnd(stream, *told))

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 PACKED_FRAMES: Final = 100_000
-"""Small groups are combined up to this number of frames."""
+"""Groups with fewer frames are combined, up to this number of frames."""
 
 _MOST_FRONTS: Final = 256
 """Maximum number of connections that wait for CONNECTED, as in pcli.codec.observe.tracking."""
@@ -60,7 +60,7 @@ Thing = tuple[str, Hashable]
 def groups_of(
     ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int] | None = None
 ) -> dict[int, int]:
-    """Return the group of each connection: the lowest connection in it.
+    """Return the group of each connection. A group is identified by its lowest connection number.
 
     ``ties``: rows of TIES of the whole recording, in any order; ``streams``: all connections; ``frames``: number of
     frames of each connection, used to combine small groups.
@@ -82,7 +82,7 @@ def groups_of(
 
 
 def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
-    """Return rows of TIES by kind."""
+    """Group rows of TIES by kind."""
     rows: TieRows = {}
     for row in (row for batch in ties for row in batch.to_pylist()):
         rows.setdefault(row["tie"], []).append(row)
@@ -90,17 +90,17 @@ def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
 
 
 def owner_of(row: Row) -> Owner:
-    """Return the producer or consumer of a row of TIES."""
+    """Return the producer or consumer to which a row of TIES belongs."""
     return row["stream"], row["side"], row["owner"]
 
 
 def same_ports(streams: Mapping[int, Stream]) -> Iterator[tuple[int, Thing]]:
-    """Yield connections with their addresses and ports."""
+    """Yield each connection with the tie of its addresses and ports."""
     return ((one.number, ("ports", (one.client, one.server))) for one in streams.values())
 
 
 def unopened(rows: TieRows) -> Iterator[Row]:
-    """Yield ledgers of consumers before their SUBSCRIBE, and names of producers before their PRODUCER."""
+    """Yield rows with ledgers of consumers before SUBSCRIBE, and with names of producers before PRODUCER."""
     for opening, speaking, side in (("SUBSCRIBE", "ledger", "consumer"), ("PRODUCER", "sender", "producer")):
         opened: dict[Owner, int] = {}
         for row in rows.get(opening, ()):
@@ -125,7 +125,7 @@ def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
 
 
 def by_proxy(rows: TieRows, streams: Mapping[int, Stream]) -> Iterator[tuple[int, int]]:
-    """Yield the second connections of proxied conversations, each with its possible first ones."""
+    """Yield pairs of the possible first connection and the second connection of proxied conversations."""
     connected: dict[int, list[int]] = {}
     for row in rows.get("CONNECTED", ()):
         connected.setdefault(row["stream"], []).append(row["place"])
@@ -146,7 +146,7 @@ def _leads(front: Stream, url: str, back: Stream) -> bool:
 
 
 def packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int]:
-    """Combine small groups, adjacent ones first."""
+    """Combine small groups. Groups with adjacent numbers are combined first."""
     sizes: dict[int, int] = {}
     for stream, group in found.items():
         sizes[group] = sizes.get(group, 0) + frames.get(stream, 0)

@@ -48,14 +48,14 @@ _ACK: Final = BY_NAME["ACK"].number
 
 
 def ties_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """Return the ties in a window's frames, which have these numbers."""
+    """Return the ties in a window's frames; ``numbers`` are the numbers of the frames."""
     rows = [*_control(frames, numbers), *_dead(frames, numbers), *_senders(frames, numbers)]
     told = pa.RecordBatch.from_pylist(rows, TIES)
     return pa.concat_batches([told, _ledgers(frames, numbers), _transactions(frames, numbers)])
 
 
 def merge_ties(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the ties of several windows, each once with its lowest place, as `connection_groups` needs them."""
+    """Return the distinct ties of several windows, each with its lowest place, for `connection_groups`."""
     columns = [name for name in TIES.names if name != "place"]
     table = pa.Table.from_batches(batches, TIES).group_by(columns, use_threads=False).aggregate([("place", "min")])
     arrays = {name: table["place_min" if name == "place" else name].combine_chunks() for name in TIES.names}
@@ -84,7 +84,7 @@ _TOPICS: Final = {
         "WATCH_TOPIC_UPDATE": ("new_topics", "deleted_topics"),
     }.items()
 }
-"""Commands with topics that the Tracker then keeps, and the fields with the topics."""
+"""Commands whose topics the Tracker joins, and the fields that contain the topics."""
 
 _TXNS: Final = {
     BY_NAME[name].number: _names(BY_NAME[name].number, "txnid_most_bits", "txnid_least_bits")
@@ -102,7 +102,7 @@ _TXNS: Final = {
         "END_TXN_ON_SUBSCRIPTION_RESPONSE",
     )
 }
-"""Commands with transactions, and the fields with the transactions."""
+"""Commands that refer to transactions, and the fields that contain the transactions."""
 
 _TEXTS: Final = {
     BY_NAME[name].number: _names(BY_NAME[name].number, path)[0] if path else ""
@@ -114,14 +114,14 @@ _TEXTS: Final = {
         "CONNECTED": "",
     }.items()
 }
-"""Commands that are ties themselves, and the text of the tie."""
+"""Commands that are ties by themselves, and the text of the tie."""
 
 _SIDES: Final = {
     BY_NAME["PRODUCER"].number: "producer",
     BY_NAME["CLOSE_PRODUCER"].number: "producer",
     BY_NAME["SUBSCRIBE"].number: "consumer",
 }
-"""Commands about a producer or a consumer."""
+"""Commands that concern a producer or a consumer."""
 
 _CONTROL: Final = np.array(sorted({*_TOPICS, *_TXNS, *_TEXTS}), np.int64)
 
@@ -151,7 +151,7 @@ def _txn(most: int, least: int) -> str:
 
 
 def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-    """Yield the ties of dead letters between their sender and the original topic."""
+    """Yield the ties between the sender of a dead letter and the original topic."""
     places = frames.places
     for row in dead_letters(frames).tolist():
         start = int(places.start[row])
@@ -165,7 +165,7 @@ def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
 
 
 def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
-    """Return the distinct values of columns in some rows, each with its lowest number as ``place``."""
+    """Return the distinct values of columns in the given rows, each with its lowest number as ``place``."""
     chosen = np.flatnonzero(rows)
     table = pa.table({"place": numbers[chosen], **{name: values[chosen] for name, values in columns.items()}})
     found = table.group_by(list(columns), use_threads=False).aggregate([("place", "min")])
@@ -173,7 +173,7 @@ def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
 
 
 def _ledgers(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """Yield the ledgers from which consumers receive and in which producers store messages."""
+    """Yield the ledgers from which consumers receive messages, and in which producers store messages."""
     receipts = frames.type == _RECEIPT
     rows = (receipts | (frames.type == MESSAGE)) & (frames.ledger >= 0)
     found = _distinct(rows, numbers, **_owners_of(frames, receipts), ledger=frames.ledger)
@@ -193,7 +193,7 @@ def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def _owners_of(frames: Frames, produced: Bools) -> dict[str, Longs]:
-    """Yield the producers (``produced``) or consumers of frames."""
+    """Yield the producers (if ``produced``) or consumers of frames."""
     return {"stream": frames.places.stream, "produced": produced.astype(np.int64), "owner": frames.owner}
 
 
@@ -206,7 +206,7 @@ def _batch(found: pa.Table, tie: str, more: dict[str, pa.Array]) -> pa.RecordBat
 
 
 def _senders(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-    """Yield the producer names of messages: the first and the last of each producer in the window."""
+    """Yield producer names in messages: the first and the last name of each producer in the window."""
     rows = (frames.type == SEND) & (frames.name_start >= 0)
     index = np.arange(len(frames))
     found = _distinct(rows, index, stream=frames.places.stream, owner=frames.owner)

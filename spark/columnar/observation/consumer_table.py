@@ -1,6 +1,6 @@
 """The columns of the table `consumers`: one row for each consumer, across its reconnects, at the end of the recording.
 
-Columns with a counterpart in Pulsar's statistics have its name: availablePermits is available_permits.
+Columns with a counterpart in Pulsar's statistics have the same name: availablePermits is available_permits.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class FinalConsumer:
 
     record: ConsumerRecord
     figures: dict[str, Any]
-    """As returned by topic_statistics.consumer_figures; empty if it is not attached."""
+    """The result of topic_statistics.consumer_figures; empty if the consumer is not attached."""
     now_ns: int
 
     @property
     def permits(self) -> PermitLedger:
-        """Permits of its last session."""
+        """Permits of the last session."""
         return self.record.permits
 
     def session(self, name: str) -> Any:
-        """Return a field of its last session; None if it never had one, or the value is unknown (0 and -1)."""
+        """Return a field of the last session; None if there is no session or the value is unknown (-1, empty)."""
         session: Session | None = self.record.session
         value = None if session is None else getattr(session, name)
         return None if value == -1 or value == "" else value
@@ -58,7 +58,7 @@ _FIGURES: Final = {
 
 
 def _own(one: FinalConsumer, name: str, value: int) -> Any:
-    """Return a counter of the last session, or its value at the session's end."""
+    """Return a counter of an attached consumer, or ``value``, the counter at the end of the last session."""
     return one.figures[name] if one.figures else value
 
 
@@ -67,7 +67,7 @@ def _parked(one: FinalConsumer) -> int:
 
 
 def _if_certain(get: Callable[[FinalConsumer], Any]) -> Callable[[FinalConsumer], Any]:
-    """Return a value, or null if a frame of the consumer may be missing (permit_figures)."""
+    """Return a function that returns null if a frame of the consumer may be missing (permit_figures)."""
     return lambda one: None if why_unknown(one.record) else get(one)
 
 

@@ -8,7 +8,7 @@ __all__ = ["Sets"]
 
 
 class Sets:
-    """Sets of items that are joined in pairs; an item that was never joined is a set of its own."""
+    """Sets of items that are joined in pairs. An item that was never joined is in a separate set."""
 
     def __init__(self) -> None:
         self._above: dict[Hashable, Hashable] = {}

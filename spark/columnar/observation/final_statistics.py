@@ -1,7 +1,7 @@
 """The figures of `topics stats` at the end of a recording.
 
-They are read before the Tracker finishes, because a finished Tracker has released its lifecycles and no longer has the
-backlog.
+They are computed before the Tracker finishes, because a finished Tracker has released its lifecycles and therefore has
+no backlog.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class FinalStatistics:
     """Figures at the end of the recording."""
 
     topics: dict[str, dict[str, Any]]
-    """By name, as returned by topic_statistics.topic_figures."""
+    """Figures by topic name, as returned by topic_statistics.topic_figures."""
     _consumers: dict[int, dict[str, Any]]
     now_ns: int
 
     def consumer(self, record: ConsumerRecord) -> dict[str, Any]:
-        """Return the figures of a consumer; empty if it is not attached."""
+        """Return the figures of a consumer; empty if the consumer is not attached."""
         return self._consumers.get(id(record), {})
 
 
 def final_statistics_of(tracker: SubscriptionTracker, now_ns: int) -> FinalStatistics:
-    """Return the figures at a time (ns since 1970); the records must exist as long as these."""
+    """Return the figures at a time (ns since 1970). The result is valid as long as the tracker's records exist."""
     tracker.update(now_ns)
     books = tracker.lifecycles.topics.items()
     members = [

@@ -1,8 +1,8 @@
 """The columns of the table `findings`, and the merge of the findings of all groups.
 
 Rules of this file
-1. Of two findings with the same identity, only the one of the connection with the later last frame is kept. The version
-   of a library, for example, is reported once for all connections of a host.
+1. Of several findings with the same identity, only one is kept: the one whose connection has the latest last frame. A
+   finding about a library's version, for example, is reported once for all connections of a host.
 2. Rows are sorted by severity, certainty and start; then by rule, subject and cause.
 """
 
@@ -26,11 +26,11 @@ _SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), co
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding with the last frame of its connection."""
+    """A finding, and the last frame of its connection."""
 
     finding: Finding
     last_frame: int
-    """Last frame of the connection that it is about; 0 if it is not about one."""
+    """Number of the connection's last frame; 0 if the finding does not concern one connection."""
 
 
 def _subject(one: FindingRow) -> list[dict[str, str]]:
@@ -67,7 +67,7 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
 
 
 def findings_of(table: pa.RecordBatch) -> list[FindingRow]:
-    """Yield the findings in rows; values of subjects are texts as in the row, except the stream."""
+    """Yield the findings in rows. Values of subjects are texts, as in the rows, except the stream."""
     return [_found(row) for row in table.to_pylist()]
 
 

@@ -1,12 +1,12 @@
-"""Frames as small rows for a shuffle: each with its bytes up to the payload.
+"""Frames as small rows for a shuffle. Each row contains the bytes of a frame up to its payload.
 
 Rules of this file
 1. A row contains everything that pcli.codec.observe reads from a frame (frames_from_rows.py restores the frame).
-   Payloads are omitted; the row has the result of the checksum instead.
+   Payloads are omitted; the row contains the result of the checksum instead.
 2. The row of a dead letter includes the payload, because the batch contains the origin of each message.
 3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
-4. ``place`` and ``stream`` are plain columns, which a later stage can replace with the numbers of the recording.
+4. ``place`` and ``stream`` are plain columns, so that a later stage can replace them by the recording's numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FRAME: Final = 1
 NOTE: Final = 2
 END: Final = 3
 BROKER_FRAME: Final = 4
-"""Kinds of rows."""
+"""The kinds of rows."""
 
 HEADS: Final = pa.schema(
     [
@@ -57,14 +57,14 @@ HEADS: Final = pa.schema(
 """One row for each frame, note, end of a connection, or connection."""
 
 _HIGHEST: Final = 0x7FFFFFFF
-"""The highest type that fits its column; others are read from the bytes."""
+"""The highest type that fits the column ``type``. Higher types are read from the bytes."""
 
 _SCANNED: Final = 10
 """Number of bytes after the command that are compared in all rows at once (wire.frame)."""
 
 
 def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """Return the rows of a window's frames; ``numbers`` are their places."""
+    """Return the rows of a window's frames; ``numbers`` are the numbers of the frames."""
     places, size = frames.places, len(frames)
     data = binary_array(places.data, places.start, _ends(frames))
     columns: dict[str, Any] = {
@@ -87,7 +87,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def dead_letters(frames: Frames) -> Longs:
-    """Return the rows of SENDs whose metadata marks a dead letter."""
+    """Return the indices of SENDs whose metadata marks a dead letter."""
     resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_complete & (frames.metadata_end >= 0))
     data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
     found = [row for row in resend_candidates.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
@@ -95,7 +95,7 @@ def dead_letters(frames: Frames) -> Longs:
 
 
 def _ends(frames: Frames) -> Longs:
-    """Return the ends of the bytes before payloads, as indices into the data."""
+    """Return where the bytes before the payload end for each frame, as an index into the data."""
     whole = frames.places.start + frames.places.kept
     heads = np.minimum(np.maximum(frames.metadata_end, frames.command_end + _SCANNED), whole)
     ends: Longs = np.where(frames.metadata_end >= 0, heads, whole)

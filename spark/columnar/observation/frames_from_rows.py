@@ -48,18 +48,18 @@ class HeadFrame(CapturedFrame):
         self.kept = kept
         """Number of captured bytes of the frame."""
         self.size = size
-        """Number of bytes according to the length prefix."""
+        """Number of bytes of the frame according to its length prefix."""
         self.verdict = crc
         """CRC_NONE, CRC_GOOD or CRC_BAD."""
 
     @property
     def length(self) -> int:
-        """Number of bytes of the whole frame according to its length prefix, which is included."""
+        """Size of the whole frame according to its length prefix, which is included."""
         return int(self.size)
 
     @property
     def missing(self) -> int:
-        """Number of bytes according to the prefix that the capture lacks."""
+        """Number of bytes of the frame that the capture lacks."""
         return max(0, int(self.size - self.kept))
 
     @property
@@ -69,7 +69,7 @@ class HeadFrame(CapturedFrame):
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)
             if parts.payload_start >= 0:
-                # Bytes made from columns have a prefix of their own (resent_messages).
+                # Bytes that were made from columns have a different length prefix (resent_messages).
                 parts.payload_end = min(self.kept, self.size)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum
@@ -77,7 +77,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def payload(self) -> bytes | None:
-        """The payload if it was kept, otherwise None."""
+        """The payload if the row contains it, otherwise None."""
         parts = self.parts
         if parts.payload_start < 0 or parts.payload_end > len(self.data):
             return None
@@ -85,7 +85,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def checksum(self) -> str | None:
-        """The result for the whole frame."""
+        """The checksum result of the whole frame."""
         parts = self._parts or self.parts
         if parts.payload_start < 0 or (parts.problems and self.missing):
             return None
@@ -98,7 +98,7 @@ _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "ke
 
 
 def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | BrokerFrameTime | RecordingEvent]:
-    """Yield frames, notes and ends of batches of HEADS in order.
+    """Yield the frames, notes and ends in batches of HEADS, in order.
 
     Raise KeyError if the row of a connection is missing.
     """

@@ -46,29 +46,29 @@ _SIDES: Final = ("producer", "consumer")
 
 @dataclass(slots=True)
 class Division:
-    """The parts of a group. Parts of topics are numbered from 0; the part of a connection is its lowest connection."""
+    """The parts of a group: parts of topics, numbered from 0, and parts of connections, by lowest connection."""
 
     size: int = 0
     """Number of parts of topics."""
     heaviest: float = 0.0
-    """Approximate number of frames of the largest of these."""
+    """Approximate number of frames in the largest part of topics."""
     links: dict[int, int] = field(default_factory=dict)
-    """The part of each connection's own state."""
+    """The part of connections to which each connection belongs."""
     owners: dict[Owner, int] = field(default_factory=dict)
-    """Parts of producers and consumers."""
+    """The part of topics of each producer and consumer."""
     rest: dict[int, int] = field(default_factory=dict)
-    """The part of unknown producers and consumers, by connection."""
+    """The part of topics for a connection's unknown producers and consumers."""
     receivers: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """The parts that receive the commands, by connection."""
+    """The parts of topics that receive the commands of each connection."""
     things: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Parts of topics and transactions, by name: ``("topic", …)``, ``("transaction", …)``."""
+    """The part of each topic and transaction, by kind and name: ``("topic", …)``, ``("transaction", …)``."""
 
     def part_of(self, owner: Owner) -> int:
-        """Return the part that has the traffic of a producer or consumer."""
+        """Return the part that receives the traffic of a producer or consumer."""
         return self.owners.get(owner, self.rest[owner[0]])
 
     def is_of(self, part: int, record: Any) -> bool:
-        """Return whether a record (of a group of rules that is not about connections) belongs to this part."""
+        """Return whether a record, which must not be about a connection, belongs to this part."""
         match record:
             case TopicRecord():
                 return self._owns(part, "topic", record.name)
@@ -96,10 +96,10 @@ class Division:
 def divide(
     ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int], size: int
 ) -> Division:
-    """Return the parts of these connections.
+    """Divide the given connections into parts.
 
-    ``ties``: rows of TIES of these, in any order; ``frames``: number of frames of each connection; ``size``:
-    approximate maximum number of frames of a part of topics.
+    ``ties``: rows of TIES of these connections, in any order; ``frames``: number of frames of each connection;
+    ``size``: approximate maximum number of frames in a part of topics.
     """
     rows = rows_by_tie(ties)
     owners = _owners(rows)
@@ -122,7 +122,7 @@ def _owners(rows: TieRows) -> list[Owner]:
 
 
 def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream]) -> Sets:
-    """Return sets of producers, consumers, topics, transactions and rests of connections that are observed together."""
+    """Return sets of the producers, consumers, topics, transactions and rests that are observed together."""
     sets = Sets()
     for tie in ("topic", "transaction"):
         for row in rows.get(tie, ()):
@@ -144,7 +144,7 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Return the sets that use the frames of each connection; its rest only if it has no other set."""
+    """Return the items that share the frames of each connection: its producers and consumers, or its rest."""
     shares: dict[int, list[Hashable]] = {}
     for owner in owners:
         shares.setdefault(owner[0], []).append(owner)
@@ -158,10 +158,10 @@ def _packed(
     frames: Mapping[int, int],
     size: int,
 ) -> tuple[dict[Hashable, int], list[float]]:
-    """Return the part of each set, and the number of frames of each part.
+    """Return the part of each set, and the number of frames in each part.
 
-    Sets are assigned from the largest to the smallest, each to the part with the fewest frames. The frames of a
-    connection are assumed to be shared evenly.
+    Sets are assigned from the largest to the smallest, each to the part with the fewest frames. The producers and
+    consumers of a connection are assumed to have equal numbers of frames.
     """
     weights: dict[Hashable, float] = {sets.top(one): 0.0 for one in things}
     for stream, some in shares.items():
@@ -187,7 +187,7 @@ def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
 
 
 def _assign_receivers(division: Division, rows: TieRows) -> None:
-    """Return the parts that receive the commands of each connection: its own and those of connections tied to it."""
+    """Set the parts that receive each connection's commands: those of the connection and of tied connections."""
     parts: dict[int, set[int]] = {}
     for stream, part in division.rest.items():
         parts.setdefault(division.links[stream], set()).add(part)

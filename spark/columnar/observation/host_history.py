@@ -1,9 +1,9 @@
-"""Events of hosts, recorded by group, and the records of hosts made from all of them.
+"""Events of hosts, recorded by group, and the records of hosts that are made from the events of all groups.
 
 Rules of this file
 1. The connections of a client address may be in many groups. Groups therefore do not keep records of hosts. Each group
    writes events as rows, and one task replays all rows in order (`play`).
-2. The records are filled by the Hosts class of pcli.codec.observe.tracking, as for a whole recording.
+2. The Hosts class of pcli.codec.observe.tracking fills the records, as for a whole recording.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _Address = tuple[str, int]
 
 
 class HostLog(Hosts):
-    """A replacement for Hosts in a group."""
+    """A replacement for Hosts that records events in a group."""
 
     def __init__(self) -> None:
         super().__init__(CaptureRecord(), None)
         self.place = self.order = 0
-        """The position of the observer in the recording."""
+        """The observer's position in the recording."""
         self._rows: list[dict[str, Any]] = []
 
     def attempt(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
@@ -92,7 +92,7 @@ class HostLog(Hosts):
 
 
 def play(batches: Iterable[pa.RecordBatch], capture: CaptureRecord) -> list[HostRecord]:
-    """Return the records of all hosts, from the rows of all groups; ``capture`` counts those above the limit."""
+    """Return the records of all hosts from the rows of all groups; ``capture`` counts hosts above the limit."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     evicted: list[HostRecord] = []
     hosts = Hosts(capture, lambda _, record: evicted.append(record))

@@ -1,9 +1,9 @@
 """The observation of one group of connections, frame by frame, with the objects of pcli.codec.observe.
 
 Rules of this file
-1. The Observer, Tracker and rules are those of pcli.codec. They process the group's frames, notes and ends in the
-   order of the recording, with these facts about the rest of it: the time of the frame before a note, whether packets
-   were truncated before, which servers use Pulsar.
+1. The Observer, Tracker and rules of pcli.codec process the group's frames, notes and ends in the order of the
+   recording. They also receive facts about the other groups: the time of the last frame before a note, whether packets
+   were truncated earlier, and which servers use Pulsar.
 2. Rules about hosts and about the capture are not checked here: `conclude` checks them once, after all groups.
 3. The limits of Tracker and Observer apply to each group, so a group may keep what a single Tracker would drop.
 """
@@ -51,7 +51,7 @@ def observe(
     """Return the tables of one group, by the names in TABLES and INNER.
 
     ``batches``: rows of HEADS of all connections of the group, sorted by place and order. ``only``: names of rules;
-    empty for all.
+    empty for all rules.
     """
     group = _Group(recording, only, Tracker)
     group.process_all(batches)
@@ -61,7 +61,7 @@ def observe(
 def observe_links(
     batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
 ) -> dict[str, pa.RecordBatch]:
-    """Return the tables of a part of connections (group_division.py), without those of topics; with LINK_EVENTS."""
+    """Return the tables of a part of connections (group_division.py): LINK_EVENTS, but no tables of topics."""
     group = _Group(recording, only, LinkTracker)
     group.process_all(batches)
     tables = group.tables(cluster)
@@ -78,7 +78,7 @@ def observe_topics(
     cluster: str = "",
     only: Collection[str] = (),
 ) -> dict[str, pa.RecordBatch]:
-    """Return the tables of a part of topics, without those of connections.
+    """Return the tables of a part of topics, without tables of connections.
 
     ``events``: rows of LINK_EVENTS in order.
     """
@@ -139,7 +139,7 @@ class _Group(Generic[_T]):
             yield batch
 
     def take(self, item: HeadFrame | BrokerFrameTime | RecordingEvent) -> None:
-        """Process a frame, a note, an end, or the time of a frame from the broker."""
+        """Process a frame, a note, an end, or the time of a broker's frame."""
         log, diagnosis = self._log, self._diagnosis
         if isinstance(item, HeadFrame):
             log.place, log.order = item.number, 0
@@ -203,7 +203,7 @@ def conclude(
 ) -> pa.RecordBatch:
     """Return the sorted findings of a recording: the findings of all groups, and those about hosts and the capture.
 
-    The first three arguments are results of `observe` of each group.
+    The first three arguments are the results of `observe` for each group.
     """
     capture = whole(recording, capture_parts)
     moment = Moment(capture.last_ns, over=True, capture=capture)

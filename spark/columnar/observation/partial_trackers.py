@@ -1,12 +1,12 @@
-"""Two Trackers that each do half of a Tracker's work: connections without topics, and topics without connections.
+"""Two Trackers that each do a part of a Tracker's work: connections without topics, and topics without connections.
 
 Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
-are observed (`TopicTracker`), at the same positions among the frames. A part of topics receives only the times of the
-broker's frames in other parts (`BrokerFrameTime`).
+are observed (`TopicTracker`), at the same positions among the frames. From the broker's frames in other parts, a part
+of topics receives only the times (`BrokerFrameTime`).
 
 Rules of this file
-1. An event has the place and order of the frame, note or end that caused it. Doubts that a frame raises about its
-   connection follow the frame; all other events precede it.
+1. An event has the place and order of the frame, note or end that caused it. If a frame raises doubts about its
+   connection, this event follows the frame; all other events precede their frame.
 2. The events at the end of the recording are replayed when a TopicTracker finishes.
 """
 
@@ -55,10 +55,10 @@ class BrokerFrameTime:
 
 
 class LinkTracker(Tracker):
-    """Tracks connections and hosts, and records the events that topics need."""
+    """A Tracker for connections and hosts, which records the events that topics need."""
 
     def __init__(self, **options: Any) -> None:
-        """Create a Tracker; ``hosts`` is a HostLog, which has the position in the recording."""
+        """Create a Tracker. The option ``hosts`` is a HostLog, which has the position in the recording."""
         super().__init__(**options)
         self._log: HostLog = options["hosts"]
         self._over = False
@@ -96,16 +96,16 @@ class LinkTracker(Tracker):
 
 
 def sorted_events(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return the events of all connections in order."""
+    """Return the events of all connections, sorted by place and order."""
     table = pa.Table.from_batches(batches, LINK_EVENTS)
     return table.take(pc.sort_indices(table, [("place", "ascending"), ("order", "ascending")]))
 
 
 class TopicTracker(Tracker):
-    """Tracks topics with their producers and consumers, and replays events of connections."""
+    """A Tracker for topics and their producers and consumers, which replays events of connections."""
 
     def __init__(self, events: Iterable[_Event], **options: Any) -> None:
-        """Create a Tracker; ``events``: rows of LINK_EVENTS of all its connections, in order."""
+        """Create a Tracker; ``events``: rows of LINK_EVENTS of all connections in the part, in order."""
         super().__init__(**options)
         self._events = iter(events)
         self._next = next(self._events, None)
@@ -121,13 +121,13 @@ class TopicTracker(Tracker):
             self.subscriptions.see(facts)
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """Process the time of a frame from the broker that is in another part."""
+        """Process the time of a broker's frame that a different part receives."""
         self.play(frame)
         if stream not in self._legs:
             super().note_broker_frame(stream, time_ns, frame)
 
     def play(self, number: int) -> None:
-        """Replay the events before a frame, or the events at its place except doubts about its connection."""
+        """Replay the events that precede a frame. Doubts caused by this frame follow it, so they are not replayed."""
         event = self._next
         while event is not None and (event["place"], event["order"], event["event"] == "doubt") < (number, 0, True):
             self._replay_event(event)

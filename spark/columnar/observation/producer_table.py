@@ -28,7 +28,7 @@ class FinalProducer:
     now_ns: int
 
     def session(self, name: str) -> Any:
-        """Return a field of its last session; None if it had none, or the value is unknown."""
+        """Return a field of the last session; None if there is no session or the value is unknown."""
         value = None if self.record.session is None else getattr(self.record.session, name)
         return None if value == -1 or value == "" else value
 

@@ -1,7 +1,7 @@
-"""Tables made of objects: for each column a cell with its description and its source.
+"""Tables made of objects: each column is a cell with its description and the source of its values.
 
 Rules of this file
-1. Unknown values are null: the values that records use for them (-1, 0 as a time or frame, an empty text) become null.
+1. Unknown values become null. In records, these are -1, 0 (as a time or frame) and the empty text.
 2. A number from the wire that is too large for its column becomes null.
 3. Counts by name (kinds of ends, errors) are a list of names with counts, because there are many names and they are not
    fixed.
@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
     field: pa.Field
     get: Callable[[Any], Any]
-    """Returns the value for an object; None if unknown."""
+    """Returns the value for an object, or None if unknown."""
 
 
 def cell(name: str, kind: pa.DataType, what: str, get: Callable[[Any], Any]) -> Cell:
@@ -67,7 +67,7 @@ def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.Re
 
 
 def _fitting(values: list[Any], kind: pa.DataType) -> list[Any]:
-    """Replace numbers that do not fit the column with null: peers may send any number, and figures depend on them."""
+    """Replace numbers that do not fit the column by null. Peers may send any number, and figures depend on it."""
     limit = _LIMITS.get(kind)
     return values if limit is None else [one if one is None or -limit <= one < limit else None for one in values]
 
@@ -76,7 +76,7 @@ _LIMITS: Final = {INT: 1 << 31, LONG: 1 << 63}
 
 
 def known(value: Any) -> Any:
-    """Return a text, time or frame; None if there is none."""
+    """Return a text, time or frame number; None if it is empty or 0."""
     return value or None
 
 
@@ -91,10 +91,10 @@ def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
 
 
 def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the reasons for unknown figures; ``names``: the columns by their names in Pulsar's statistics."""
+    """Return the reasons for unknown figures; ``names``: column names by the names of Pulsar's statistics."""
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
 def state_duration(stretch: StateDuration, now_ns: int) -> int:
-    """Return the total duration of a state in ns; a state that has not ended counts up to now."""
+    """Return the total duration of a state in ns. A state that has not ended counts until ``now_ns``."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

@@ -1,9 +1,9 @@
-"""Facts about a whole recording, with which a part of it is observed as if the rest were present.
+"""Facts about a whole recording, so that a part of it is observed as if the other parts were present.
 
 Rules of this file
-1. All facts come from notes, connections and their numbers of frames; no frame is read.
-2. The other fields of a CaptureRecord (connections that began before, with one direction, of other protocols,
-   incomplete frames, dropped records) are counted by groups and summed (`whole`).
+1. All facts come from notes, connections and the numbers of their frames; no frame is read.
+2. The other fields of a CaptureRecord (connections that began before the capture, with one direction, of other
+   protocols, incomplete frames, dropped records) are counted by groups and summed (`whole`).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ CAPTURE_PARTS: Final = pa.schema(
         column("other_streams", many(_COUNTS), "connections that are not Pulsar, by kind"),
     ]
 )
-"""The context of one group."""
+"""The counts that one group adds to the record of the capture."""
 
 _NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The facts that all groups share. Small, and can be pickled."""
+    """The facts that all groups share. They are small and can be pickled."""
 
     capture: CaptureRecord
-    """Its times, frames, gaps and damage."""
+    """Times, frames, gaps and damage of the recording."""
     servers: frozenset[tuple[str, int]]
     """Addresses that serve Pulsar."""
     cut_after: int
-    """The last frame before the first note about truncated packets."""
+    """Number of the last frame before the first note about truncated packets."""
 
 
 def recording_of(
@@ -61,7 +61,7 @@ def recording_of(
     """Return the facts of a recording.
 
     ``recording_events``: all notes in order, possibly with ends; ``streams``: the connections in their final state;
-    ``frames``: number of frames of each; ``first_ns`` and ``last_ns``: times of the first and last frame.
+    ``frames``: number of frames of each connection; ``first_ns`` and ``last_ns``: times of the first and last frame.
     """
     capture, first_bytes, cut_after = CaptureRecord(), NonPulsarStreams(), _NEVER
     for one in recording_events:
@@ -78,7 +78,7 @@ def recording_of(
 
 
 def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
-    """Return the values that a group's own record adds."""
+    """Return the counts in a group's record."""
     row: dict[str, Any] = {name: getattr(capture, name) for name in ("midstream", "one_way", "unfinished")}
     for name in ("evicted", "other_streams"):
         row[name] = [{"name": kind, "count": count} for kind, count in getattr(capture, name).items()]
@@ -86,7 +86,7 @@ def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
 
 
 def whole(recording: Recording, parts: Iterable[pa.RecordBatch]) -> CaptureRecord:
-    """Return the record of the recording, from those of all groups."""
+    """Return the record of the recording from the counts of all groups."""
     capture = replace(recording.capture, evicted={}, other_streams={})
     for row in (row for batch in parts for row in batch.to_pylist()):
         for name in ("midstream", "one_way", "unfinished"):

@@ -1,11 +1,10 @@
-"""The parts of topics that receive the rows of frames (group_division.py).
+"""Assignment of frame rows to the parts of topics that receive them (group_division.py).
 
 Rules of this file
 1. Traffic is sent to the part of its producer or consumer. Every other command, and the row of a connection, is sent to
-   all parts related to the connection. Notes and ends are sent to none: their effects are replayed
-   (partial_trackers.py).
-2. The time of the broker's last frame on a connection is needed at the end, or with a frame of the connection. The last
-   traffic frame of each connection is therefore reported to the parts that do not receive it.
+   all parts related to the connection. Notes and ends are not sent: their effects are replayed (partial_trackers.py).
+2. A part needs the time of the broker's last frame on a connection at the end, or with a frame of the connection. The
+   last traffic frame of each connection is therefore reported to the parts that do not receive it.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ _TRAFFIC: Final = {
     "producer": ("SEND", "SEND_RECEIPT", "SEND_ERROR"),
     "consumer": ("MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"),
 }
-"""Commands that are traffic, by the side of their owner."""
+"""Commands that are traffic, by the side (producer or consumer) to which they belong."""
 
 _SIDES: Final = ("", *_TRAFFIC)
 _SIDE_OF: Final = {BY_NAME[name].number: _SIDES.index(side) for side, some in _TRAFFIC.items() for name in some}
 
 
 def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
-    """Return the rows of all parts, and the part of each; rows of one part are contiguous and sorted by place.
+    """Return the rows of all parts, and the part of each row. Rows of one part are contiguous and sorted by place.
 
-    ``heads``: rows of HEADS of connections of the division, in order of place.
+    ``heads``: rows of HEADS for connections of the division, in order of place.
     """
     kind, stream = heads["kind"].to_numpy(), heads["stream"].to_numpy()
     sides = _sides(heads["type"].to_numpy())
@@ -69,7 +68,7 @@ def _parts(division: Division, stream: Longs, side: Longs, owner: Longs) -> Long
 
 
 def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Longs]:
-    """Return each row once for each part of its connection, and these parts."""
+    """Return each row once for each part of its connection, and the part of each returned row."""
     streams, which = np.unique(stream[rows], return_inverse=True)
     receivers = [np.array(division.receivers[one], np.int64) for one in streams.tolist()]
     counts = np.array([len(one) for one in receivers], np.int64)[which]
@@ -78,7 +77,7 @@ def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Long
 
 
 def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) -> tuple[Longs, Longs]:
-    """Return the broker's last traffic on each connection, for the parts that do not receive it."""
+    """Return the broker's last traffic frame on each connection, for the parts that do not receive it."""
     stream, broker = heads["stream"].to_numpy(), ~heads["from_client"].to_numpy(zero_copy_only=False)
     own = np.full(len(stream), -1)
     own[traffic] = parts
@@ -90,7 +89,7 @@ def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) ->
 
 
 def _blank(heads: pa.Table, rows: Longs) -> pa.Table:
-    """Return these rows as BROKER_FRAME, without their bytes."""
+    """Return these rows as rows of kind BROKER_FRAME, without bytes."""
     found = heads.take(pa.array(rows))
     blank = {"kind": np.full(len(rows), BROKER_FRAME, np.int8), "size": np.zeros(len(rows), np.int64)}
     columns = {name: found[name] for name in HEADS.names} | {

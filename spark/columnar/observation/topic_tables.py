@@ -43,7 +43,7 @@ class FinalSubscription:
 
     record: SubscriptionRecord
     figures: dict[str, Any]
-    """Empty if the broker has removed the subscription, or if it was never opened."""
+    """The statistics of the subscription; empty if the broker has removed it, or if it was never opened."""
     now_ns: int
 
 
@@ -52,7 +52,7 @@ def topics_of(
 ) -> tuple[list[FinalTopic], list[FinalSubscription]]:
     """Return all topics with names, and their subscriptions except those without a captured SUBSCRIBE.
 
-    ``is_own`` is called with records.
+    ``is_own`` selects the records of this part.
     """
     topics: list[FinalTopic] = []
     subscriptions: list[FinalSubscription] = []

@@ -1,7 +1,7 @@
 """The table `permits`: permits of consumers over time, by prefix sums over splits; no task holds a whole history.
 
 - permit_buckets: permits granted by FLOWs and used by MESSAGEs, by session and second
-- permit_sessions: the session of each second, and its start
+- permit_sessions: the session to which each sum belongs, and the balance at its start
 """
 
 from pcli.spark.columnar.permits.permit_buckets import (

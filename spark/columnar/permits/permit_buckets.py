@@ -2,12 +2,13 @@
 
 Rules of this file
 1. Permits are counted as in permit_ledger.py: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
-   messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if its metadata was not captured.
-2. A window yields changes: sums, and the lowest prefix sum, for each run of frames of one consumer within one bucket
-   and between two events of its connection. They do not depend on how a session began.
-3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part; then the
-   changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts are merged
-   (`merge_permits`): sums, the minimum of the lowest, the last balance. The table is therefore independent of the cuts.
+   messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if the metadata was not captured.
+2. A window yields changes: the sums and the lowest prefix sum for each run of frames of one consumer within one bucket
+   and between two events of its connection. Changes do not depend on how a session began.
+3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part. With these
+   balances, the changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts
+   are merged (`merge_permits`): sums, the minimum of the lowest, the last balance. The table is therefore independent
+   of the cuts.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 BUCKET_NS: Final = 1_000_000_000
-"""Length of a bucket."""
+"""Length of a bucket in ns."""
 
 CHANGES: Final = pa.schema(
     [
@@ -58,7 +59,7 @@ CHANGES: Final = pa.schema(
         column("last_frame", LONG, "number of its last frame"),
     ]
 )
-"""A run of frames of a consumer within one bucket, between two events."""
+"""A row of sums for a run of frames of a consumer within one bucket, between two events."""
 
 PERMITS: Final = pa.schema(
     [
@@ -93,7 +94,7 @@ _PART: Final = ("cut", "stream", "owner", "segment")
 
 @dataclass(frozen=True, slots=True)
 class PermitParts:
-    """The result of one window. The caller may replace its columns place, first_frame, last_frame, stream and cut."""
+    """The result for one window. The caller may replace the columns place, first_frame, last_frame, stream and cut."""
 
     changes: pa.RecordBatch
     """Rows of CHANGES."""
@@ -102,7 +103,7 @@ class PermitParts:
 
 
 def costs(frames: Frames) -> Longs:
-    """Return the permits that each MESSAGE uses; the number is meaningless for other frames."""
+    """Return the number of permits that each MESSAGE uses. The values for other frames are meaningless."""
     size = np.maximum(frames.batch, 1)
     sets = np.flatnonzero((frames.type == MESSAGE) & (frames.set_end > frames.set_start))
     if not len(sets):
@@ -110,7 +111,7 @@ def costs(frames: Frames) -> Longs:
     starts, counts = frames.set_start[sets], (frames.set_end - frames.set_start)[sets]
     owner = np.repeat(np.arange(len(sets)), counts)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Bits beyond the size of the batch do not count, so the last word is masked.
+    # Bits beyond the size of the batch do not count. The last word is therefore masked.
     bits = np.clip(size[sets][owner] - 64 * nth, 0, 64).astype(np.uint64)
     words = frames.words[starts[owner] + nth].astype(np.uint64)
     kept = np.where(bits >= 64, words, words & ((np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1)))
@@ -127,10 +128,10 @@ def permit_parts(
     seen: Counter[int] | None = None,
     bucket_ns: int = BUCKET_NS,
 ) -> PermitParts:
-    """Return the changes and events of a window; ``numbers`` are those of its frames.
+    """Return the changes and events of a window; ``numbers`` are the numbers of its frames.
 
-    ``cut`` labels the window, or several windows that are read one after the other. In that case pass ``seen``, the
-    number of events of each connection so far in the cut; it is updated here.
+    ``cut`` labels a window, or several windows that are read one after the other. For several windows, pass ``seen``,
+    the number of earlier events of each connection in the cut, which this function updates.
     """
     places = frames.places
     rows = np.flatnonzero(((frames.type == _FLOW) | (frames.type == MESSAGE)) & (frames.owner >= 0))
@@ -161,7 +162,7 @@ def permit_parts(
 
 
 def _segments(frames: Frames, rows: Longs, seen: Counter[int]) -> Longs:
-    """Return for each of ``rows`` the number of earlier events of its connection."""
+    """Return the number of earlier events of the connection for each of ``rows``."""
     events, size, streams = event_rows(frames), len(frames), frames.places.stream
     keys = np.sort(streams[events] * size + events)
     found: Longs = np.searchsorted(keys, streams[rows] * size + rows) - np.searchsorted(keys, streams[rows] * size)
@@ -192,7 +193,7 @@ def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the sums of each part of a session, for permit_starts; ``changes``: all of at least one cut."""
+    """Return the sums of each part of a session, for permit_starts; ``changes``: all changes of one or more cuts."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]
@@ -200,9 +201,9 @@ def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def permit_rows(changes: pa.RecordBatch, starts: pa.RecordBatch, *, cluster: str = "") -> pa.RecordBatch:
-    """Return rows of PERMITS from all changes of a cut, not yet merged; ``starts`` must include those of its parts.
+    """Return rows of PERMITS, not yet merged, from all changes of a cut and the starts of its parts.
 
-    Changes of a part without a start (its stream is excluded) yield no rows.
+    If a part has no start (its stream is excluded), its changes yield no rows.
     """
     table, known = pa.Table.from_batches([changes]), pa.Table.from_batches([starts])
     joined = table.join(known, list(_PART), join_type="inner", use_threads=False)
@@ -240,7 +241,7 @@ def _system(topics: pa.Array, subscriptions: pa.Array) -> pa.Array:
 
 
 def merge_permits(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return rows of PERMITS with one row for each session and bucket, in PERMITS_ORDER."""
+    """Merge rows of PERMITS to one row for each session and bucket, in PERMITS_ORDER."""
     table = pa.Table.from_batches(batches, PERMITS).sort_by([("last_frame", "ascending")])
     keys = [name for name in PERMITS.names if name not in _HOW]
     found = table.group_by(keys, use_threads=False).aggregate(list(_HOW.items()))
@@ -261,4 +262,4 @@ _HOW: Final = {
     "first_frame": "min",
     "last_frame": "max",
 }
-"""How rows of one session and bucket are merged. All other columns of PERMITS are the key of a row."""
+"""How rows of the same session and bucket are merged. All other columns of PERMITS are the key of a row."""

@@ -1,9 +1,10 @@
-"""The session of a consumer to which a FLOW or MESSAGE belongs, and the balance at the start of each part of it.
+"""The session of a consumer to which a FLOW or MESSAGE belongs, and the balance at the start of each part of a session.
 
 Rules of this file
-1. Sessions are those of pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins a session, unless its id belongs to
-   a consumer that is ready. CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end it. A session's number is the number
-   of its SUBSCRIBE frame, 0 if not captured. After the end of a session, FLOWs do not count, but MESSAGEs do.
+1. Sessions are defined as in pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins a session, unless its id
+   belongs to a consumer that is ready. CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end the session. A session's
+   number is the number of its SUBSCRIBE frame, or 0 if this frame was not captured. After the end of a session, FLOWs
+   do not count, but MESSAGEs do.
 2. Each part of a recording (a cut) contains only sums between one event of a connection and the next. This module
    combines all parts by these sums alone, so the number of rows depends on consumers and cuts, not on traffic.
 """
@@ -50,7 +51,7 @@ TOTALS: Final = pa.schema(
         column("used", LONG, "messages of its MESSAGEs"),
     ]
 )
-"""Sums between two events."""
+"""A row of sums between two events."""
 
 STARTS: Final = pa.schema(
     [
@@ -63,14 +64,14 @@ STARTS: Final = pa.schema(
         column("consumer", TEXT, "null: not known, or none"),
     ]
 )
-"""The state at the start of each part of a session."""
+"""A row of the state at the start of each part of a session."""
 
 _EVENTS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SUCCESS", "ERROR")
 _TYPES: Final = np.array([BY_NAME[name].number for name in _EVENTS], np.int64)
 
 
 def event_rows(frames: Frames) -> Longs:
-    """Return the rows of a window's frames that are events."""
+    """Return the indices of the frames that are events."""
     return np.flatnonzero(np.isin(frames.type, _TYPES))
 
 
@@ -114,7 +115,7 @@ class _Connection:
         self._asked: dict[int, tuple[str, _Session]] = {}
 
     def part(self, total: dict[str, Any]) -> dict[str, Any]:
-        """Apply a sum between two events and return the state before it."""
+        """Apply the sums between two events and return the state before them."""
         session = self._sessions.setdefault(total["owner"], _Session())
         start = {name: total[name] for name in ("cut", "stream", "owner", "segment")}
         start |= {"start": session.balance, "counts": not session.ended, "session": session.number}
@@ -151,11 +152,11 @@ class _Connection:
 
 
 def permit_starts(totals: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Scan all parts of some connections; return rows of STARTS, one for each of TOTALS.
+    """Scan all parts of some connections; return rows of STARTS, one for each row of TOTALS.
 
     Connections are independent: each may be scanned separately, but must be complete. Places and streams are global;
-    the order of the batches does not matter. The caller excludes a stream whose frames are counted elsewhere (the
-    forwarded connection of a proxy).
+    the order of the batches does not matter. The caller excludes a stream whose frames are counted on a different
+    stream (the forwarded connection of a proxy).
     """
     rows = [(row["first_frame"], row) for batch in totals for row in batch.to_pylist()]
     rows += [(row["place"], row) for batch in events for row in batch.to_pylist()]
