@@ -68,7 +68,7 @@ class IncrementalState:
 
 
 def kept_of(run: Run, request: Request, required: RequiredData) -> IncrementalState:
-    """Return the data of the previous run, or an empty state; raise LocalError if that run had different options."""
+    """Return the data of the previous run, or an empty state; raise LocalError if its options were different."""
     store, options = run.staging.store, _options(request, required)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)

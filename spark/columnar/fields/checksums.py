@@ -23,7 +23,7 @@ from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, Bytes, Longs
 __all__ = ["read_checksums"]
 
 _ROOM: Final = 1 << 18
-"""Bytes processed in one batch."""
+"""Number of bytes processed in one batch."""
 _LARGE: Final = 1 << 16
 """Slices of at least this size are processed one by one."""
 

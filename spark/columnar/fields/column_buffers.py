@@ -24,7 +24,7 @@ _FLAGS: Final = ("complete", "metadata_complete")
 _OTHERS: Final = ("places", "acks", "words")
 _NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]
 _ZERO: Final = frozenset({"crc", "key_kind"})
-"""Columns in which 0 means no value. In all others -1 does."""
+"""Columns in which 0 means no value. In all other columns, -1 means no value."""
 
 
 class FrameBuilder(Frames):

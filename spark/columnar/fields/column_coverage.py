@@ -20,7 +20,7 @@ __all__ = ["AMBIGUOUS", "COVERED_TYPES", "NEEDED", "NUMBERS", "OF_METADATA", "OW
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """The column of a metadata field."""
+    """The column that contains a metadata field."""
 
     column: str
     text: bool = False
@@ -70,7 +70,7 @@ AMBIGUOUS: Final = frozenset(
         ),
     }
 )
-"""Optional 64-bit numbers whose value -1 cannot be distinguished from absence. In a receipt both mean the same."""
+"""Optional 64-bit numbers whose value -1 is stored like absence. In a receipt, both have the same meaning."""
 
 
 def _owner(number: int) -> str:

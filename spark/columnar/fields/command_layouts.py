@@ -41,7 +41,7 @@ class CommandLayout:
 
     shape: Layout
     numbers: dict[str, Spot]
-    """Column of Frames to spot. An empty spot means the value -1."""
+    """Spots by column of Frames. An empty spot means the value -1."""
     words: list[Spot]
     """The ack set of a MESSAGE."""
     ids: list[tuple[dict[str, Spot], list[Spot]]]
@@ -53,7 +53,7 @@ class _Kind:
     """The fields that a message may contain, by tag."""
 
     numbers: dict[int, tuple[str, int]] = dataclasses.field(default_factory=dict)
-    """Column, and the maximum number of bytes."""
+    """The column, and the maximum number of bytes."""
     enums: dict[int, str] = dataclasses.field(default_factory=dict)
     """Column of a number that is 0 or 1 and the same in all rows of a layout."""
     below: dict[int, tuple[_Kind, bool]] = dataclasses.field(default_factory=dict)
@@ -130,7 +130,7 @@ def command_layout(data: bytes) -> CommandLayout:
 
 
 class _Reader:
-    """Finds the spots of one command."""
+    """A parser that finds the spots of one command."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -28,7 +28,7 @@ WIDEST: Final = 255
 """Maximum size of a command that is decoded by its layout."""
 
 MANY: Final = 32
-"""Size from which an ACK contains several ids, or large ones."""
+"""An ACK of at least this size contains several ids, or large ones."""
 
 _ACK: Final = BY_NAME["ACK"].number
 _LAYOUTS: Final = LayoutCache(command_layout, few=8, share=1 << 30)
@@ -37,7 +37,7 @@ _COVERED_TYPES: Final = np.isin(np.arange(128), list(COVERED_TYPES))
 
 
 class Commands:
-    """Reads commands into the columns of ``frames``."""
+    """A decoder of commands, which fills the columns of ``frames``."""
 
     def __init__(self, frames: FrameBuilder, rows: RowReader, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames

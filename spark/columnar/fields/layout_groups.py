@@ -69,7 +69,7 @@ class LayoutCache(Generic[T]):
 
 
 def by_key(rows: Longs, keys: npt.NDArray[np.uint16]) -> Iterator[tuple[int, Longs]]:
-    """Yield each key with its rows, in order. 16-bit keys use radix sort, 6 ns per row."""
+    """Yield each key and its rows, in order. 16-bit keys use radix sort, which takes 6 ns per row."""
     if not len(rows):
         return
     order = np.argsort(keys, kind="stable")
@@ -89,7 +89,7 @@ def read_alike(
 ) -> Longs:
     """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.
 
-    Returns the rows that remain. If there are only a few rows, these are all of them.
+    Returns the rows that were not decoded. If there are only a few rows, none is decoded.
     """
     if len(rows) < book.few:
         return rows

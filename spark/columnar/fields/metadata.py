@@ -33,7 +33,7 @@ _LAYOUTS: Final = LayoutCache(metadata_layout, few=64, share=16)
 
 
 class Metadata:
-    """Reads metadata into the columns of ``frames``."""
+    """A decoder of metadata, which fills the columns of ``frames``."""
 
     def __init__(self, frames: FrameBuilder, rows: RowReader) -> None:
         self._frames = frames
@@ -99,7 +99,7 @@ class Metadata:
 
 
 def _fill(frames: FrameBuilder, name: str, rows: Longs, values: Longs) -> None:
-    """Write values, if there are any."""
+    """Write the values, unless there are none."""
     if (values != -1).any():
         frames.column(name)[rows] = values
 

@@ -35,9 +35,9 @@ class MetadataLayout:
 
     shape: Layout
     numbers: dict[str, tuple[int, int]]
-    """Column to the first byte and size of a varint."""
+    """First byte and size of a varint, by column."""
     texts: dict[str, tuple[int, int]]
-    """Column, without _start and _end, to the start and end of the bytes."""
+    """Start and end of the bytes, by column without _start and _end."""
     key_kind: int
     size: int
     """Size of the metadata."""

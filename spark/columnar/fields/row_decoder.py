@@ -30,7 +30,7 @@ __all__ = ["RowReader"]
 _ACK: Final = BY_NAME["ACK"].number
 _KINDS: Final = {"Individual": 0, "Cumulative": 1}
 _REACH: Final = 24
-"""Number of bytes that a tag and a number have at most."""
+"""Maximum number of bytes of a tag and a number."""
 _u32 = Struct(">I").unpack_from
 
 Place = int | tuple[int, int]
@@ -38,7 +38,7 @@ Place = int | tuple[int, int]
 
 
 class RowReader:
-    """Reads single rows into the columns of Frames; ids and words go to the growable columns."""
+    """A decoder of single rows, which fills the columns of Frames and the growable columns of ids and words."""
 
     def __init__(self, frames: FrameBuilder, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames

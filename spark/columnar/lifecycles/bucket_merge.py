@@ -81,9 +81,9 @@ def merge_bucket(
 
 
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
-    """Return both tables as one.
+    """Return both tables as one table.
 
-    It is in order of time if ``rest`` is short, because each row of ``rest`` costs two slices.
+    If ``rest`` is short, the result is in order of time; for a long ``rest``, two slices per row would take too long.
     """
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
@@ -130,13 +130,13 @@ class _MessageGroups:
             self._chunk[self._of_consumers[found]] = True
 
     def _first(self, groups: Longs) -> Longs:
-        """Return the first of these rows for each group; -1 if none."""
+        """Return the first of these rows in each group, or -1."""
         found = np.full(self.count, -1, np.int64)
         found[groups[::-1]] = np.arange(len(groups))[::-1]
         return found
 
     def usual(self, facts: RecordingFacts) -> UsualMessages:
-        """Return the usual messages; the others are marked in ``odd``."""
+        """Return the usual messages; mark all other groups in ``odd``."""
         usual = self._deliveries(facts)
         at = np.flatnonzero(~self.odd[usual.group])
         usual = UsualMessages(*(getattr(usual, name)[at] for name in _PARTS))
@@ -153,7 +153,7 @@ class _MessageGroups:
         return usual
 
     def _deliveries(self, facts: RecordingFacts) -> UsualMessages:
-        """Return one row for each pair of message and subscription that is usual according to its own rows."""
+        """Return one row for each pair of message and subscription whose own rows are usual."""
         consumers = self._consumers
         subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
@@ -204,7 +204,7 @@ class _MessageGroups:
         return good
 
     def _apply_cumulative_acks(self, usual: UsualMessages, subs: Longs, code: Longs, facts: RecordingFacts) -> None:
-        """Set time and frame of the first cumulative ACK that covers each delivery, in ``usual``."""
+        """Set, in ``usual``, the time and frame of the first cumulative ACK that covers each delivery."""
         consumers = self._consumers
         for place, sub in enumerate(subs.tolist()):
             marks = facts.cumulative_acks.get(sub)
@@ -265,7 +265,7 @@ class _Pairs:
         self._begins = np.cumsum(counts) - counts
 
     def count_and_last(self, numbers: Longs) -> tuple[Longs, Longs]:
-        """Return how many rows of each pair have a number, and the last of these rows; -1 if none."""
+        """Return how many rows of each pair have a number, and the last such row; -1 if there is none."""
         there = numbers.take(self.first) >= 0
         count, last = there.astype(np.int64), np.where(there, self.first, -1)
         if len(self._many):

@@ -56,10 +56,10 @@ class Consumers:
     """Index into `RecordingFacts.sessions`; -1 if the SUBSCRIBE was not captured."""
     delivered: Longs
     acked: Longs
-    """Frame of an effective ACK; -1 if none. Also set in rows without a delivery."""
+    """Frame of an effective ACK, also in rows without a delivery; -1 if none."""
     persistent: Bools
     unusual: Bools
-    """True if the columns do not contain all data of the frame."""
+    """Whether the columns lack data of the frame."""
     nacked: Longs
     """Frame of the redelivery request; -1 if none."""
 

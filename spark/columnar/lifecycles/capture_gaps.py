@@ -67,7 +67,7 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last uncertain frame of each run; ``ends``: frames before gaps and ends of splits."""
+    """Yield the first and the last uncertain frame of each run; ``ends``: the last frames before gaps and in splits."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0
@@ -79,7 +79,7 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
 
 
 def _before(attached_at_end: list[tuple[int, int]], number: int, side: int) -> int:
-    """Return the last end of a run, of one direction and up to a frame number; 0 if there is none."""
+    """Return the last end of a run in a direction, up to a frame number; 0 if there is none."""
     return max((one for one, its in attached_at_end if one <= number and side in (-1, its)), default=0)
 
 

@@ -35,7 +35,7 @@ __all__ = ["is_chunk", "join_chunks"]
 _Place = tuple[int, int]
 
 _Name = tuple[str, str, int]
-"""Topic, uuid, and a number for each further message with the same topic and uuid; the first one has 0."""
+"""Topic, uuid, and a counter of messages with this topic and uuid, from 0."""
 
 
 def is_chunk(head: bytes) -> bool:
@@ -44,7 +44,7 @@ def is_chunk(head: bytes) -> bool:
 
 
 def _chunk(head: bytes) -> tuple[str, int, int]:
-    """Return uuid, number of the chunk and number of chunks; the uuid is empty if it is not a chunk."""
+    """Return uuid, chunk number and number of chunks; the uuid is empty if the MESSAGE is not a chunk."""
     parts = Frame.of(head).parts
     fields = pull_fields(head, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
     if FIELD["chunk_id"] not in fields:

@@ -77,7 +77,7 @@ def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
 
 
 class _FactCollector:
-    """Collects facts from the forwarded frames."""
+    """A collector of facts from the forwarded frames."""
 
     def __init__(self) -> None:
         self._observer, self._tracker = Observer(), Tracker(on_done=self._evicted)

@@ -24,7 +24,7 @@ _SPREAD = -7046029254386353131
 
 
 def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
-    """Return the subscription number of each consumer at a frame (negative if unknown), and the row of the consumer."""
+    """Return the subscription number (negative if unknown) and the row of each consumer at a frame."""
     at = facts.consumers.find(stream, owner, number)
     if not len(facts.session):
         return _nameless(stream, owner), at

@@ -47,7 +47,7 @@ class Delivery:
     stream: int
     consumer_id: int
     session: int
-    """Index into `RecordingFacts.sessions`; -1 if unknown."""
+    """Index into `RecordingFacts.sessions`; -1 if the SUBSCRIBE was not captured."""
     number: int
     time_ns: int
     redelivery: int
@@ -91,13 +91,13 @@ class EntryAtSubscription:
     unacked: int = 0
     """Number of unacknowledged messages."""
     pending: bool = False
-    """True if the last delivery is not completely acknowledged."""
+    """Whether the last delivery is not completely acknowledged."""
     bits: int | None = None
     """Remaining messages of a partly acknowledged batch, as bits; None if nothing was acknowledged."""
     acked_number: int = -1
     """The frame that last acknowledged the entry completely."""
     acknowledged: bool = False
-    """True if the broker considers the entry acknowledged."""
+    """Whether the broker considers the entry acknowledged."""
     transaction_acks: list[tuple[tuple[int, int], int, bool, Delivery | None, int, str]] = field(default_factory=list)
 
 
@@ -133,7 +133,7 @@ def _deliver(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def _nack(sub: EntryAtSubscription, one: Event) -> None:
-    """Apply a REDELIVER: it affects only messages that the consumer holds. Exclusive and Failover ignore the ids."""
+    """Apply a REDELIVER, which affects only messages that the consumer holds. Exclusive and Failover ignore ids."""
     if not sub.deliveries or not sub.pending:
         return
     last = sub.deliveries[-1]
@@ -180,7 +180,7 @@ def _end(sub: EntryAtSubscription, one: Event) -> None:
 def cumulative_ack_events(marks: CumulativeAcks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
     """Return the cumulative ACKs that may acknowledge a position.
 
-    These are all unusual ones, and for each delivery the first usual one after it that covers the position.
+    These are all unusual ACKs and, for each delivery, the first usual ACK after it that covers the position.
     """
     low = int(np.searchsorted(marks.ledger, at[0]))
     high = int(np.searchsorted(marks.ledger, at[0], side="right"))

@@ -46,7 +46,7 @@ class MessageRows:
 
     @property
     def exists(self) -> bool:
-        """True if it was published or delivered in the capture."""
+        """Whether the message was published or delivered in the capture."""
         published = self.published is not None or self.resolved is not None
         return published or any(one["delivered_number"] >= 0 for one in self.consumed)
 
@@ -268,8 +268,8 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     if gaps_of_connection is not None and gaps_of_connection.ended:
         causes.append((gaps_of_connection.last_number, "lost"))
     causes = [one for one in causes if past.number <= one[0] < last.number]
-    # On Exclusive and Failover, a REDELIVER with one id requests all messages, so a REDELIVER with another id may be
-    # the cause.
+    # On Exclusive and Failover, a REDELIVER with one id requests all messages, so a REDELIVER with a different id may
+    # be the cause.
     return min(causes)[1] if causes else "twice" if sub.individual else None
 
 

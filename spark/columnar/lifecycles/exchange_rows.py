@@ -56,7 +56,7 @@ def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Seque
 
 
 class _Pairing:
-    """Pairs requests and responses."""
+    """A collector of requests and their responses."""
 
     def __init__(self, facts: RecordingFacts, streams: Mapping[int, Stream], cluster: str) -> None:
         self._observer = Observer()

@@ -41,11 +41,11 @@ OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
 
 
 _MOST: Final = 0x7FFFFFFF
-"""Highest value of a 32-bit column."""
+"""Maximum value of a 32-bit column."""
 
 
 class ForwardedFrames:
-    """Selects the forwarded frames of one split, window by window."""
+    """A selector of the forwarded frames of one split, window by window."""
 
     def __init__(self) -> None:
         self._forwarded: list[pa.Table] = []

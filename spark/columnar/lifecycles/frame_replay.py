@@ -22,7 +22,7 @@ from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 __all__ = ["ReplayedItem", "replay", "with_role"]
 
 ReplayedItem = tuple[int, HeadFrame | Note | StreamEnd]
-"""Bits of ROLES (0 if it is not a frame), and the frame, note or end."""
+"""Bits of ROLES (0 if the item is not a frame), and the frame, note or end."""
 
 _FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 _EVENT_FIELDS: Final = (

@@ -18,15 +18,15 @@ _FULL: Final = 1 << 62
 
 @dataclass(slots=True)
 class Intervals:
-    """Values that hold for (stream, id) from a frame number until the next row with the same key, in any order."""
+    """Values that apply to (stream, id) from a frame number until the next row with the same key, in any order."""
 
     stream: Longs
     id: Longs
     number: Longs
-    """The first frame for which the row holds."""
+    """The first frame to which the row applies."""
 
     def find(self, stream: Longs, id: Longs, number: Longs) -> Longs:  # noqa: A002
-        """Return the row that holds for each of these; -1 if none."""
+        """Return the row that applies to each (stream, id) at its frame; -1 if none."""
         known = len(self.stream)
         if not known or not len(stream):
             return np.full(len(stream), -1, np.int64)
@@ -43,7 +43,7 @@ class Intervals:
         return np.where(good, found, -1)
 
     def until(self) -> Longs:
-        """Return, for each row, the number from which the next row with the same key holds."""
+        """Return, for each row, the frame number from which the next row with the same key applies."""
         size = len(self.stream)
         found = np.full(size, np.iinfo(np.int64).max, np.int64)
         if size:

@@ -42,15 +42,15 @@ class UsualMessages:
     group: Longs
     """The message of each pair of message and subscription."""
     delivered: Longs
-    """The row of its (first) delivery among the consumers' rows."""
+    """The row of the pair's (first) delivery among the consumers' rows."""
     acked: Longs
-    """The row with its ACK; -1 if none."""
+    """The row with the pair's ACK; -1 if none."""
     cumulative_ns: Longs
     """The time of the cumulative ACK, used instead of ``acked``; -1 if none."""
     cumulative_number: Longs
-    """The frame of that ACK."""
+    """The frame of the cumulative ACK."""
     redelivered: Longs
-    """The row of a second delivery after a REDELIVER, which is in the row of the first; -1 if none."""
+    """The row of a second delivery after a REDELIVER that is in the row of the first delivery; -1 if none."""
     groups: Longs = field(default_factory=lambda: _NONE)
     """All messages."""
     published: Longs = field(default_factory=lambda: _NONE)
@@ -82,7 +82,7 @@ class _TableBuilder:
             rank[order] = np.arange(size)
             place = rank[place]
         self._place, self._wide = place, (usual.acked < 0) & (usual.cumulative_ns < 0)
-        # A second delivery is a separate item if it was to another consumer.
+        # A second delivery is a separate item if its consumer is different.
         other = np.flatnonzero(usual.redelivered >= 0)
         other = other[~_same(consumers, usual.delivered[other], usual.redelivered[other])]
         pair = np.concatenate([np.arange(len(place)), other])
@@ -148,7 +148,7 @@ class _TableBuilder:
         return picked(longs(self._usual.consumers.table, name), self._first)
 
     def _delivered_at(self) -> Longs:
-        """Return the earliest delivery. After a gap, the order of frames may differ from the order of their times."""
+        """Return the earliest delivery. After a gap, frames may not be in order of their times."""
         found, there = np.full(len(self._counts), -1, np.int64), self._counts > 0
         if there.any():
             times = longs(self._usual.consumers.table, "delivered_ns").take(self._rows)
@@ -324,7 +324,7 @@ def _in_time(usual: UsualMessages, place: Longs) -> Longs:
         begins = np.flatnonzero(group_starts(place))
         delivered = np.minimum.reduceat(longs(usual.consumers.table, "delivered_ns")[usual.delivered], begins)
         first[place[begins]] = np.minimum(first[place[begins]], delivered)
-    return np.argsort(first, kind="stable")  # rows of the same time are in order of ids already
+    return np.argsort(first, kind="stable")  # rows with the same time are already in order of ids
 
 
 def _order(first: Longs, then: Longs) -> Longs:

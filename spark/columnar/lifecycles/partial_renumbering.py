@@ -35,22 +35,22 @@ _NUMBERS: Final = frozenset(
 
 @dataclass(slots=True)
 class Renumbering:
-    """The mapping from a split's numbers to those of the recording. Picklable."""
+    """The mapping from a split's numbers to the recording's numbers. It can be pickled."""
 
     streams: Longs
     """The recording's stream for each stream of the split; -1 if dropped."""
     starts: Longs
     """Frame numbers of the split at which the difference changes; the first is 0."""
     adds: Longs
-    """The difference from there on."""
+    """The difference from each of these frame numbers on."""
     packets: int = 0
     """The difference of packet numbers."""
     offsets: Longs | None = None
     """Differences of offsets, by 2 * the split's stream + from_client; None if all are 0
     (merge_results.SplitRenumbering.offsets)."""
     sync: Longs | None = None
-    """Certainty of the frame boundaries by the same key, as in Places.sync. If it is negative or None, each frame keeps
-    its own."""
+    """Certainty of the frame boundaries by the same key, as in Places.sync. If it is negative or None, the value of
+    each frame is kept."""
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class Renumbering:
 
 
 def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
-    """Return one table of PARTIALS of one split without its dropped rows."""
+    """Return one table of a split with the recording's numbers, without dropped rows; ``name``: a key of PARTIALS."""
     schema = PARTIALS[name]
     if "stream" not in schema.names or not len(table):
         return table

@@ -99,7 +99,7 @@ CUMULATIVE: Final = pa.schema([
     column("time_ns", LONG, "its time"),
     column("ack", BYTES, "transaction and ack set, as in CONSUMED"),
 ])  # fmt: skip
-"""Cumulative ACKs, each with its one id."""
+"""Cumulative ACKs; each has one id."""
 
 ROLES: Final = {
     "control": 0,
@@ -115,7 +115,7 @@ FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
     *HEADS,
 ])  # fmt: skip
-"""Few frames, as rows of frame_header_rows.HEADS: the source of all names and of everything unusual."""
+"""The few forwarded frames as rows of frame_header_rows.HEADS: all names and unusual values come from them."""
 
 ANSWERED: Final = pa.schema([
     _STREAM,

@@ -28,7 +28,7 @@ class Publisher:
     """A producer on a connection, as named by its PRODUCER and the response."""
 
     topic: str
-    """Full name."""
+    """Full name of the topic."""
     name: str
     partition: int
     """-1 if none."""
@@ -49,11 +49,11 @@ class Session:
     sub: int
     """Number of the subscription."""
     system: bool
-    """True if it is a consumer of the broker itself."""
+    """Whether the consumer belongs to the broker's own client."""
 
     @property
     def individual(self) -> bool:
-        """True if messages are acknowledged individually (Subscription.isIndividualAckMode)."""
+        """Whether messages are acknowledged individually (Subscription.isIndividualAckMode)."""
         return self.type in ("Shared", "Key_Shared")
 
 
@@ -64,9 +64,9 @@ class TransactionEnd:
     number: int
     commit: bool
     topic: str
-    """Empty for all topics."""
+    """The topic; empty for all topics."""
     subscription: str
-    """Empty for all subscriptions of the topic."""
+    """The subscription; empty for all subscriptions of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ class ConnectionGaps:
     """The gaps of one connection."""
 
     last_number: int = 0
-    """Its last frame."""
+    """The last frame of the connection."""
     ended: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Each gap as two frames: the last one of its direction before the gap, and the last one of all before it was
-    reported."""
+    """Each gap as two frames: the last frame of its direction before the gap, and the last frame of any connection
+    before the gap was reported."""
     weak: list[tuple[int, int]] = field(default_factory=list)
-    """Runs of resynchronized frames: from the first frame to the one at which the run is long enough to be certain."""
+    """Runs of resynchronized frames: from the first frame to the frame at which the run is certain."""
 
 
 @dataclass(slots=True)
@@ -104,20 +104,20 @@ class SubscriptionEvidence:
     sub: int
     """A key of `RecordingFacts.cumulative_acks`."""
     since: int
-    """The first frame of its first consumer; 0: before the capture."""
+    """The first frame of the subscription's first consumer; 0 if it precedes the capture."""
     attached_at_end: bool
-    """True if a consumer is attached at the end of the capture."""
+    """Whether a consumer is attached at the end of the capture."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Gaps of the connections of its consumers."""
+    """Gaps in the connections of the subscription's consumers."""
 
 
 @dataclass(slots=True)
 class TopicEvidence:
-    """The subscriptions of a topic, and gaps of the connections of its clients."""
+    """The subscriptions of a topic, and gaps in the connections of its clients."""
 
     subscriptions: list[SubscriptionEvidence] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Gaps of the connections of its producers."""
+    """Gaps in the connections of the topic's producers."""
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class CumulativeAcks:
 
     @property
     def plain(self) -> bool:
-        """True if all are usual."""
+        """Whether all ACKs are usual."""
         return not self.odd
 
 
@@ -162,21 +162,21 @@ class RecordingFacts:
     subscribed_topics: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
     cumulative_acks: dict[int, CumulativeAcks] = field(default_factory=dict)
-    """By subscription number; for unknown subscriptions the number of `cumulative_acks.subscriptions_of`."""
+    """Cumulative ACKs by subscription number, or by the number of `cumulative_acks.subscriptions_of` if unknown."""
     transactions: dict[tuple[int, int], list[TransactionEnd]] = field(default_factory=dict)
     failed_acks: frozenset[int] = frozenset()
     """ACK frames whose response has an error."""
     redelivery_causes: dict[int, list[RedeliveryCause]] = field(default_factory=dict)
-    """By subscription number, in order."""
+    """Causes by subscription number, in order."""
     cursor_resets: dict[int, list[int]] = field(default_factory=dict)
     """Frames by subscription number, in order: at a SEEK, or at a new subscription with an old name, all deliveries
     are closed. A later cumulative ACK does not cover earlier deliveries."""
     ledger_topics: dict[int, str] = field(default_factory=dict)
     """Topic by ledger."""
     connection_gaps: dict[int, ConnectionGaps] = field(default_factory=dict)
-    """By connection, including those without gaps."""
+    """Gaps by connection, including connections without gaps."""
     topic_evidence: dict[str, TopicEvidence] = field(default_factory=dict)
-    """By topic; the empty name is for clients whose topic is unknown."""
+    """Subscriptions and gaps by topic. The empty name is for clients whose topic is unknown."""
     labels: dict[int, str] = field(default_factory=dict)
     """Rows of LABELS."""
     resend_candidates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)

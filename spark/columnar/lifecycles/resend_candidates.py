@@ -79,7 +79,7 @@ def _overlaps(rows: list[tuple[str, _Row]]) -> Iterator[Suspect]:
 
 
 def _unpaired_ranges(forwarded: pa.Table) -> Iterator[Suspect]:
-    """Yield the sequence ids of unpaired frames on their own connection."""
+    """Yield the sequence ids of unpaired frames, each with its connection."""
     rows = with_role(forwarded, "unpaired")
     for stream, data in zip(rows.column("stream").to_pylist(), rows.column("data").to_pylist(), strict=True):
         body = Frame.of(data).body

@@ -37,7 +37,7 @@ _ROOM: Final = 1 << 42
 
 
 def picked(column: Any, rows: Longs) -> Any:
-    """Return some rows of a column. A constant column (stride 0) becomes a constant column of another length."""
+    """Return some rows of a column. A constant column (stride 0) remains constant, with the new length."""
     if column.strides == (0,) and len(column):
         return np.broadcast_to(column[0], len(rows))
     return column.take(rows)
@@ -160,7 +160,7 @@ def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
         elif isinstance(value, np.ndarray) and size and value.strides == (0,):
             value = int(value[0])
         if isinstance(value, int):
-            # All columns of one number share its bytes.
+            # Columns with the same number share the bytes of this number.
             value = same[value] if value in same else same.setdefault(value, pa.array(np.full(size, value, np.int64)))
         arrays.append(value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.array(value, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,10 +1,9 @@
 """Partial aggregation of a split: pairs within the split are matched; everything else is forwarded.
 
 Rules of this file
-1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a split of their
-   own.
+1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a separate split.
 2. Topic names are not needed here: the topic of a producer or consumer id is looked up later by frame number.
-3. ``numbers`` start at 1 in the split; `renumber_table` replaces them with those of the recording.
+3. ``numbers`` start at 1 in the split; `renumber_table` replaces them by the recording's numbers.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class SplitAggregator:
         self._last_frames: dict[int, _LastFrame] = {}
         """The last frame of each connection and direction (`_direction_keys`)."""
         self._told: dict[int, int] = {}
-        """How many frames of the current run were marked, by the same key."""
+        """Number of marked frames in the current run, by the same key."""
 
     def add(self, frames: Frames, events: Events = (), *, numbers: Longs | None = None) -> None:
-        """Add a window. ``numbers``: the ascending numbers of its frames; None to continue counting."""
+        """Add a window. ``numbers``: ascending numbers of the frames, or None to continue counting."""
         if numbers is None:
             numbers = np.arange(1, len(frames) + 1, dtype=np.int64) + self._number
         self._note(frames, events, numbers)

@@ -85,7 +85,7 @@ def unpack_ack(data: bytes) -> tuple[tuple[int, int] | None, list[int]]:
 
 
 class SplitDeliveries:
-    """The deliveries and acknowledgements of one split, window by window."""
+    """A collector of the deliveries and acknowledgements of one split, window by window."""
 
     def __init__(self) -> None:
         self._delivered: list[pa.Table] = []
@@ -109,7 +109,7 @@ class SplitDeliveries:
     def _deliveries(self, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
         places = frames.places
         columns: dict[str, Any] = {name: picked(getattr(frames, mine), rows) for name, mine in _COLUMNS.items()}
-        # The column in `messages` has 31 bits.
+        # The column in `messages` has 31 bits, so larger values are clipped.
         columns["redelivery"] = np.minimum(columns["redelivery"], 0x7FFFFFFF)
         ledger, entry = picked(frames.ledger, rows), picked(frames.entry, rows)
         columns |= {

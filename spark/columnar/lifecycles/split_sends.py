@@ -52,7 +52,7 @@ _COLUMNS: Final = {
 
 
 class SplitSends:
-    """The SENDs and receipts of one split, window by window."""
+    """A collector of the SENDs and receipts of one split, window by window."""
 
     def __init__(self) -> None:
         self._pairs: list[pa.Table] = []

@@ -41,11 +41,11 @@ class EvidenceInputs:
     """Index into ``names``; -1 if unknown."""
     names: list[str]
     sent: Longs
-    """Frame of the SEND; -1 if it was not captured."""
+    """Frame of each SEND; -1 if it was not captured."""
     sender: Longs
-    """Its connection; -1 if unknown."""
+    """Connection of the SEND; -1 if unknown."""
     idle: Bools
-    """True if it was not delivered."""
+    """Whether the message was not delivered."""
     message: Longs
     """The message of each delivery, as an index."""
     sub: Longs
@@ -53,7 +53,7 @@ class EvidenceInputs:
     delivered: Longs
     """Frame of the (first) delivery."""
     resolved: Longs
-    """Frame that acknowledged it completely; FAR if none."""
+    """Frame of the ACK that completed the acknowledgement of the delivery; FAR if none."""
 
 
 def evidence_codes(inputs: EvidenceInputs, facts: RecordingFacts) -> Longs:
@@ -109,13 +109,13 @@ def _mark_topic(
 
 @dataclass(slots=True)
 class MessageHistory:
-    """One message, as `add_evidence` needs it."""
+    """A message with the values that `add_evidence` needs."""
 
     row: dict[str, Any]
-    """Its row of MESSAGES without ``evidence``."""
+    """The row of MESSAGES without ``evidence``."""
     subs: dict[int, EntryAtSubscription]
     sent: int
-    """Frame of its SEND; -1 if it was not captured."""
+    """Frame of the SEND; -1 if it was not captured."""
 
 
 def add_evidence(messages: list[MessageHistory], facts: RecordingFacts) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """Read windows of captures into frame positions that are equal to those of `read_capture`.
 
-- packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: their TCP segments -
-direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of
-all connections together - window_decoder: alternates between these and `read_capture`, packet by packet;
-recent_segments: retransmissions - window_frames: the frames from both in one order; capture_reader: one window after
-the other
+- packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: TCP segments of the packets
+- direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of
+  all connections together
+- window_decoder: alternates between these and `read_capture`, packet by packet; recent_segments: retransmissions
+- window_frames: the frames from both in one order; capture_reader: one window after the other
 """
 
 from pcli.spark.columnar.reading.capture_reader import Reader, State, read_places

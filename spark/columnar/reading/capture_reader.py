@@ -34,19 +34,19 @@ __all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp", "read_places"]
 DEFAULT: Final = ReadOptions(ends=True)
 
 SMALL: Final = 32
-"""Minimum number of packets of a window that are processed together."""
+"""Minimum number of packets in a window that are processed together."""
 
 
 @dataclass(slots=True)
 class State:
-    """All open connections and the counters. It shares the reader's objects: pickle it before reading on."""
+    """All open connections and the counters. The reader changes these objects: pickle them before reading on."""
 
     fast: fast_path.Reader
-    """The reader of the object path, with its tables."""
+    """The reader of the object path (`codec.capture`), with its tables."""
 
 
 class Reader:
-    """Reads the windows of one recording in order into frame positions."""
+    """A reader of one recording, which converts windows, in order, to frame positions."""
 
     def __init__(
         self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
@@ -59,11 +59,11 @@ class Reader:
         self.note_turns: list[int] = []
         """The packet at which each note was produced."""
         self.streams: dict[int, Stream] = {}
-        """Streams that began since a caller last cleared this dict, by number. Open streams continue to change."""
+        """Streams that began since the caller last cleared this dict, by number. Open streams continue to change."""
 
     @property
     def tcp(self) -> TcpReassembly:
-        """The connections."""
+        """The TCP connections."""
         return self.fast.tcp
 
     @property
@@ -105,14 +105,14 @@ class Reader:
         return self._places(found)
 
     def end(self) -> Places:
-        """Return the frames left in connections at the end of the input."""
+        """Return the frames that remain in connections at the end of the input."""
         found = WindowFrames(base=self.fast.packet)
         self.fast.tcp.end(self.fast.packet)
         found.collect(self.tcp, self.fast.packet, self.tcp.table.count)
         return self._places(found)
 
     def state(self) -> State:
-        """Return everything that the next window needs."""
+        """Return the state that the next window needs."""
         return State(self.fast)
 
     def _one_by_one(self, records: Records, past: RecentSegments, found: WindowFrames) -> None:

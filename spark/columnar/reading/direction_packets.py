@@ -34,7 +34,7 @@ class Side:
 
 
 class Conversation:
-    """A connection's packets in the window."""
+    """The packets of a connection in the window."""
 
     __slots__ = ("patience", "sides", "until")
 

@@ -25,7 +25,7 @@ __all__ = ["FrameBoundaries", "cut", "look"]
 
 @dataclass(slots=True)
 class FrameBoundaries:
-    """The frames in joined bytes, in the order of the bytes."""
+    """The frames in joined bytes, in byte order."""
 
     start: Longs
     size: Longs
@@ -34,7 +34,7 @@ class FrameBoundaries:
     counts: Longs
     """Number of frames in each stretch."""
     opened: list[int]
-    """Start of each stretch's incomplete last frame; the end of the stretch if none."""
+    """Start of the incomplete last frame of each stretch, or the end of the stretch if there is none."""
     last: Longs
     """The segment in which each frame ends."""
     checked: Bools
@@ -95,7 +95,7 @@ def look(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conve
 
 
 def _unusual(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[tuple[int, int]]:
-    """Return the stretch and start of the first unusual frame of each stretch that has one."""
+    """Return the stretch and the start of the first unusual frame, for each stretch with such a frame."""
     if not len(frames.start):
         return []
     limits = np.array([one.direction.limit for one in joined.stretches], np.int64)

@@ -34,7 +34,7 @@ _LENGTHS: Final = 8
 
 
 class InOrderRuns:
-    """Processes stretches of one window. The number of its first packet is ``base``."""
+    """A processor of stretches in one window; ``base``: the number of the window's first packet."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class InOrderRuns:
         past.begin(records.data, segments.at, segments.stop)
 
     def take(self, stretches: list[Stretch]) -> dict[Conversation, int]:
-        """Process the lanes that are entirely ordinary; return the others unchanged, with the first unusual packet."""
+        """Process the lanes that are entirely ordinary. Return the other lanes with their first unusual packets."""
         filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
         filled = [one for one in filled if one.direction.next != IGNORE]
         waiting: list[Stretch] = []

@@ -37,7 +37,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Joined:
-    """Stretches and their bytes in the pool. A segment is a packet with data."""
+    """Stretches, and their bytes in the pool. A segment is a packet with data."""
 
     stretches: list[Stretch]
     counts: Longs
@@ -64,7 +64,7 @@ class Joined:
 
 
 class Joiner:
-    """Joins stretches of one window."""
+    """A joiner of the stretches of one window."""
 
     def __init__(self, records: Records, segments: Segments, traffic: Traffic, found: WindowFrames) -> None:
         self._traffic = traffic
@@ -91,7 +91,7 @@ class Joiner:
         return self._traffic.order[positions], begins
 
     def join(self, stretches: list[Stretch]) -> Joined:
-        """Append the bytes to the pool. Each stretch must have some."""
+        """Append the bytes of the stretches to the pool. Each stretch must have bytes."""
         base = len(self._found.pool)
         pairs = self._bounds(stretches)
         self._found.add(self._parts(stretches, pairs))
@@ -109,7 +109,7 @@ class Joiner:
         return Joined(stretches, counts, packets, owner, ends - size, ends, start, waited, end, offset)
 
     def _bounds(self, stretches: list[Stretch]) -> list[list[int]]:
-        """Return the first index into `Traffic.data` of each stretch, and the index after its last."""
+        """Return for each stretch its first index into `Traffic.data`, and the index after its last."""
         found: list[list[int]] = np.searchsorted(
             self._traffic.data, [(one.side.at, one.end) for one in stretches]
         ).tolist()

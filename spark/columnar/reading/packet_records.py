@@ -33,12 +33,12 @@ class Records:
     """The packets of a window, as columns of equal length."""
 
     data: bytes
-    """The window."""
+    """The bytes of the window."""
     start: Longs
     """Index into ``data`` of the packet's first captured byte."""
     end: Longs
     wire: Longs
-    """Bytes on the wire."""
+    """Number of bytes on the wire."""
     time_ns: Longs
     face: Longs
     """Index into ``interfaces``."""

@@ -25,7 +25,7 @@ __all__ = ["PcapngColumns"]
 _ENHANCED: Final = 6
 _HEAD: Final = 28
 _LEAST: Final = 32
-"""Bytes of an enhanced packet block before its packet, and the same plus the length at its end."""
+"""Bytes of an enhanced packet block before its packet, and the total with the length at its end."""
 _SECTION: Final = 0x0A0D0D0A
 _WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
 """Blocks that the reader of the object path parses: section, interface, two obsolete packet blocks, secrets."""
@@ -35,11 +35,11 @@ _Part = tuple[Longs, Longs, Longs, Longs, Longs]
 
 
 class _WrongError(Exception):
-    """A window that fails a check. This module never lets it reach a caller."""
+    """Raised for a window that fails a check. It is always caught in this module."""
 
 
 class PcapngColumns(PcapngReader):
-    """Reads the blocks of a pcapng file and keeps the interfaces from window to window."""
+    """A reader of the blocks in a pcapng file, which keeps the interfaces from window to window."""
 
     def columns(self, size: int) -> Iterator[Records]:
         """Yield windows of about ``size`` bytes. Raises CaptureError if the file is truncated or damaged."""

@@ -34,7 +34,7 @@ class RecentSegments(History):
         self._single: list[tuple[int, Entry]] = []
         """Entries processed one by one, each with twice the index of the packet at which it was delivered."""
         self._taken: list[Longs] = []
-        """For each packet of the window, if processed together: number of its direction (else -1) and offset in it."""
+        """For each packet: number of its direction, or -1 if it was processed alone, and offset in the direction."""
         self._directions: list[Direction] = []
         self._window: tuple[bytes, Longs, Longs] | None = None
         self.fed = 0
@@ -70,7 +70,10 @@ class RecentSegments(History):
         self._single, self._taken, self._directions, self._window, self.turn = [], [], [], None, 0
 
     def _last(self, turn: int, direction: Direction | None) -> list[Entry]:
-        """Return the last HISTORY entries before a packet. Of those processed together, only one ``direction``'s."""
+        """Return the last HISTORY entries before the packet ``turn``.
+
+        If ``direction`` is set, packets of other directions that were processed together are omitted.
+        """
         found: list[tuple[int, Entry | int]] = [*self._single[-HISTORY:]]
         found += [(2 * index + 1, index) for index in self._indices(turn)]
         found.sort(key=_key)

@@ -39,7 +39,7 @@ LATER: Final = 48
 
 
 class WindowDecoder:
-    """Decodes one window."""
+    """A decoder of one window."""
 
     def __init__(
         self, reader: fast_path.Reader, past: RecentSegments, found: WindowFrames, records: Records, segments: Segments
@@ -108,7 +108,7 @@ class WindowDecoder:
     # -- one by one ------------------------------------------------------------------------------------------------
 
     def _ring(self, index: int) -> None:
-        """Fire the timers that are due up to this packet, before the packet is processed."""
+        """Before a packet is processed, fire the timers that are due up to this packet."""
         table = self._tcp.table
         while (due := max(table.timer - self._base, self._tick + 1)) <= index:
             self._tick = self._recent.turn = due
@@ -134,7 +134,7 @@ class WindowDecoder:
     # -- lanes -----------------------------------------------------------------------------------------------------
 
     def _next(self, conversation: Conversation, traffic: Traffic) -> int:
-        """Return the index of the lane's next packet, or -1 if none."""
+        """Return the index of the lane's next packet, or -1 if there is none."""
         found = [traffic.packets[side.at] for side in conversation.sides if side.at < side.end]
         return min(found, default=-1)
 

@@ -29,7 +29,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class WindowFrames:
-    """Collects the frames and notes of a window whose packets have the times ``times`` and numbers from ``base``."""
+    """A collector of the frames and notes of a window; packets have the times ``times`` and numbers from ``base``."""
 
     def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
         self.pool = bytearray()
@@ -41,13 +41,13 @@ class WindowFrames:
         self._directions: list[tuple[int, bool, int]] = []
         """The state of the directions when each frame was produced: stream, from_client, sync."""
         self._single: list[tuple[int, ...]] = []
-        """The same columns as ``_together``, and time_ns."""
+        """The columns of ``_together``, and time_ns."""
         self._turns: list[int] = []
         self._trouble: dict[int, tuple[Any, ...]] = {}
         self._notes: list[tuple[int, int, Note | StreamEnd]] = []
-        """Turn, number of single frames before it, and the note."""
+        """Turn, number of single frames before the note, and the note."""
         self.streams: list[Stream] = []
-        """The streams that began."""
+        """The streams that began in the window."""
 
     def collect(self, tcp: TcpReassembly, turn: int, streams: int) -> None:
         """Add the object path's output for a packet. ``streams``: the number of streams before that packet."""

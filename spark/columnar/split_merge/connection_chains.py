@@ -51,12 +51,12 @@ class RereadOrder:
     split: int
     key: bytes
     carried: bytes
-    """The state of the connection at the end of the previous split: a pickled `CarriedState`."""
+    """The connection's state at the end of the previous split, as a pickled `CarriedState`."""
 
 
 @dataclass(slots=True)
 class RereadResult:
-    """The result of an order."""
+    """The result of a `RereadOrder`."""
 
     split: int
     key: bytes
@@ -67,14 +67,14 @@ class RereadResult:
 
 @dataclass(slots=True)
 class ValidConnection:
-    """A connection of a split whose rows are valid."""
+    """A connection in a split, whose rows are valid."""
 
     split: int
     stream: int
-    """Its number in the split."""
+    """The connection's number in the split."""
     rows: int
     born: int
-    """The recording's packet that started the connection; identifies it until the numbers are assigned."""
+    """The recording's packet that started the connection. It identifies the connection until numbers are assigned."""
     offsets: tuple[int, int] = (0, 0)
     """Values to add to the offsets of the broker and of the client."""
     sync: tuple[int, int] = (OWN, OWN)
@@ -85,15 +85,15 @@ class ValidConnection:
 
 @dataclass(slots=True)
 class ChainResult:
-    """The result for one connection, for the whole recording or up to the first order."""
+    """The result for one connection: for the whole recording, or up to the first order."""
 
     extra: list[Extra] = field(default_factory=list)
     """Items whose streams are numbered by the packets that started them."""
     standing: list[ValidConnection] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
-    """By the packet that started the stream."""
+    """Streams by the packet that started them."""
     order: RereadOrder | None = None
-    """None if no split must be read again."""
+    """The split to read again; None if there is none."""
 
 
 def context_of(options: ReadOptions, splits: Sequence[SplitEdges]) -> Context:
@@ -111,7 +111,7 @@ def context_of(options: ReadOptions, splits: Sequence[SplitEdges]) -> Context:
 def chain(
     spans: Sequence[tuple[int, ConnectionSpan]], context: Context, reread: Mapping[int, RereadResult]
 ) -> ChainResult:
-    """Follow a connection through its splits, given in ascending order; ``reread`` by split."""
+    """Follow a connection through its splits, given in ascending order; ``reread``: results by split."""
     out, carried = ChainResult(), CarriedState()
     for split, span in spans:
         done = reread.get(split)
@@ -145,7 +145,7 @@ def _load(data: bytes) -> Connection:
 
 
 class _Step:
-    """The connection from the end of one split to the end of the next."""
+    """The processing of a connection from the end of one split to the end of the next."""
 
     def __init__(self, context: Context, split: int, span: ConnectionSpan, carried: CarriedState) -> None:
         self._split = split
@@ -161,9 +161,9 @@ class _Step:
         """The streams of the split's connections, in the order of the span."""
 
     def go(self, out: ChainResult) -> CarriedState | None:
-        """Add to ``out`` and return the state at the end of the split.
+        """Add the results to ``out`` and return the state at the end of the split.
 
-        Returns None, and adds nothing, if the split must be read again.
+        If the split must be read again, return None and add nothing.
         """
         span, replay = self._span, self._replay
         if span.given_up and not self._skipped:
@@ -191,7 +191,7 @@ class _Step:
         return carried
 
     def _end(self, true: Connection | None, assumed: Connection | None) -> CarriedState | None:
-        """Return the state at the end of the split; None if the split must be read again."""
+        """Return the state at the end of the split, or None if the split must be read again."""
         span = self._span
         if assumed is None and not span.connection_starts:
             return self._replay.carried()
@@ -228,7 +228,7 @@ class _Step:
         return CarriedState(end, recent, self._next, times, span.alarmed + self._base)
 
     def _stand(self, number: int, rows: int, true: Connection, assumed: Connection) -> None:
-        """Add the held connection to the valid ones."""
+        """Add the held connection to the valid connections."""
         standing = ValidConnection(self._split, number, rows, true.stream.number)
         sides = sorted(assumed.keys, key=lambda key: direction_of(true, key).from_client)
         directions = [(direction_of(true, key), direction_of(assumed, key), self._span.marks[key]) for key in sides]
@@ -241,7 +241,7 @@ class _Step:
         self._standing.append(standing)
 
     def _told(self) -> list[Extra]:
-        """Return the split's own notes and ends of valid connections."""
+        """Return the notes and ends of valid connections in the split."""
         standing = {one.stream: (one, stream) for one, stream in zip(self._standing, self._streams)}
         out = []
         for turn, row, item, ready in self._span.told:

@@ -45,7 +45,7 @@ def is_skipped(connection: Connection) -> bool:
 
 
 def states_agree(true: Connection, assumed: Connection) -> bool:
-    """Return whether the assumed state is equal to the true one. ``assumed`` already has the recording's packets."""
+    """Return whether the assumed state equals the true state. ``assumed`` already has the recording's packets."""
     if not (true.oriented and assumed.oriented) or true.stream.kind != "pulsar":
         return False
     if true.paused or true.closing >= 0 or true.finished or true.ended is not None:
@@ -57,7 +57,7 @@ def _directions_agree(true: Direction, assumed: Direction) -> bool:
     if true.from_client != assumed.from_client or true.seen != assumed.seen:
         return False
     if not assumed.seen:
-        # No packet of this direction was captured, in this split or before.
+        # No packet of this direction was captured in this split or earlier ones.
         return true.base < 0 and true.ack < 0 and not true.held
     if true.mode != SYNC or true.partial is not None or true.held or true.fin >= 0 or true.deadline >= 0:
         return False
@@ -73,7 +73,7 @@ def _directions_agree(true: Direction, assumed: Direction) -> bool:
 
 
 def shifted_by(connection: Connection, packets: int) -> Connection:
-    """Add to all packet numbers in place and return the connection."""
+    """Add ``packets`` to all packet numbers of the connection in place, and return the connection."""
     stream = connection.stream
     stream.opening = tuple(packet + packets for packet in stream.opening)
     for name in ("closing", "timer"):
@@ -105,7 +105,7 @@ def _move(direction: Direction, packets: int) -> None:
 
 
 def _shift_offsets(direction: Direction, offsets: int) -> None:
-    """Add to all offsets; sequence numbers do not change."""
+    """Add to all offsets of a direction; sequence numbers do not change."""
     direction.offset += offsets
     direction.base = (direction.base - offsets) & _MASK
     direction.fin += offsets if direction.fin >= 0 else 0
@@ -121,9 +121,9 @@ def _shift_offsets(direction: Direction, offsets: int) -> None:
 def apply_true_state(
     end: Connection, true: Connection, assumed: Connection, marks: Mapping[bytes, ResyncMarks]
 ) -> bool:
-    """Turn the end of a split that started with an assumed state into the true end, in place.
+    """Convert the end state of a split that started with an assumed state to the true end state, in place.
 
-    The assumed state agreed with ``true``. Return False if an unknown value matters, so that the split must be read
+    The assumed state agreed with ``true``. Return False if an unknown value matters: the split must then be read
     again. All packet numbers are the recording's.
     """
     pairs = [
@@ -136,9 +136,9 @@ def apply_true_state(
         return False
     for direction, was, start, mark in pairs:
         if direction.search is not None:
-            return False  # its positions are offsets, and no function adjusts them
-        # The budget always suffices for checks of frames: they read no more bytes than arrived. Searches may read
-        # more.
+            return False  # the search has positions that are offsets, which no function adjusts
+        # The budget always suffices for checks of frames, which read no more bytes than arrived. Searches may read
+        # more bytes.
         before = was.offset + mark.lost - start.offset + 1024
         if mark.lost < NO_OFFSET and was.budget.spent + direction.budget.spent > BUDGET * before:
             return False
@@ -172,7 +172,7 @@ def _apply_carried(direction: Direction, was: Direction, assumed: Direction, mar
 
 
 def sync_level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:
-    """Return the certainty at an offset of the split; ``was`` is the carried direction."""
+    """Return the certainty at an offset of the split; ``was``: the direction in the carried state."""
     level = sync_level(was.sync)
     if offset >= marks.lost:
         return sync_level(RESYNC)

@@ -1,10 +1,10 @@
-"""TCP without knowledge of other connections, which records when the end of a connection could have been reported.
+"""TCP reassembly without other connections, which records when the end of a connection could have been reported.
 
-`TcpReassembly` reports the end of a reset connection when another connection starts, unless it was reported before
-(rule 5 there). A split, or the replay of one connection, contains only some of these starts. The ends are therefore
-reported at the connection's own time, with the intervals in which a start would have caused the report; `merge_splits`
-moves them to their place. An end that only the start of another connection would have caused is also reported;
-`merge_splits` keeps or drops it.
+`TcpReassembly` reports the end of a reset connection when a different connection starts, unless the end was reported
+before (rule 5 there). A split, or the replay of one connection, contains only some of these starts. Each end is
+therefore reported at a time that depends on its connection only, with the intervals in which a start would have caused
+the report; `merge_splits` moves the end to this start. An end that only the start of a different connection could have
+caused is also reported; `merge_splits` keeps or drops it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class ReportInterval:
     """The packet after the interval; 0 if it is unlimited."""
     refused: bool
     silent: bool
-    """With `refused`, the values of the `StreamEnd` in this interval."""
+    """The values of the `StreamEnd` in this interval, with `refused`."""
 
     def shifted_by(self, packets: int) -> ReportInterval:
-        """Return the interval with this number added to its packets."""
+        """Return a copy with ``packets`` added to the packet numbers."""
         return replace(self, start=self.start + packets, end=self.end and self.end + packets)
 
 
@@ -48,33 +48,33 @@ class ReportIntervals:
     """`Connection.closing`, by which ends at the same packet are sorted."""
     times: tuple[ReportInterval, ...] = ()
     only: bool = False
-    """True if it is reported only in one of these intervals."""
+    """Whether the end is reported only in one of these intervals."""
 
     def shifted_by(self, packets: int) -> ReportIntervals:
-        """Return a copy with this number added to its packets."""
+        """Return a copy with ``packets`` added to the packet numbers."""
         return ReportIntervals(self.closing + packets, tuple(one.shifted_by(packets) for one in self.times), self.only)
 
 
 IMMEDIATE: Final = ReportIntervals()
-"""The value for items that do not wait."""
+"""The value for items that are reported at once."""
 
 _Ended = tuple[Direction, int, int, int]
 
 
 class DeferredEndsOutput(Output):
-    """Reports all ends, each with the intervals in which it could have been reported."""
+    """An output that reports all ends, each with the intervals in which it could have been reported."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ends = True
         self.open: dict[Connection, list[ReportInterval]] = {}
-        """Connections whose end waits, with their intervals."""
+        """Connections whose end is not reported yet, with its intervals."""
         self._ended: dict[Connection, _Ended] = {}
-        """The waiting ends."""
+        """The ends that are not reported yet."""
         self._ready: dict[int, ReportIntervals] = {}
 
     def take_up(self, connection: Connection, times: list[ReportInterval]) -> None:
-        """Add a connection whose end waited in an earlier split."""
+        """Add a connection whose end was not reported in earlier splits."""
         if connection.ended is not None:
             self.open[connection], self._ended[connection] = times, connection.ended
 
@@ -95,7 +95,7 @@ class DeferredEndsOutput(Output):
             times.append(ReportInterval(packet, 0, *told))
 
     def _replaced(self, connection: Connection) -> None:
-        """Report an end that another one has replaced; only the start of a connection can cause it to be reported."""
+        """Report an end that was replaced by a later end. Only the start of a connection can cause this report."""
         ended = self._ended.get(connection)
         if ended is None or ended is connection.ended:
             return
@@ -126,23 +126,23 @@ class DeferredEndsOutput(Output):
 
 
 def _told(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
-    """Return refused and silent, as in `Output.end`."""
+    """Return the values ``refused`` and ``silent``, as in `Output.end`."""
     direction, _, _, flags = ended
     silent = not direction.offset and not direction.peer.offset
     return bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn, silent
 
 
 class DeferredEndsTcp(TcpReassembly):
-    """The connections of an input that is one part of a capture."""
+    """TCP reassembly of an input that is one part of a capture."""
 
     def __init__(self, extractor: FrameExtractor, classifier: StreamClassifier, limit: int) -> None:
-        """Create a tracker; the extractor's output must be a DeferredEndsOutput."""
+        """Create the reassembly; the extractor's output must be a DeferredEndsOutput."""
         assert isinstance(extractor.output, DeferredEndsOutput)
         super().__init__(extractor.output, extractor, classifier, limit)
         self.deferred = extractor.output
         self.alarmed: dict[Connection, int] = {}
-        """The packet at which the timer of each connection was set. If timers fire at the same time, the oldest one is
-        first."""
+        """The packet at which the timer of each connection was set. If timers fire at the same time, the one that was
+        set first fires first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""

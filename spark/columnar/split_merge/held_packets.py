@@ -3,12 +3,12 @@
 Rules of this file
 1. All packets are held, whatever their kind. The merge replays them on the state at the end of the previous split,
    which gives the exact result. The assumed state only determines where the split continues independently.
-2. The assumed state is the one after the last held packet: both directions in order, at or within a frame. It is
+2. The assumed state is the state after the last held packet: both directions are in order, at or within a frame. It is
    created when both directions were captured and each direction with data contains a complete valid frame. The merge
    compares it with the true state. A wrong assumption costs time but loses no frame.
 3. After an unusual event (a gap, a retransmission, an end) no assumption is made for some packets.
 4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held, which
-   suffices for a connection without Pulsar. If it contains frames, it is read again.
+   suffices for a connection without Pulsar. If the connection contains frames, the split is read again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MASK: Final = 0xFFFFFFFF
 
 @dataclass(slots=True)
 class HeldSegment:
-    """A TCP segment that is held."""
+    """A held TCP segment."""
 
     packet: int
     time_ns: int
@@ -59,11 +59,11 @@ class HeldSegment:
     data: bytes
     missing: int
     packets: tuple[int, ...]
-    """As in `Segment.packets`."""
+    """The same as `Segment.packets`."""
     left_out: bool
-    """True if it has the comment LEFT_OUT."""
+    """Whether the packet has the comment LEFT_OUT."""
     fed: int
-    """Number of data packets of the split before it, see `capture.recent_packets.HISTORY`."""
+    """Number of data packets in the split before this one, see `capture.recent_packets.HISTORY`."""
 
 
 def segment_of(held: HeldSegment) -> Segment:
@@ -84,7 +84,7 @@ class _Side:
         self.reset(-1)
 
     def reset(self, seq: int) -> None:
-        """Start again at a sequence number; -1 means the next packet's."""
+        """Start again at a sequence number; -1 means the sequence number of the next packet."""
         self.first = self.next = seq
         self.run = bytearray()
         self.marks: list[tuple[int, int, int]] = []
@@ -159,7 +159,7 @@ class HeldConnection:
         sides, limit = self._sides.values(), self.connection.there.limit
         if not all(side.seen for side in sides) and len(self.held) < _ONE_SIDED:
             return False
-        # A direction without data is at a frame, or within one that continues in its next packet.
+        # A direction without data is at a frame boundary, or within a frame that continues in its next packet.
         enough = any if len(self.held) >= _QUIET else all
         return enough(side.run for side in sides) and all(side.look(limit) for side in sides)
 
@@ -179,7 +179,7 @@ class HeldConnection:
                 classifier.orient(direction, side.search.kinds)
         connection.oriented = True
         if not connection.there.from_client:
-            # This assumes the usual case, in which the capture has its SYN.
+            # This assumes the usual case, in which the capture contains the connection's SYN.
             connection.there, connection.back = connection.back, connection.there
             connection.keys = (connection.keys[1], connection.keys[0])
         extractor = FrameExtractor(Output(), classifier)

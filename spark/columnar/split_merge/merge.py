@@ -74,7 +74,7 @@ def _sorted(
     streams: Mapping[int, Stream],
     connection_starts: _ConnectionStarts,
 ) -> list[list[Extra]]:
-    """Return the extra items by split, with their streams, and ends at their turns."""
+    """Return the extra items of each split, with their streams, and with ends moved to their turns."""
     out: list[list[Extra]] = [[] for _ in context.packets[1:]]
     names = {id(stream): born for one in chained for born, stream in one.streams.items()}
     for one in chained:
@@ -100,7 +100,7 @@ class _ConnectionStarts:
     ) -> None:
         self._packets = packets
         self._places: dict[int, int] = {}
-        """Places of valid connections that started in a split."""
+        """Places of the valid connections that started in a split, by the packet that started them."""
         for one in chained:
             for standing in one.standing:
                 row = splits[standing.split].connection_starts.get(standing.born - context.packets[standing.split])
@@ -108,7 +108,10 @@ class _ConnectionStarts:
                     self._places[standing.born] = row
 
     def bring_forward(self, extra: Extra) -> bool:
-        """Move an end to the start of a connection that would have caused it; return False if none would have."""
+        """Move an end to the first start that would have caused it.
+
+        Return False if there is none and one is required.
+        """
         ready, extra.ready = extra.ready, IMMEDIATE
         for time in ready.times:
             index = bisect_left(self._packets, time.start)
@@ -123,7 +126,7 @@ class _ConnectionStarts:
 
 
 def _without_repetitions(extra: list[Extra], reported: set[int], part: int) -> list[Extra]:
-    """Remove repeated notes about truncated packets: one for each file remains."""
+    """Remove repeated notes about truncated packets, so that one note for each file remains."""
     out = []
     for one in extra:
         if isinstance(one.item, Note) and one.item.kind == "snaplen":

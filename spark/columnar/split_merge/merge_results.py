@@ -36,7 +36,7 @@ OWN: Final = -1
 """Value in `SplitRenumbering.sync` if the row's own value applies."""
 
 DROPPED: Final = -1
-"""Value in `SplitRenumbering.streams` if no row of this stream is valid."""
+"""Value in `SplitRenumbering.streams` if no row of the stream is valid."""
 
 
 @dataclass(slots=True)
@@ -44,11 +44,11 @@ class Extra:
     """A frame, note or end that is not in the rows of any split."""
 
     turn: int
-    """The recording's packet that completed it."""
+    """The recording's packet that completed the item."""
     place: int
-    """Order within the turn, see the module."""
+    """Order within the turn, see the module's docstring."""
     item: CapturedFrame | Note | StreamEnd
-    """Has the recording's numbers, except ``CapturedFrame.number``, which `MergedSplit.numbers` returns."""
+    """The item with the recording's numbers, except ``CapturedFrame.number``: see `MergedSplit.numbers`."""
     rank: int = 0
     """Order within the place."""
     ticket: int = 0
@@ -82,13 +82,13 @@ class SplitRenumbering:
     sync: Longs
     """Certainty of frame boundaries, by 2 * stream + from_client; OWN if the row's own value applies."""
     anchored: Longs
-    """The split's offset from which the certainty is at most ANCHORED, by the same index."""
+    """The split's offset from which the certainty is at most ANCHORED, with the same index."""
     lost: Longs
     """The split's offset from which the certainty is RESYNC. Neither limit applies to OWN."""
 
     @classmethod
     def of_none(cls, packets: int, streams: int) -> SplitRenumbering:
-        """Return the initial mapping of a split, without valid streams."""
+        """Return the initial mapping of a split, in which no stream is valid."""
         sides = 2 * streams
         return cls(
             packets,
@@ -105,7 +105,7 @@ class SplitRenumbering:
         return stands
 
     def places(self, places: Places) -> Places:
-        """Return valid rows of the split with the recording's numbers; ``data`` and ``start`` are the same objects."""
+        """Return the split's valid rows with the recording's numbers; ``data`` and ``start`` are not copied."""
         side = places.stream * 2 + places.from_client
         return Places(
             data=places.data,
@@ -123,7 +123,7 @@ class SplitRenumbering:
         )
 
     def levels(self, places: Places, side: Longs) -> Longs:
-        """Return the column ``sync`` of the recording; ``side``: 2 * stream + from_client of each row."""
+        """Return the column ``sync`` for the recording; ``side``: 2 * stream + from_client of each row."""
         level = self.sync[side]
         given = np.where(places.offset >= self.anchored[side], np.maximum(level, ANCHORED), level)
         given[places.offset >= self.lost[side]] = RESYNC
@@ -142,13 +142,13 @@ class MergedSplit:
     rows: int
     """Number of valid frames of the split, including extra frames."""
     extra: list[Extra] = field(default_factory=list)
-    """Additional items in order."""
+    """Additional items, in order."""
 
     def numbers(self, turn: Longs, stream: Longs) -> tuple[Longs, Longs]:
         """Return `CapturedFrame.number` of the split's rows (-1 if not valid), and of the items in ``extra``.
 
-        ``turn`` and ``stream`` are those of all rows of the split, in order, with its own numbers. The number of a
-        note or an end is that of the last frame before it; 0 if none.
+        ``turn`` and ``stream`` contain all rows of the split, in order, with the split's numbers. A note or an end has
+        the number of the last frame before it; 0 if there is none.
         """
         stands = self.renaming.stands(stream) if len(stream) else np.zeros(0, np.bool_)
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
@@ -165,4 +165,4 @@ class MergedSplits:
 
     splits: list[MergedSplit]
     streams: list[Stream]
-    """All its connections by number, in their state at its end."""
+    """All connections by number, in their state at the end of the recording."""

@@ -1,10 +1,10 @@
 """The packets of one connection, processed one by one with the recording's numbers. This is exact but slow.
 
 Rules of this file
-1. `codec.capture.streams` processes this connection alone. Effects of other connections are added: every packet may
-   trigger timers, data packets fill the history. For the start of other connections see `deferred_tcp_ends`.
+1. `codec.capture.streams` processes this connection alone. Two effects of other connections are added: every packet may
+   trigger timers, and data packets fill the history. For the starts of other connections see `deferred_tcp_ends`.
 2. Streams are numbered by the recording's packet that started them, which is unique and known in every split.
-3. Each result has its turn and its place within the turn.
+3. Each result has a turn and a place within the turn.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class CarriedState:
     """The state of a connection between two splits, with the recording's numbers."""
 
     connection: Connection | None = None
-    """None if there is none."""
+    """The connection; None if there is none."""
     recent: list[Recent] = field(default_factory=list)
-    """Data packets that may still be in the history; their ordinals are those of the recording."""
+    """Data packets that may still be in the history, with their ordinals in the recording."""
     packet: int = 0
     """The last processed packet: timers up to here have been triggered."""
     ready: list[ReportInterval] = field(default_factory=list)
     """Intervals in which the end of the connection could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """The packet at which its timer was set."""
+    """The packet at which the connection's timer was set."""
 
 
 class _Recent(History):
@@ -71,7 +71,7 @@ class _Recent(History):
 
 
 class _TcpReassembly(DeferredEndsTcp):
-    """Numbers streams by packets."""
+    """TCP reassembly that numbers streams by packets."""
 
     met: list[Stream]
 
@@ -93,14 +93,14 @@ class Replay:
         self._history = self._tcp.history = _Recent()
         self._packet = carried.packet
         self.extra: list[Extra] = []
-        """The results."""
+        """The frames, notes and ends so far."""
         self.connection = carried.connection
         if carried.connection is not None:
             self._take_up(carried.connection, carried)
 
     @property
     def met(self) -> list[Stream]:
-        """The stream of the initial state, and those that started here."""
+        """The stream of the initial state, and the streams that started during the replay."""
         return self._tcp.met
 
     def _take_up(self, connection: Connection, carried: CarriedState) -> None:
@@ -146,7 +146,7 @@ class Replay:
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
-            # As in `capture.fast_path`, these packets are ignored; they do not even count as captured for their
+            # `capture.fast_path` ignores these packets: they do not even count as captured packets of their
             # direction.
             direction.ack = direction.ack if held.data or held.missing else held.ack
             return
@@ -161,7 +161,7 @@ class Replay:
     def renew(self, packet: int, row: int) -> None:
         """End the old connection, because a new one starts at a packet that is not replayed here.
 
-        ``row``: the row of the split that precedes those of the new connection.
+        ``row``: the row of the split after which the rows of the new connection begin.
         """
         self._pass(packet)
         if self.connection is not None:
@@ -172,14 +172,14 @@ class Replay:
         self._packet = packet
 
     def end(self, packet: int) -> None:
-        """Process the end of the recording, which is this packet."""
+        """Process the end of the recording; ``packet``: its last packet."""
         self._pass(packet)
         stream = self.connection.stream.number if self.connection is not None else 0
         self._tcp.end(packet)
         self._collect(packet, _END, ticket=stream)
 
     def _pass(self, packet: int) -> None:
-        """Trigger the timers up to a packet, before it is processed."""
+        """Before a packet is processed, trigger the timers that are due up to this packet."""
         table = self._tcp.table
         while (timer := max(table.timer, self._packet + 1)) <= packet:
             ticket = self._tcp.alarmed.get(self.connection, 0) if self.connection is not None else 0
@@ -188,7 +188,7 @@ class Replay:
         self._packet = max(self._packet, packet - 1)
 
     def _collect_own(self, packet: int) -> None:
-        """Collect the results of a packet; those of a connection that it replaced come first."""
+        """Collect the results of a packet. Results of a replaced connection come first."""
         for item in self._output.out:
             assert item.stream is not None
             old = self.connection is not None and self.connection.stream.number == packet != item.stream.number
@@ -203,15 +203,15 @@ class Replay:
 
 
 def _is_plain(held: HeldSegment) -> bool:
-    """Return whether the fast path processes a packet like this, as far as the segment shows.
+    """Return whether the fast path processes such a packet, as far as the segment shows.
 
-    It does not in tunnels.
+    The fast path never processes packets in tunnels.
     """
     return len(held.key) == 12 and not (held.flags & (SYN | FIN | RST) or held.packets or held.left_out)
 
 
 def replay_held(replay: Replay, held: Iterable[HeldSegment], packets: int, fed: int) -> None:
-    """Replay the held packets of a split with these numbers of packets and data packets before it."""
+    """Replay a split's held packets; the numbers of packets and data packets before the split are added."""
     for one in held:
         replay.packet(shifted(one, packets), one.fed + fed)
 

@@ -20,7 +20,7 @@ from pcli.codec.capture.stream_kind import StreamClassifier
 __all__ = ["NO_OFFSET", "EdgeFrameExtractor", "ResyncMarks"]
 
 NO_OFFSET: Final = 1 << 62
-"""An offset after all others."""
+"""An offset greater than all others."""
 
 
 @dataclass(slots=True)
@@ -28,17 +28,17 @@ class ResyncMarks:
     """The record of a direction that started with an assumed state. Offsets are the split's."""
 
     asked: bool = False
-    """The maximum frame size, or the budget of bytes for checks, had an effect."""
+    """Whether the maximum frame size, or the budget of bytes for checks, had an effect."""
     rejected: bool = False
-    """A frame was rejected whose boundary may have been certain."""
+    """Whether a frame was rejected whose boundary may have been certain."""
     anchored: int = NO_OFFSET
-    """Frames from this offset on are at most ANCHORED."""
+    """Offset from which the certainty of frames is at most ANCHORED."""
     lost: int = NO_OFFSET
-    """Frames from this offset on are RESYNC."""
+    """Offset from which the certainty of frames is RESYNC."""
 
 
 class EdgeFrameExtractor(FrameExtractor):
-    """Records what makes frame boundaries less certain, and reports truncated packets once for each connection."""
+    """An extractor that records what makes frame boundaries less certain."""
 
     def __init__(self, output: Output, classifier: StreamClassifier) -> None:
         super().__init__(output, classifier)

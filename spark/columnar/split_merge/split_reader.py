@@ -45,7 +45,7 @@ Recent = tuple[int, bytes, int, bytes]
 """A data packet in the history: number of data packets before it, key, offset, bytes."""
 
 PlacedEvent = tuple[int, int, Note | StreamEnd, ReportIntervals]
-"""Turn, row that it precedes, note or end; for an end the intervals in which it could have been reported."""
+"""Turn, row that the item precedes, note or end, and the intervals in which an end could have been reported."""
 
 
 @dataclass(slots=True)
@@ -57,29 +57,29 @@ class ConnectionStart:
     seq: int
     stream: int
     row: int = 0
-    """The row that its own frames follow: timers at the packet come before them."""
+    """The row that the connection's frames follow. Frames that timers produce at the packet precede them."""
 
 
 @dataclass(slots=True)
 class ConnectionSpan:
-    """The part of a key in a split. All numbers are the split's own."""
+    """The part of a key in a split. All numbers are the split's."""
 
     key: bytes
-    """See `key_of`."""
+    """The value of `key_of`."""
     held: list[HeldSegment] = field(default_factory=list)
     """The first packets, if the connection was met in the middle."""
     given_up: bool = False
-    """True for a connection without Pulsar: ``held`` contains only its first SYN, FIN and RST packets."""
+    """Whether the connection has no Pulsar: ``held`` then contains only its first SYN, FIN and RST packets."""
     assumed: bytes = b""
-    """The connection after ``held``, pickled; empty if the split ended before or the connection was given up."""
+    """The pickled connection after ``held``; empty if the split ended before or the connection was given up."""
     connection_starts: list[ConnectionStart] = field(default_factory=list)
     """Starts of connections within the split."""
     streams: list[int] = field(default_factory=list)
-    """The split's numbers of the connections on this key; the held one is first."""
+    """Numbers, in the split, of the connections on this key; the held connection is first."""
     rows: list[int] = field(default_factory=list)
-    """Number of frames of each of these."""
+    """Number of frames of each of these connections."""
     met: list[Stream] = field(default_factory=list)
-    """The streams of these."""
+    """Streams of these connections."""
     marks: dict[bytes, ResyncMarks] = field(default_factory=dict)
     """Marks of the held connection by the keys of its directions."""
     back: bool = False
@@ -92,7 +92,7 @@ class ConnectionSpan:
     """The packet at which its timer was set."""
     recent: list[Recent] = field(default_factory=list)
     told: list[PlacedEvent] = field(default_factory=list)
-    """Notes and ends in order."""
+    """Notes and ends of connections, in order."""
 
 
 def key_of(key: bytes) -> bytes:
@@ -103,7 +103,7 @@ def key_of(key: bytes) -> bytes:
 
 
 class _SplitHistory(RecentSegments):
-    """The history, with access to its count and its contents."""
+    """A history whose count and contents can be read."""
 
     def count(self) -> int:
         """Return the number of data packets before the current one."""
@@ -122,22 +122,22 @@ class _SplitHistory(RecentSegments):
 
 
 class EdgeTcp(DeferredEndsTcp):
-    """TCP of a split."""
+    """TCP reassembly of a split."""
 
     def __init__(self, extractor: EdgeFrameExtractor, limit: int, *, first: bool) -> None:
-        """Create a tracker; ``first``: the split is the first of the recording."""
+        """Create the reassembly; ``first``: the split is the first of the recording."""
         super().__init__(extractor, extractor.classifier, limit)
         self._first = first
         self.history = self._recent = _SplitHistory()
         self.spans: dict[bytes, ConnectionSpan] = {}
         self.connection_starts: list[ConnectionStart] = []
-        """In order."""
+        """Starts of connections, in order."""
         self._extractor = extractor
         self._holds: dict[Connection, HeldConnection] = {}
         self._edges: dict[Connection, ConnectionSpan] = {}
         """Connections that continue from an assumed state."""
         self._starts: dict[Direction, int] = {}
-        """The offset at which each of their directions continued."""
+        """The offset at which each direction of these connections continued."""
         self._left_out = 0
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
@@ -150,7 +150,7 @@ class EdgeTcp(DeferredEndsTcp):
         if direction is not None and direction in self._starts and segment.flags & FIN:
             ahead = signed_distance(segment.seq - direction.base - direction.offset)
             if direction.offset + ahead < self._starts[direction]:
-                # If its true offset is negative, it is not an end.
+                # If the true offset of the FIN is negative, this is not an end.
                 self._edges[direction.connection].back = True
         if hold is None:
             super().segment(segment, packet, time_ns)
@@ -161,7 +161,7 @@ class EdgeTcp(DeferredEndsTcp):
             self._keep(hold, segment, packet, time_ns)
 
     def _hold_new(self, segment: Segment, packet: int) -> Direction:
-        """Hold a connection that was met in the middle."""
+        """Hold a connection that the split met in the middle."""
         direction = self.table.create(segment, packet, self.limit, self.classifier)
         key = key_of(segment.key)
         span = self.spans[key] = ConnectionSpan(key, streams=[direction.stream.number], met=[direction.stream])
@@ -185,11 +185,11 @@ class EdgeTcp(DeferredEndsTcp):
             for direction in (hold.connection.there, hold.connection.back):
                 direction.mode, direction.next = SKIP, IGNORE
         if data:
-            # Add an entry to the history, so that older ones are removed in time.
+            # Add an empty entry to the history, so that older entries are removed in time.
             self.history.append((hold.connection.there, 0, b"", 0, 0))
 
     def _release(self, hold: HeldConnection) -> None:
-        """Let a connection continue independently."""
+        """Let a connection continue from its assumed state."""
         connection = hold.connection
         del self._holds[connection]
         span = self.spans[key_of(connection.keys[0])]
@@ -205,7 +205,7 @@ class EdgeTcp(DeferredEndsTcp):
             span.assumed = pickle.dumps(connection)
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
-        """Skip bytes that were omitted on purpose; a held packet stores this instead."""
+        """Skip bytes that were omitted on purpose. For a held packet, this is recorded instead."""
         self._left_out = packet
         direction = self.table.directions.get(segment.key)
         if direction is not None and direction.connection not in self._holds:
@@ -269,7 +269,7 @@ class SplitEdges:
 
 
 class EdgeReader:
-    """Reads the windows of a split as places, with the split's own numbers."""
+    """A reader of a split's windows, whose places have the split's numbers."""
 
     def __init__(self, options: ReadOptions, *, first: bool) -> None:
         """Create a reader; ``first``: the split is the first of its recording."""
@@ -284,7 +284,7 @@ class EdgeReader:
         self._told: list[PlacedEvent] = []
         self._notes: list[Note] = []
         self.noted = False
-        """True if there is a note about a connection so far, usually about missing bytes."""
+        """Whether there is a note about a connection so far, usually about missing bytes."""
 
     def take(self, records: Records) -> Places:
         """Return the frames that these packets completed, without those of held connections."""
