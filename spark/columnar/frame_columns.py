@@ -107,7 +107,7 @@ class Frames:
     other types and for commands with further fields (is_chunk); the columns then contain what they can represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
-    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, whichever of the two they have."""
+    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, the one that they have."""
     request: Longs
     """request_id of any command."""
     sequence: Longs

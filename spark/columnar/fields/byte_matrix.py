@@ -1,7 +1,7 @@
 """Bytes of many rows gathered into a matrix, and numbers read from its columns.
 
 Rules of this file
-1. Each row of a matrix holds the bytes from one position in ``data`` on, with zeros after the end of ``data``. One
+1. Each row of a matrix contains the bytes from one position in ``data`` on, with zeros after the end of ``data``. One
    gather of 64 bytes costs as much as five of one byte, and columns of a matrix are read without an index.
 2. A varint of known length is read with one unaligned load of eight bytes and, for each doubling of its length, one
    step that moves its groups of seven bits together.
@@ -22,7 +22,7 @@ Matrix = npt.NDArray[np.uint8]
 """A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested ones."""
 
 SLACK: Final = 8
-"""Bytes of a row beyond the requested ones, so that an unaligned load of the last byte stays inside."""
+"""Bytes of a row beyond the requested ones, so that an unaligned load of the last byte does not exceed the row."""
 
 _ONE: Final = 0x7F7F7F7F7F7F7F7F
 _STEPS: Final = (

@@ -2,9 +2,9 @@
 
 Rules of this file
 1. In most windows most columns are empty: no chunks, no transactions, no epochs. An empty column is one number in
-   memory, repeated by a stride of 0 and read-only. It gets its own memory when it is first written, so all writes must
-   go through `Blank.column`.
-2. That memory is one block, allocated at once and touched only where it is used. This lets the system use large pages
+   memory, repeated by a stride of 0 and read-only. Its full memory is assigned when the column is first written, so all
+   writes must go through `Blank.column`.
+2. This memory is one block, allocated at once and touched only where it is used. This lets the system use large pages
    and avoids most page faults, the largest cost of this package.
 """
 

@@ -1,7 +1,8 @@
 """The commands of a window, decoded layout by layout if columns can represent them, otherwise row by row.
 
 Rules of this file
-1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs with many ids have their own decoder.
+1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs with many ids are decoded by
+   multi_id_acks.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. Nearly all messages of one type and size have one of very few layouts. In each round, one of the remaining rows
    determines a layout, and all rows with that layout are decoded.
 2. The loop stops after MOST layouts, after a layout that few rows have, or if few rows remain. The remaining rows, and
-   rows without a layout, are decoded in another way.
+   rows without a layout, are decoded in other ways.
 3. A bounded number of layouts is kept from window to window.
 """
 
@@ -45,7 +45,7 @@ class LayoutCache(Generic[T]):
     def __init__(self, shape_of: Callable[[bytes], T], *, few: int, share: int) -> None:
         """``shape_of`` returns the layout of a message or raises UnsupportedLayoutError.
 
-        ``few``: fewer rows than this are decoded faster in another way. ``share``: if less than 1/``share`` of the
+        ``few``: fewer rows than this are decoded faster in other ways. ``share``: if less than 1/``share`` of the
         rows have a layout, there are too many layouts.
         """
         self.few = few

@@ -28,7 +28,7 @@ def pull_id(matrix: Matrix, numbers: dict[str, Spot], words: list[Spot], target:
 
 
 def pull_words(matrix: Matrix, spots: list[Spot], target: GrowingWords) -> tuple[Longs, Longs]:
-    """Append the ack set of every row to ``target``; return where each begins and ends."""
+    """Append the ack set of every row to ``target``; return where each ack set begins and ends."""
     if not spots:
         none = np.full(len(matrix), -1, np.int64)
         return none, none

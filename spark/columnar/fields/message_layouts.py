@@ -3,8 +3,8 @@
 Rows of one layout are decoded together, each number from one column.
 
 Rules of this file
-1. A layout is derived from one message. Another message has it if all bytes of its structure (tags, lengths) are the
-   same and its varints have the same sizes (the same continuation bits).
+1. A layout is derived from one message. A second message has the same layout if all bytes of its structure (tags,
+   lengths) are the same and its varints have the same sizes (the same continuation bits).
 2. The tenth byte of a varint may be 0 or 1; a larger value would exceed 64 bits.
 """
 

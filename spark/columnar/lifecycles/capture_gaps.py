@@ -1,7 +1,7 @@
 """Gaps of the capture from EVENTS, by connection and by topic.
 
 Rules of this file
-1. A gap lies between two frames: the last frame of its direction before the gap, and the last frame of any connection
+1. A gap is between two frames: the last frame of its direction before the gap, and the last frame of any connection
    before the gap was reported. The report is later than the gap itself. Any event between these two frames may be
    missing.
 2. The readers and writers of a topic are found by name; without a name, by the ledgers that they read and write.

@@ -2,8 +2,8 @@
 
 Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
 1. A cumulative ACK is effective if its consumer is attached and its subscription is neither Shared nor Key_Shared.
-2. It covers all positions up to its own. A message is therefore acknowledged by the earliest ACK whose position is at
-   or after its own: a running minimum from the end, over the ACKs in order of position.
+2. A cumulative ACK covers all positions up to the ACK's position. A message is therefore acknowledged by the earliest
+   ACK whose position is not below the message's: a running minimum from the end, over the ACKs in order of position.
 3. An ACK with an ack set or a transaction is not part of that minimum.
 """
 
@@ -35,9 +35,9 @@ def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number:
 def _nameless(stream: Longs, owner: Longs) -> Longs:
     """Return numbers below -1, which no subscription has, for consumers without a known subscription.
 
-    They are unique for ids of 32 bits on fewer than 2^30 connections. Clients number their consumers from 0, so larger
-    ids are corrupt or hostile. Their numbers are below all others and keep all bits except the two highest, so two of
-    them may be equal.
+    The numbers are unique for ids of 32 bits on fewer than 2^30 connections. Clients number their consumers from 0, so
+    larger ids are corrupt or hostile. The numbers for larger ids are below all others and contain all bits of the id
+    except the two highest, so two of these numbers may be equal.
     """
     plain = (owner >= 0) & (owner < 1 << 32)
     mixed = (owner + stream * _SPREAD) & (1 << 62) - 1 | 1 << 62

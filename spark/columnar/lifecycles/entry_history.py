@@ -4,7 +4,7 @@ This module processes entries with several deliveries or other unusual events. I
 pcli.codec.observe.tracking for one position.
 
 Rules of this file
-1. An individual ACK applies to the last receiver of the entry. A cumulative ACK that covers the entry also does, unless
+1. An individual ACK applies to the last receiver of the entry. So does a cumulative ACK that covers the entry, unless
    the subscription is Shared or Key_Shared.
 2. An ACK in a transaction takes effect at the commit; its time is the time of the ACK.
 3. A delivery makes the entry unacknowledged again.

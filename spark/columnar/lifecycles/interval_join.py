@@ -1,4 +1,4 @@
-"""The owner of an id at a frame: a join by connection and id with the last change up to the frame."""
+"""The owner of an id at a frame: a join, by connection and id, with the last change at or before the frame."""
 
 from __future__ import annotations
 

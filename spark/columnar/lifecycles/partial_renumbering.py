@@ -1,7 +1,8 @@
 """Partial tables with the numbers of the whole recording, according to the merge of splits.
 
 Rules of this file
-1. A connection of the split has a number in the recording, or is dropped with all its rows (another split has them).
+1. A connection of the split has a number in the recording, or is dropped with all its rows, which a different split
+   has.
 2. The difference between the frame numbers changes in few places: where frames of other splits are inserted, or frames
    of this split are dropped.
 3. A connection that a split met in the middle was decoded by resynchronization. If the merge confirms the frame
