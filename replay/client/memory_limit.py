@@ -3,7 +3,7 @@
 Rules of this file (4.2.4)
 1. A reservation succeeds if the limit is not exceeded yet. One reservation may therefore exceed the limit; later ones
    fail.
-2. A limit of 0 means no limit.
+2. If the limit is 0, memory is not limited.
 3. Callers whose reservation failed are notified when memory is available again.
 """
 

@@ -1,8 +1,8 @@
 """Settings of one producer, with the names and defaults of the Java client (ProducerConfigurationData, 4.2.4).
 
-Two settings are absent. ``blockIfQueueFull``: `Producer.send` returns False if the queue is full, and the caller waits
-or gives up. ``cryptoFailureAction``: public keys are passed as PEM and checked when the producer is created, so that
-later encryption can't fail. The Java client also calls its key reader later.
+Two settings are absent. ``blockIfQueueFull`` is not needed, because `Producer.send` returns False if the queue is full,
+and the caller waits or gives up. ``cryptoFailureAction`` is not needed, because public keys are passed as PEM and
+checked when the producer is created; the Java client also calls its key reader later.
 """
 
 # ruff: noqa: N815 -- the fields are named as in the Java client

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The text of an OSError is shortened: it contains no error number and no Python names.
-2. A TLS connection to a plain-text port and an untrusted certificate have different messages.
+2. The messages for a TLS connection to a plain-text port and for an untrusted certificate differ.
 """
 
 from __future__ import annotations

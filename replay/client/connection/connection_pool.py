@@ -2,8 +2,8 @@
 
 Rules of this file (ConnectionPool, 4.2.4)
 1. The key of a connection is its broker, the address of its socket, and an index below ``connectionsPerBroker``. With 0
-   connections per broker, nothing is shared. A handler chooses its index at random once; a lookup chooses one for each
-   request.
+   connections per broker, connections are not shared. A handler chooses its index at random once; a lookup chooses one
+   for each request.
 2. If a requested connection is being opened, callers wait for it. Each connection has one handshake.
 3. A connection that ended or could not be opened is removed; the next request opens a new one. A closed client opens no
    connections.

@@ -3,7 +3,7 @@
 Rules of this file
 1. A failure is a value that is passed to the callback of the operation. The engine raises no exceptions for it; the
    asyncio client converts it to an exception.
-2. ``error`` is the name of a ServerError if a broker sent it, else a name of this client: ``TimeOut``,
+2. ``error`` is the name of a ServerError if a broker sent it, or else an error name of this client: ``TimeOut``,
    ``Disconnected``, ``Closed``, ``Connect`` (the connection could not be opened), ``NotFound`` (HTTP), ``Invalid…``,
    ``NotAllowed``, ``NotSupported``, ``Crypto``.
 3. A failure is retriable if PulsarClientException.isRetriableError returns true for the exception that

@@ -3,8 +3,8 @@
 Rules of this file (HttpLookupService, HttpClient; 4.2.4)
 1. The paths are ``/lookup/v2/topic/…`` for the owner, ``/admin/v2/…/partitions?checkAllowAutoCreation=…``,
    ``/admin/v2/namespaces/…/topics?mode=…`` and ``/admin/v2/schemas/…/schema[/version]``.
-2. 404 is NotFound. 401 and 403 are authentication and authorization errors, which are not retried. All other errors are
-   retriable.
+2. Status 404 is reported as NotFound; 401 and 403 as authentication and authorization errors, which are not retried.
+   All other errors are retriable.
 3. A token is sent as ``Authorization: Bearer``.
 4. The broker's web service ignores patterns and hashes and returns all topics. Lookups return no proxies.
 """

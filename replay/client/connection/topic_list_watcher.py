@@ -1,10 +1,10 @@
 """A watcher of the topics of a namespace: the broker sends additions and deletions (TopicListWatcher).
 
 Rules of this file (TopicListWatcher, PIP-145; 4.2.4)
-1. The watcher registers at the broker that owns a topic with the pattern as its name, and reconnects like any handler.
+1. The watcher registers at the broker that owns the topic whose name is the pattern, and reconnects like any handler.
 2. If the broker lacks ``supports_topic_watchers``, the watcher ends with NotAllowed; its owner must then poll.
-3. A failed registration is retried if the failure is retriable and ``operationTimeoutMs`` is not over. After the first
-   success, and for failed connections, there is no limit.
+3. A failed registration is retried if the failure is retriable and ``operationTimeoutMs`` has not passed. After the
+   first success, and after failed connections, retries are not limited.
 4. Each registration contains the hash of the known topics, and its response contains the changes since then.
 """
 

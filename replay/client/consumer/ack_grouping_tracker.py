@@ -9,11 +9,11 @@ Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck;
 3. A batch entry is acknowledged when all its messages are acknowledged. Before that, the remaining messages are sent as
    ``ack_set`` (with ``batchIndexAckEnabled``), or nothing is sent. Without ack sets, a cumulative ack within a batch
    acknowledges the previous entry.
-4. An individual ack of a chunked message acknowledges all its chunks, a cumulative ack only the last one.
+4. An individual ack of a chunked message acknowledges all its chunks; a cumulative ack acknowledges only the last one.
 5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
    completes all acks in it. Without receipts, an ack is complete when the tracker accepts it.
-6. Waiting acks survive the loss of the connection and are sent on the next one. A message that is redelivered while its
-   ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
+6. Waiting acks are kept when the connection is lost, and are sent on the next one. A message that is redelivered while
+   its ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
    that arrive before it has responded to SUBSCRIBE. Here acks wait for that response.
 7. Non-persistent topics have no acks (NonPersistentAcknowledgmentGroupingTracker).
 

@@ -8,7 +8,7 @@ Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
    message is tracked for the ack time-out. With a listener, this happens when the listener is called.
 3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
    `unacked_message_tracker`.
-4. Cumulative acks are for subscription types with one active consumer.
+4. Only subscription types with one active consumer support cumulative acks.
 5. Closing sends the waiting acks, then CLOSE_CONSUMER.
 """
 

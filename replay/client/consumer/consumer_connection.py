@@ -3,7 +3,7 @@
 Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecoverableError; 4.2.4)
 1. A failed connection or SUBSCRIBE is retried while the failure is retriable and ``lookupTimeoutMs`` has not passed
    since the creation. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
-   subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed decides in every case.)
+   subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed determines whether to retry.)
 2. If SUBSCRIBE times out, CLOSE_CONSUMER is sent, because the broker may have created the consumer.
 3. A consumer that was closed before the response to SUBSCRIBE closes the connection, which is the only way to remove it
    from the broker.

@@ -4,7 +4,7 @@ Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscri
 1. Invalid settings fail before anything is sent. Default names of dead letter and retry letter topics are added.
 2. For one topic the number of partitions is requested first: a partitioned topic gets a multi-topics consumer, any
    other topic a plain consumer. Consumers of several topics or of a pattern request the partitions themselves.
-3. AUTO_CONSUME requests the schema first, for a single topic only.
+3. For AUTO_CONSUME and a single topic, the schema is requested first.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMe
 1. An entry with ``maxRedeliverCount`` redeliveries becomes a candidate. When its redelivery is requested, or when it is
    delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If sending fails,
    redelivery of the entry is requested.
-2. Candidates are dropped on each new connection and when they are acknowledged.
+2. Candidates are dropped on each new connection, and a candidate is dropped when it is acknowledged.
 3. A letter is sent with the consumer's schema, even for bytes (AUTO_PRODUCE_BYTES), so that the broker registers it. It
    has the payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also
    under the misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are missing.

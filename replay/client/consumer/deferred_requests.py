@@ -1,6 +1,6 @@
 """Requests of a consumer that wait for its connection (ConsumerImpl.seekAsyncInternal, internalGetLastMessageIdAsync).
 
-Without a subscription, a request is retried after 100 ms, then after twice the delay each time, up to
+While there is no subscription, a request is retried after 100 ms. The delay doubles with each retry, up to
 ``operationTimeoutMs`` in total.
 """
 

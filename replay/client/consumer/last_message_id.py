@@ -4,7 +4,8 @@ Rules of this file (4.2.4)
 1. A message in the queue is available.
 2. After a received message, more are available if the topic's last id is after it. The last id is cached, and requested
    again only if the cached id is not after it.
-3. Before the first message, the start id is compared instead; with ``resetIncludeHead``, the start is included.
+3. Before the first message is received, the start id is compared with the last id. With ``resetIncludeHead``, an equal
+   id also means that a message is available.
 4. If the consumer starts at the end of the topic or at a time, the cursor's position at the broker is compared with the
    last id. If it starts at the end with ``resetIncludeHead``, it first seeks to the last message.
 5. The last id of an empty topic has entry -1. A last id with batch index 0 is the same as one without a batch index.

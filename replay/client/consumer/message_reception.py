@@ -9,9 +9,9 @@ Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4
    is known.
 3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack time-out
    and returns no permit, or it is acknowledged, or it is delivered as one encrypted message.
-4. Skipped messages return their permits: duplicates, compacted messages, messages before the start in its batch, dead
-   letters, all chunks except the last. Messages that the ack set excludes have no permits. An entry before the start
-   that is not a batch returns none (as in 4.2.4).
+4. Skipped messages return their permits: duplicates, messages removed by compaction, messages before the start in the
+   start's batch, dead letters, and all chunks except the last. Messages that the ack set excludes have no permits. An
+   entry before the start that is not a batch returns none (as in 4.2.4).
 5. Messages of an older consumer epoch are dropped if the subscription type has one active consumer.
 """
 

@@ -9,8 +9,8 @@ Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
 4. An id without a topic can't be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning or
    the end.
 5. After a seek each child sends permits for its whole queue again.
-6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. New partitions get a child with a
-   queue of full size. A lower number is ignored.
+6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. A child with a queue of full size
+   is created for each new partition. A lower number is ignored.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules of this file (NegativeAcksTracker; 4.2.4)
 1. Negative acks apply to entries: the batch index is dropped, and the partition becomes -2. The receiver queue and the
-   dead letter candidates, which compare whole ids, therefore do not find the entry (as observed, a message above its
-   ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic).
+   dead letter candidates, which compare whole ids, therefore do not find the entry. As observed, a message above
+   ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic.
 2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared: entries that are due at about the same
    time are requested together, up to 2^bits ms too early.
 3. The first negative ack sets a timer to its whole delay; afterwards the timer is set to the earliest due time. A

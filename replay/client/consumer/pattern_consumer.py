@@ -2,9 +2,9 @@
 
 Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopicSubscribeAsync; 4.2.4)
 1. The matching topics are requested from the broker. If the broker does not filter the list, the client filters it by
-   the topic name without its domain. Only existing topics are consumed: none is created.
-2. For persistent topics a watcher is registered after the first topics are consumed. The topics that it reports are
-   added and removed.
+   the topic name without its domain. Only existing topics are consumed; no topic is created.
+2. For persistent topics a watcher is registered after the first topics are consumed. Topics are added and removed when
+   the watcher reports changes.
 3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the
    watcher if the broker can reconcile, else with the list of topics. With the hash of the consumed topics, the broker
    omits an unchanged list.

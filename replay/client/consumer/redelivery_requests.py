@@ -2,11 +2,11 @@
 
 Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
 1. A request for all messages clears the queue and the tracker and returns the permits of the queued messages. The
-   command contains the consumer epoch but no ids. Exclusive and Failover increment the epoch, connected or not:
-   messages that were sent before have a lower epoch and are dropped.
+   command contains the consumer epoch but no ids. For Exclusive and Failover, the epoch is incremented even without a
+   connection. Messages that were sent before have a lower epoch and are dropped.
 2. Only Shared and Key_Shared can request some messages; other types request all. The messages are removed from the
    queue, and the ids are sent in commands of at most 1000, without partition and batch index. Dead letter candidates
-   are sent to the dead letter topic instead. A command is sent after the candidates among its ids were handled.
+   are sent to the dead letter topic instead. A command is sent after the candidates among its ids have been handled.
 3. Without a subscription no command is sent: the broker redelivers everything to a consumer that reconnects.
 """
 

@@ -4,8 +4,8 @@ Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueu
 1. Only one seek runs at a time. Without a connection it waits for one (`deferred_requests`).
 2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message the id of the first
    chunk is sent.
-3. The broker closes the consumer first and responds afterwards. At the response, waiting acks are sent and cleared, the
-   queue is cleared, and no message counts as received. The seek is complete at the response if there is a connection
+3. The broker closes the consumer first and responds afterwards. When the response arrives, waiting acks are sent, and
+   the queue and the last received message are cleared. The seek is complete at the response if there is a connection
    (always for a child of a multi-topics consumer), else at the next connection.
 4. A connection that opens during a seek starts at the seek's target. Earlier messages of the target's entry are
    skipped.

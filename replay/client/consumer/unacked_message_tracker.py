@@ -1,13 +1,13 @@
-"""Received messages without an ack: after the ack time-out their redelivery is requested.
+"""Received messages without an ack, whose redelivery is requested after the ack time-out.
 
 Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.4)
 1. Time is divided into ticks from the creation of the consumer. Messages received within one tick are in one bucket,
-   which is due ``ackTimeout / tick`` (rounded up) plus one ticks later. Redelivery is therefore requested between one
-   ack time-out and one tick more after a message was received.
+   which is due ``ceil(ackTimeout / tick) + 1`` ticks later. Redelivery is therefore requested at the earliest one ack
+   time-out after a message was received, normally within one more tick.
 2. A message that is already tracked keeps its bucket. Acks and negative acks remove the message; a cumulative ack
    removes all messages up to its position.
 3. With a redelivery back-off, a due bucket only starts the back-off's delay for the redelivery count of each message;
-   at each tick the messages whose delay is over are requested.
+   at each tick, the messages whose delay has passed are requested.
 4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover; 4.2.4 does, and requests the
    redelivery of all unacknowledged messages for them.
 5. Java's timer runs at every tick. Here a timer is set only for ticks at which a bucket or a delay is due.
