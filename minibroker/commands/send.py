@@ -20,7 +20,7 @@ __all__ = ["HANDLERS"]
 def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
     """Handle SEND.
 
-    It is dropped if the broker closed the producer recently; otherwise an unknown producer is an error.
+    The SEND is dropped if the broker closed the producer recently. Otherwise an unknown producer is an error.
     """
     producer = connection.producers.get(command.producer_id)
     if producer is not None:

@@ -1,4 +1,4 @@
-"""Commands of transactions: the responses of a 4.2.4 broker on which transactions are disabled, as is the default.
+"""Commands of transactions: the responses of a 4.2.4 broker with transactions disabled (the default).
 
 Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
 1. The response to a coordinator command is ERROR instead of the command's response.

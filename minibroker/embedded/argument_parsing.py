@@ -15,7 +15,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def size_of(name: str, value: int | str) -> int:
     """Return the size in bytes that a number or a text like ``512M`` specifies.
 
-    Raises LocalError if it is not above 0.
+    Raises LocalError if the size is not above 0.
     """
     match = re.fullmatch(r"(\d{1,15})\s*([KMG]?)I?B?", str(value).strip().upper(), re.ASCII)
     size = int(match[1]) * _UNITS[match[2]] if match is not None else 0

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A chunk of bytes is recorded with a single append. It is decoded to frames once, when frames are requested.
-2. The number of kept bytes is limited; the oldest bytes are dropped. The names that they defined (for example that of
-   consumer 3) remain known.
+2. The number of kept bytes is limited; the oldest bytes are dropped. Names defined in them (for example of consumer 3)
+   remain known.
 3. The broker's thread appends, and any thread may read. There is one lock; appending does not acquire it.
 4. The decoder is imported with the first request: most brokers in tests never need it.
 """

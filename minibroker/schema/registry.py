@@ -133,7 +133,7 @@ def _invalid(kind: int, reason: str) -> Refused:
 def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
     """Return the key and value schemas of a KeyValue schema: ``i32 size, key, i32 size, value``.
 
-    The properties contain their types.
+    The schema's properties contain the types of both.
     """
     if depth >= _MAX_DEPTH:
         raise _invalid(schema.type, "KeyValue schemas are nested too deeply")

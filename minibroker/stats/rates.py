@@ -1,8 +1,8 @@
 """Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
 
-As on the real broker, a rate is the count since the previous measurement, or since the client connected if that is
-later, divided by the elapsed time. A client that connected after the last measurement has a rate of 0. Subscriptions of
-non-persistent topics are also measured, because dropped messages belong to no consumer.
+As on the real broker, a rate is the count between the last two measurements, divided by the time between them, or by
+the time since the client connected if it is shorter. A client that connected after the last measurement has a rate of
+0. Subscriptions of non-persistent topics are also measured, because dropped messages belong to no consumer.
 """
 
 from __future__ import annotations

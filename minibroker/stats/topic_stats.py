@@ -97,7 +97,7 @@ _DROPS: Final[Json] = {"msgDropRate": 0.0}
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
-    """Return the subscriptions of a topic, by name, that REST returns.
+    """Return the subscriptions of a topic that REST returns, by name.
 
     The subscription of a reader that must reconnect after a seek is omitted (verified on 4.2.4).
     """

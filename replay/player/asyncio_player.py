@@ -3,7 +3,7 @@
 Rules of this file
 1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE contains a different broker,
    this is a difference. The player opens no additional connection, because the captured client did not either.
-2. REST calls are made one after the other to the REST interface's address, or skipped if there is none.
+2. REST calls are made one after the other. They are skipped if no address of the REST interface is given.
 3. The end of a socket is an event like a frame. A RemoteError is raised if the broker is unreachable or refuses the
    first login, which the captured broker accepted. It is also raised if the first event is the end of the connection:
    the address is then not a broker's, or its port expects TLS.

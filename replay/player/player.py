@@ -15,7 +15,7 @@ Rules of this file
    script: before the step that shows the operation, or if the live broker does not send the captured frame without the
    call.
 6. A Shared subscription may deliver an entry to a different consumer than in the capture. The live holder then sends
-   the redelivery request, because a broker accepts it from no other consumer.
+   the redelivery request, because a broker accepts the request only from the holder.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Rules of this file
    one with the same sequence id or name, then one on the matching connection, then the first.
 2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the consumer's
    earlier MESSAGEs were sent, and the steps that it depends on have occurred. Any other frame is sent when every
-   earlier client step has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent.
+   earlier client step (except FLOWs, ACKs and queries) has arrived and every earlier frame on its connection was sent.
    Pauses are not replayed.
-3. Request, producer, consumer, watcher and sequence ids are the live client's; message ids, names, versions and the
-   rest are as captured. Broker addresses are replaced by the recorded broker's address.
+3. Request, producer, consumer, watcher and sequence ids are those of the live client; all other values are as captured,
+   for example message ids, names and versions. Broker addresses are replaced by the recorded broker's address.
 4. A PING receives a PONG. A captured query or CONNECT may be repeated and receives its response each time.
 5. A command without a captured step is noted. A request receives an ERROR, a lookup a failed lookup response, and a
    SEND a SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives

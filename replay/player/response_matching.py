@@ -7,7 +7,7 @@ Rules of this file
    one with the same redelivery count is preferred, then the first. On a Shared subscription, a delivery to a different
    consumer matches equally well; on a Key_Shared subscription it is the second choice. In both cases the consumer is
    reported as a difference.
-3. PING and PONG are not matched: they depend on timing alone.
+3. PING and PONG are not matched, because they depend only on timing.
 """
 
 from __future__ import annotations

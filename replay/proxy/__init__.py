@@ -9,7 +9,7 @@
 - ``relay``              forwarding between one client's socket and its broker's
 - ``listener``           the listening sockets
 - ``http_lookups``       rewriting of lookups over HTTP
-- ``api``                the whole proxy in a thread: ``with Proxy(to=...) as proxy``
+- ``api``                the proxy in a thread: ``with Proxy(to=...) as proxy``
 
 The modules up to ``byte_faults`` do no I/O: their inputs are bytes and times.
 """

@@ -1,4 +1,4 @@
-"""A proxy for a test: `with Proxy(to=…) as proxy`, in its own thread and event loop.
+"""A proxy for tests, in a separate thread and event loop: `with Proxy(to=…) as proxy`.
 
 Rules of this file
 1. Arguments with the same meaning have the same names as in MiniBroker. The fault objects that the caller passes
@@ -72,8 +72,8 @@ class Proxy:
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
         - ``capture``: path of a pcapng file for all bytes of all client connections
-        - ``faults``: faults in the protocol; ``byte_faults``: faults in the bytes, with chances drawn from ``seed``
-        - ``taps``: active from the first connection on; ``on_note``: receives one line for each problem
+        - ``faults``: faults in the protocol; ``byte_faults``: network faults, with random numbers from ``seed``
+        - ``taps``: taps for all connections; ``on_note``: a function that receives one line for each problem
         """
         self._to = ServiceUrl.parse(to)
         if self._to.http:
@@ -95,7 +95,7 @@ class Proxy:
         self.faults = list(faults)
         """Faults in the protocol, in the order in which they are checked."""
         self.byte_faults = list(byte_faults)
-        """Faults in the bytes."""
+        """Network faults."""
         self._random = Random(seed)  # noqa: S311  (not for security)
         self._taps = list(taps)
         self.notes: list[str] = []

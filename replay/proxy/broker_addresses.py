@@ -10,8 +10,8 @@ Rules of this file
 3. An unknown address in that field is forwarded unchanged to the broker of the connection, which may be a Pulsar proxy.
    The proxy itself connects to no address that a client sends, and is therefore not an open relay.
 4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because clients may reach
-   it through a tunnel (TopicLookupBase). The advertised address is then the broker's own. Other brokers that set this
-   flag are reached through a Pulsar proxy, and their responses are unchanged.
+   it through a tunnel (TopicLookupBase). The advertised address is then the address of the broker itself. Other brokers
+   that set this flag are reached through a Pulsar proxy, and their responses are unchanged.
 """
 
 from __future__ import annotations

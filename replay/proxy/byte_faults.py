@@ -7,7 +7,7 @@ A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms 
    caller passes the random numbers. Bytes are neither lost nor reordered: the connection is a TCP stream.
 2. Each chunk that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice, and each
    part that a bandwidth limit creates, is a separate write.
-3. After ``reset`` bytes are forwarded, the connection is reset instead of sending the next byte.
+3. After the number of bytes in ``reset``, the connection is reset before the next byte is sent.
 4. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 

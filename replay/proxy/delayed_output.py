@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Bytes are never reordered. Without faults nothing is delayed: bytes are delivered in the call that receives them.
-2. Waiting output is limited: above the limit, reading from the sender pauses until half of it is delivered.
+2. Waiting output is limited. Above the limit, reading from the sender pauses until half of the output is delivered.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. Only the lengths and the type are parsed. The type is in the first two bytes of the command, where all encoders write
    it. A frame of an unrequested type is neither copied nor held: its bytes pass as they arrive.
 2. A frame of a requested type is held until it is complete. A frame above the size limit passes unchanged.
-3. If bytes are not frames, they pass, and so do all bytes after them.
+3. Bytes that are not frames, and all bytes after them, pass unchanged.
 """
 
 from __future__ import annotations

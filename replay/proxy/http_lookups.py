@@ -3,7 +3,7 @@
 Rules of this file
 1. A connection carries one request with its body and one response, which contains ``Connection: close``.
 2. The proxy itself follows the redirect of a lookup, because the final response must also contain proxy addresses.
-3. If the web service does not respond, the response is 502 with the reason.
+3. If the web service does not respond, the proxy responds with status 502 and the reason.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. The relay connects to the broker after the client's first frame has arrived, because that frame may contain the
    broker's address.
 2. Bytes from the client pass through taps and faults to the broker. Bytes from the broker pass through address
-   rewriting, faults and taps to the client. Taps thus receive the bytes of the client's socket.
+   rewriting, faults and taps to the client. Taps thus receive the same bytes as the client's socket.
 3. Buffers are bounded: if one side does not read, the relay stops reading from the other side.
 4. The end of a stream is forwarded after all bytes before it, and the other direction remains open. A reset is
    forwarded immediately as a reset.

@@ -4,7 +4,7 @@ Rules of this file
 1. All protocol content is compared: the fields of the command, whether they are set, and the entry after it. This
    module reports all differences; rules (rules.py) explain the allowed ones.
 2. An id differs if the live id is not mapped to the captured one (id_translation.py).
-3. The highest sequence id of a receipt is compared if the SEND has one; otherwise 0 and -1 both mean none
+3. The highest sequence id of a receipt is compared if the SEND has one; otherwise both 0 and -1 mean that there is none
    (recorded_sends.py).
 4. The deliveries to a consumer are compared in order, for Key_Shared by key. A delivery has a difference in the field
    ``order`` if it arrived after one that follows it in the capture; missing deliveries have no effect on the others. In

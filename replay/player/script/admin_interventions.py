@@ -1,8 +1,9 @@
-"""The administrative operations on the captured broker, inferred from the commands that it sent unrequested.
+"""The administrative operations on the captured broker, inferred from the broker's unrequested commands.
 
 Rules of this file
 1. A CLOSE_PRODUCER or CLOSE_CONSUMER that no client command caused starts an operation. CLOSEs of one topic within two
-   seconds belong to one operation, unless the same producer or consumer is closed again after it reconnected.
+   seconds belong to one operation. If a producer or consumer is closed again after it reconnected, a new operation
+   starts.
 2. An operation is a termination if the broker reports the end of the topic or refuses new producers with
    TopicTerminatedError. It is a deletion if a topic watcher is notified of it, or if a subscription reconnects and
    receives none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was

@@ -1,10 +1,10 @@
 """Preparation of the live broker before and during a replay, inferred from the capture.
 
 Rules of this file
-1. Before the replay: namespaces, topics with their partitions, and schemas that a response contains but no replayed
-   client registered. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE shows the
-   interceptors. Receipts of duplicates show that a namespace has deduplication enabled.
-2. During the replay: partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
+1. Before the replay, namespaces, topics with their partitions, and schemas that a response contains but no replayed
+   client registered are created. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE
+   shows the interceptors. Receipts of duplicates show that a namespace has deduplication enabled.
+2. During the replay, partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).
 3. Calls use the REST interface. Any broker with a known REST address can therefore be prepared.

@@ -3,8 +3,8 @@
 Rules of this file
 1. Only connections whose start was captured are replayed: they begin with CONNECT. If a connection started before the
    capture, the commands that created its producers and consumers are unknown.
-2. Frames of the broker's internal client (system topics, transaction ends, compaction) are omitted: the live broker has
-   its own internal client.
+2. Frames of the broker's internal client (system topics, transaction ends, compaction) are omitted, because the live
+   broker also has an internal client.
 3. The script ends at the first gap in a replayed connection: later steps on any connection may depend on the missing
    bytes.
 4. Commands that cannot be replayed are listed with the reason and never guessed.
