@@ -111,7 +111,7 @@ def unload(server: InterceptingServer, name: TopicName) -> None:
 
 
 def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
-    """Close connections, producers or consumers by name, or all connections if the name is empty.
+    """Close connections, producers or consumers by name, or all of them if the name is empty.
 
     Return their number. Raises LocalError.
     """
