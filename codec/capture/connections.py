@@ -23,7 +23,7 @@ from pcli.codec.capture.tunnels import ACK, SYN, Segment
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
 
 MAX_CONNECTIONS: Final = 1 << 16
-"""Maximum number of connections in the table. Beyond it, a quarter of them is evicted."""
+"""Maximum number of connections in the table. Beyond it, a quarter of them are evicted."""
 
 MAX_CLOSED: Final = 4096
 """Maximum number of closed connections that are kept for late packets."""

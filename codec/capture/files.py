@@ -154,7 +154,7 @@ class _Gunzip:
                 yield out
 
     def _damage(self, text: str, offset: int) -> None:
-        """Raise the error now or, for a wrong trailer, at the end: the member's data is then complete."""
+        """Raise the error, or defer it if only the trailer is wrong: the member's data is then complete."""
         trailer = next((left for sign, left in _WRONG_TRAILERS.items() if sign in text), None)
         if trailer is None:
             raise self._wrong or CaptureError(f"the gzip data is damaged: {text}", offset) from None

@@ -29,7 +29,7 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["CONNECTED", "SEARCH_PACKETS", "FrameExtractor", "raise_limit"]
 
 SEARCH_PACKETS: Final = 64
-"""Number of packets after which a search must decide."""
+"""Number of packets after which a search must give a result if possible."""
 
 SEARCH_UNKNOWN: Final = 64 * 1024
 """Number of bytes to search in a stream of unknown kind before it is classified as other."""
@@ -277,7 +277,7 @@ class FrameExtractor:
     # -- classification and search ---------------------------------------------------------------------------------
 
     def search(self, direction: Direction, position: int, skipped: int, packet: int) -> None:
-        """Drop the run before ``position``. Search it and later bytes for a frame, from ``position + skipped``."""
+        """Drop the run before ``position``. Search for a frame from ``position + skipped``, also in later bytes."""
         trim(direction, position)
         base = direction.offset - len(direction.run)
         direction.mode, direction.sync, direction.checked_bytes, direction.need = SEARCH, RESYNC, 0, 0

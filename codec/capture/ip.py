@@ -4,8 +4,9 @@ Rules of this file
 1. The length in the header excludes Ethernet padding. A length of 0 marks a packet that was captured before the network
    card split it (segmentation offload, big TCP). The length on the wire is then used.
 2. Truncated bytes of the packet are counted and not reconstructed: ``Inner.missing``.
-3. Fragments wait in a bounded table, and the oldest datagrams are evicted. If fragments overlap, the first byte is
-   used. (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received data.)
+3. Fragments wait in a bounded table, and the oldest datagrams are evicted. If fragments overlap, the bytes received
+   first are used. (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received
+   data.)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. This module makes no decisions: ``frame_extraction`` determines frames and positions.
-2. The list is emptied after each window, so it stays small.
+2. The list is emptied after each window, so it remains small.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Output:
         """The packets of all fragments, by the packet that completed a datagram; only the most recent datagrams."""
 
     def remember_fragments(self, packet: int, packets: tuple[int, ...]) -> None:
-        """Record that the datagram completed by ``packet`` came in fragments in all these packets."""
+        """Record the packets with the fragments of the datagram that ``packet`` completed."""
         self.fragments[packet] = packets
 
     def frame(

@@ -1,8 +1,8 @@
 """The types that file readers return: packets as positions in a window of bytes.
 
 Rules of this file
-1. A packet is sliced from the window only if it is to be kept. Otherwise it is a record: a small, short-lived tuple
-   (start, end, wire length, time in ns since 1970, interface).
+1. Each packet is read as a record, a small, short-lived tuple (start, end, wire length, time in ns since 1970,
+   interface). Its bytes are sliced from the window only if the packet is kept.
 2. Everything that depends only on the link type is computed once per interface, not per packet.
 """
 

@@ -36,7 +36,7 @@ MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
 
 
 def pcap_windows(source: Source) -> Iterator[Window]:
-    """Yield windows of records from a source that is at the magic number. Raise CaptureError if the file is damaged."""
+    """Yield windows of records from a source at its magic number. Raise CaptureError if the file is damaged."""
     if not source.fill(0, 24):
         raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
     order, units, header = MAGICS[source.data[:4]]

@@ -173,7 +173,7 @@ def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
         else:
             windows = pcap_windows(source)
         for window in windows:
-            # The secrets come first because the reader of the packets needs them.
+            # The secrets are yielded first, because the reader of the packets needs them.
             yield from secrets[emitted:]
             emitted = len(secrets)
             yield window

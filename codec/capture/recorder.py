@@ -153,7 +153,7 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
 
 
 def _checksum(head: bytes, data: bytes = b"") -> int:
-    """Return the internet checksum (RFC 1071), computed as the whole number modulo 65535.
+    """Return the internet checksum (RFC 1071). The sum of 16-bit words equals the whole number modulo 65535.
 
     ``head`` must have an even length. It is separate from ``data`` so that the data is not copied. A sum of 0xFFFF
     gives 0, never 0xFFFF (RFC 1624), because headers are not all zero.

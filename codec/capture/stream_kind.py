@@ -55,7 +55,7 @@ class StreamClassifier:
         return self.decode_as.get(direction.stream.server[1]) or self.decode_as.get(direction.stream.client[1]) or ""
 
     def may_give_up(self, direction: Direction) -> bool:
-        """Whether a stream without a frame so far may be classified as another protocol."""
+        """Whether a stream without a frame so far may be classified as not Pulsar."""
         if direction.stream.kind == "pulsar" or self.forced(direction) == "pulsar":
             return False
         return direction.stream.server[1] not in self._hinted and direction.stream.client[1] not in self._hinted

@@ -9,8 +9,8 @@ Rules of this file
 3. Queued segments are delivered in the order of their packets, over both directions, so that no response precedes its
    request. Therefore a confirmed gap delays both directions. A segment that fills a gap is delivered when the first
    segment after the gap is due.
-4. A SYN with another sequence number starts a new connection on the same ports. A closed connection is kept for a while
-   for late packets and then removed.
+4. A SYN with a different sequence number starts a new connection on the same ports. A closed connection is kept for a
+   while for late packets and then removed.
 5. The end of a connection is reported after all its bytes. A reset waits for the bytes that the other side sent before
    it received the reset, but only until the next connection begins, which may be a reconnection.
 6. This is the slow path, which takes a few microseconds per packet. ``fast_path`` forwards only unusual packets.
@@ -111,7 +111,7 @@ class TcpReassembly:
         distance = offset - direction.offset
         data, start, end = segment.data, segment.start, segment.end
         if distance == 1 and direction.isn < 0 and not direction.offset and not direction.held:
-            # The first packet was a keep-alive. Its sequence number is one less than that of the next byte.
+            # The first packet was a keep-alive, whose sequence number is one less than the next byte's.
             direction.base = direction.base + 1 & _MASK
             offset = distance = 0
         size = end - start + segment.missing
@@ -337,7 +337,7 @@ class TcpReassembly:
         return self.table.create(segment, packet, self.limit, self.classifier)
 
     def _syn(self, direction: Direction, segment: Segment, packet: int) -> None:
-        """Set the sequence number of offset 0, which is one after that of the SYN."""
+        """Set the sequence number of offset 0, the number after the SYN's."""
         if direction.isn < 0 and (direction.base < 0 or not direction.seen):
             stream = direction.connection.stream
             if packet not in stream.opening:

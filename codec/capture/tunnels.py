@@ -3,7 +3,7 @@
 Rules of this file
 1. The supported tunnels are IP in IP (RFC 2003), 6in4 (RFC 4213), GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve
    (RFC 8926). They may be nested, up to MAX_DEPTH.
-2. UDP is examined only on the two tunnel ports. A packet on such a port that is not a tunnel is ignored.
+2. UDP is examined only on the two tunnel ports. A packet on these ports that contains no tunnel is ignored.
 3. This module handles the general case in a few microseconds per packet; ``fast_path`` handles ordinary packets.
 """
 

@@ -6,7 +6,7 @@ Rules of this file
 2. A frame above FRAME_LIMIT needs a streaming decompressor: the standard library's (Python 3.14), or pyarrow's if it
    is installed. If neither is available, the error names the remedy.
 3. From a truncated or damaged frame, the content of the whole blocks before the damage is returned. If only the
-   checksum or the size is wrong, all content is returned and the error follows at the end. Offsets are those of the
+   checksum or the size is wrong, all content is returned and the error follows at the end. Offsets refer to the
    compressed file.
 """
 

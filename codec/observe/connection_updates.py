@@ -1,7 +1,7 @@
 """Updates of a connection's state from commands other than the five frequent ones: names, closes, system traffic.
 
 A table at the end maps commands to functions. Ids, topics and responses are handled the same way for all commands, as
-COMMANDS defines them.
+defined in COMMANDS.
 """
 
 from __future__ import annotations

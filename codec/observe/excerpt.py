@@ -5,7 +5,7 @@ Rules of this file
    frames on their connections that an observer needs: handshakes, schemas, and the opening and closing of producers and
    consumers. The first packets of every connection are kept, so that connections have the same numbers.
 2. If a packet ends inside a frame, all packets of that frame are kept. This is repeated until the run of packets begins
-   and ends at frame boundaries. A comment on the first packet of a run states that packets before it were left out.
+   and ends at frame boundaries. A comment on the first packet of a run states that packets before it were omitted.
 3. There are three passes: the selection (one bit of memory per frame), the search for packets (one bit per packet), and
    the copy.
 """
@@ -57,7 +57,7 @@ class SelectedFrames:
 
 
 class KeptPackets:
-    """The numbers of the packets to keep, and of those among them that follow packets left out."""
+    """The numbers of the packets to keep, and of the kept packets that follow omitted ones."""
 
     __slots__ = ("after_left_out", "packets", "secrets")
 
@@ -83,7 +83,7 @@ class _Run:
 
 
 def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: SelectedFrames) -> KeptPackets:
-    """Return the packets to keep for the selected frames. This reads the capture once."""
+    """Read the capture once, and return the packets to keep for the selected frames."""
     kept = KeptPackets()
     seen = Bits()
     runs: dict[tuple[int, bool], _Run] = {}

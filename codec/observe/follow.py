@@ -43,7 +43,7 @@ def about_message(recording: Iterable[Facts], wanted: MessageId) -> frozenset[in
     """Return the numbers of the frames that send, store, deliver, acknowledge or redeliver a message.
 
     A SEND contains no message id and is found through its receipt. An id without partition or batch index matches any.
-    A consumer's first cumulative acknowledgement that covers the message is included, later ones are not.
+    Only the first cumulative acknowledgement of a consumer that covers the message is included.
     """
     get = find_field("pulsar.message_id").get
     cumulative = find_field("pulsar.ack.ack_type").get

@@ -27,7 +27,7 @@ _KIND: Final = "pulsar"
 INFREQUENT: Final = frozenset(COMMANDS) - {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG")
 }
-"""The infrequent command types. They contain all names, and processing them costs little."""
+"""The infrequent command types. They contain all names and take little time to process."""
 
 
 class LiveFrames:

@@ -3,8 +3,8 @@
 Rules of this file
 1. COMMANDS defines the pairs, in ``answers`` and ``paired_by``. The two directions are separate, because both sides
    send requests.
-2. A response closes its request. A later response with the same id answers no request. There is one exception: a
-   PRODUCER_SUCCESS that follows one with producer_ready = false also answers the PRODUCER.
+2. A response closes its request. A later response with the same id answers no request. The exception is a second
+   PRODUCER_SUCCESS, after one with producer_ready = false, which also answers the PRODUCER.
 3. A response of a type that the request does not expect is not paired, because request ids may be reused.
 4. An ERROR without a known request answers an open handshake: a broker that refuses a CONNECT has no request id and
    writes 2^64-1.

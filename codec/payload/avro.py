@@ -31,7 +31,7 @@ _FREE_VALUES: Final = 10_000
 """Number of values allowed in addition to two per byte: nulls and empty records take no bytes."""
 
 _MAX_DECIMAL: Final = 64
-"""Maximum size in bytes of a decimal that is converted, and (times ten) its maximum scale; a larger one stays hex."""
+"""Maximum size in bytes of a converted decimal, and (times ten) its maximum scale. A larger decimal is kept as hex."""
 
 _PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _DAY_NS: Final = 86_400_000_000_000
@@ -45,7 +45,7 @@ class _BadError(Exception):
 
 
 class AvroType:
-    """One type in a schema, with all type names resolved. A type may contain itself."""
+    """A type in a schema, with all type names resolved. A type may contain itself."""
 
     __slots__ = ("children", "kind", "logical", "names", "scale", "size")
 
@@ -243,7 +243,7 @@ class _Reader:
         return kind.names[index]
 
     def block(self) -> int:
-        """Read the number of items in the next block; 0 is the end. The size in bytes follows a negative count."""
+        """Read the number of items in the next block; 0 is the end. If the count is negative, the size follows it."""
         count = self.long()
         if count < 0:
             self.long()

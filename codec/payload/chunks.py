@@ -2,11 +2,11 @@
 
 Rules of this file
 1. The chunks of one message have the same ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks
-   of different messages may be interleaved, but those of one message are in order.
+   of different messages may be interleaved, but the chunks of one message are in order.
 2. Other cases are handled as in the Java client (ConsumerImpl.processMessageChunk). A chunk 0 restarts the message,
    because a redelivery starts with the first chunk. A duplicate chunk is ignored. After any other chunk out of order,
    the message is discarded.
-3. A uuid is unique only within one producer, and each consumer receives its own sequence of chunks. The caller's
+3. A uuid is unique only within one producer, and each consumer receives a separate sequence of chunks. The caller's
    ``scope``, such as "this consumer on this connection", separates these sequences.
 4. The fields of a chunk are checked separately (chunk_problems). Totals that differ between chunks are reported, and
    the message is still assembled.
@@ -35,7 +35,7 @@ _CHUNK_COST: Final = 64
 """Memory overhead per chunk in bytes, so that a million empty chunks are limited too."""
 
 _SHOWN: Final = 80
-"""Maximum length of a uuid in messages of pcli; a producer may choose any length."""
+"""Maximum number of characters shown of a uuid, because a producer may choose any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def is_chunk(metadata: pb.MessageMetadata) -> bool:
 
 
 def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
-    """Return the problems that a chunk alone shows. ``size`` is its decrypted size in bytes, or 0 if unknown."""
+    """Return the problems of a single chunk. ``size`` is the decrypted size in bytes, or 0 if unknown."""
     found = []
     count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
     if not 0 <= metadata.chunk_id < count:

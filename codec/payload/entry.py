@@ -131,13 +131,13 @@ class Message:
 
     @property
     def sequence_id(self) -> int:
-        """The producer's sequence id. Without ids for the messages in a batch, the entry's id applies."""
+        """The producer's sequence id. If the messages of a batch have no ids, the entry's id applies."""
         source = self._source
         return source.sequence_id if source.HasField("sequence_id") else self.metadata.sequence_id
 
     @property
     def null_value(self) -> bool:
-        """Whether the message has no value, as opposed to an empty value. Compaction then deletes the key."""
+        """Whether the message has no value (not an empty value). Compaction then deletes the key."""
         return self._source.null_value
 
     @property

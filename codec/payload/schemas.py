@@ -73,8 +73,8 @@ class Decoder:
     def decode(self, payload: bytes | None, key: bytes | None = None) -> object | Problem:
         """Decode one message.
 
-        ``payload`` is None if there is no value. ``key`` is the message key, for separated KeyValues. A
-        KeyValue is returned as an object with ``key`` and ``value``, a missing value as None.
+        ``payload`` is None if there is no value. ``key`` is the message key, for separated KeyValues. A KeyValue is
+        returned as an object with ``key`` and ``value``, a missing value as None.
         """
         read = self._prepared()
         return read if isinstance(read, Problem) else read(payload, key)

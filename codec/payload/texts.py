@@ -8,6 +8,6 @@ __all__ = ["as_text"]
 def as_text(value: str | bytes) -> str:
     r"""Return a string field as text. protobuf returns it as bytes if it is invalid UTF-8, which proto2 allows.
 
-    An invalid byte becomes ``\xff``. The frame's own problems report the invalid text.
+    An invalid byte becomes ``\xff``. The invalid text is reported as a problem of the frame.
     """
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")

@@ -90,7 +90,7 @@ class ClientSession:
     # -- output ----------------------------------------------------------------------------------------------------
 
     def connect(self, **fields: Any) -> None:
-        """Begin the handshake. ``fields`` of CommandConnect override the session's own values."""
+        """Begin the handshake. ``fields`` of CommandConnect override the session's values."""
         if self.state is not State.START:
             raise LocalError("the handshake has already begun")
         flags = pb.FeatureFlags(**dict.fromkeys(self.features, True))
@@ -138,7 +138,7 @@ class ClientSession:
 
     @property
     def open_requests(self) -> list[Message]:
-        """The requests that have no response yet; requests without ids come last."""
+        """The requests that have no response yet; requests without ids are last."""
         return [
             *(body for _, body in self._open.values()),
             *(body for queue in self._ordered.values() for body in queue),

@@ -3,7 +3,7 @@
 A path is relative to the command's body (``consumer_id=1``, ``message_id.ledgerId=5``); ``metadata.…`` and
 ``entry.…`` select the blocks after SEND and MESSAGE. A repeated field takes one value per assignment
 (``topics=a topics=b``), or a JSON list. A message field takes JSON; a MessageIdData field also takes ``ledger:entry``.
-A KeyValue list takes ``properties.color=red``. The payload is set by ``payload=text`` or ``payload=hex:6869``.
+A KeyValue list takes ``properties.color=red``. ``payload=text`` or ``payload=hex:6869`` sets the payload.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ FRAME_OVERHEAD: Final = 10 * 1024
 """Bytes for command and metadata in addition to the largest message, Commands.MESSAGE_SIZE_FRAME_PADDING."""
 
 MAX_FRAME_SIZE: Final = DEFAULT_MAX_MESSAGE_SIZE + FRAME_OVERHEAD
-"""The largest frame, length prefix included. It is checked before buffering. Otherwise, after a TLS ClientHello, whose
-first bytes read as a length of 369,295,616, a reader would wait for 352 MiB."""
+"""The largest frame, length prefix included. It is checked before buffering. Otherwise a reader would wait for 352 MiB
+after a TLS ClientHello, because the first bytes give the length 369,295,616."""
 
 MINUS_ONE: Final = 2**64 - 1
 """-1 in an unsigned field, for example in the message id of a receipt for a duplicate."""

@@ -142,7 +142,7 @@ class Frame:
 
     @property
     def command(self) -> pb.BaseCommand:
-        """The command, with only the fields before a parse error if there is one."""
+        """The command. After a parse error it contains only the fields before the error."""
         if self._command is None:
             parts = self.parts
             self._command = pb.BaseCommand()
@@ -198,7 +198,7 @@ class Frame:
 
     @property
     def problems(self) -> list[Problem]:
-        """All problems that this frame's bytes alone show. The property parses every part that was not parsed yet.
+        """All problems that can be detected in this frame alone. Parts that were not parsed yet are parsed now.
 
         Invalid UTF-8, unknown fields and commands from the wrong side are not checked here. The package ``observe``
         checks them because it tracks the connection.
@@ -249,7 +249,7 @@ def _required(message: Message) -> list[Problem]:
 def split(data: bytes, type_: int, size: int) -> Parts:
     """Find the parts within the first ``size`` bytes of a frame. Stop at the first length that exceeds them.
 
-    ``data`` contains these bytes. The bytes after the metadata are not read and may be absent.
+    Bytes after the metadata are not read and may be absent from ``data``.
     """
     parts = Parts()
     end, position = _two_lengths(data)

@@ -103,7 +103,7 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
-    """Return fields 1 and 2 of a whole frame's body if they are its first two fields; -1 stands for a missing field.
+    """Return fields 1 and 2 of a whole frame's body if they are its first two fields. A missing field is -1.
 
     These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). This takes a third of the time
     of the complete reader, but supports only the layout of the known encoders. If a value is -1, use the complete

@@ -9,9 +9,9 @@ Rules of this file
 1. Keys are proto names, enum values are names, bytes are lower-case hex, and unsigned -1 is -1. Nothing is redacted:
    the lossless form contains credentials and payload.
 2. ``checksum`` is "good" if the CRC-32C is correct, the stored number in hex if it is wrong, and absent if there is no
-   checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame gets a correct one. The encoder
-   requires only one of the four keys after the command of SEND and MESSAGE: missing metadata is empty. Other commands
-   have none of these keys.
+   checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame gets a correct one. For SEND
+   and MESSAGE, the encoder requires only one of the four keys after the command: missing metadata is empty. Other
+   commands have none of these keys.
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
 4. Protobuf allows several encodings of a message: different field orders, long varints, invalid UTF-8. If encoding the
    object does not reproduce the original bytes, they are kept under ``bytes`` (``{"command": hex, …}``). The encoder
@@ -138,7 +138,7 @@ def _number_of(name: str) -> int:
 
 
 def _unknown_type(number: int) -> bytes:
-    """Encode the type field, the first field, if the generated code lacks the type; otherwise return no bytes."""
+    """Return the encoded type field, which comes first, if the generated code lacks the type; otherwise no bytes."""
     return b"" if number in COMMANDS or number < 0 else b"\x08" + push_varint(number)
 
 
@@ -192,7 +192,7 @@ def _packed(
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:
-    """Return the bytes as an object, with only the fields before a parse error if there is one."""
+    """Return the object of the bytes. After a parse error it contains only the fields before the error."""
     came = type(message)()
     with suppress(DecodeError):  # the written object contained the fields before the error
         came.MergeFromString(data)

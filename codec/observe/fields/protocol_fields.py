@@ -1,4 +1,4 @@
-"""The fields of the protocol's own messages.
+"""The fields of the protocol's messages.
 
 They comprise all fields of the commands, the metadata, the broker entry metadata and the messages in a batch, and are
 derived from the decode plans and therefore from the descriptors.

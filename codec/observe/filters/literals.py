@@ -1,4 +1,4 @@
-"""Values in a filter: a word or string is converted for the kind of field that it is compared with.
+"""Values in a filter: a word or string is converted for the field with which it is compared.
 
 Rules of this file
 1. The kind of the field determines the meaning. Comparing a number with text is an error when the filter is compiled,

@@ -1,7 +1,7 @@
 """Redaction of a frame: application data is removed, defects are kept.
 
 Rules of this file
-1. Defects are evidence: a wrong checksum stays wrong by the same difference, invalid protobuf stays invalid, and
+1. Defects are evidence: a wrong checksum remains wrong by the same difference, invalid protobuf remains invalid, and
    lengths that do not match still do not match.
 2. A frame that the capture truncated still lacks the same number of bytes, and the same parts can be parsed.
 """
@@ -63,7 +63,7 @@ def _command(frame: Frame, names: Names) -> bytes:
 
 
 def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> bytes:
-    """Return a redacted protobuf message. If the original is malformed, and not only truncated, so is the result."""
+    """Return a redacted protobuf message. If the original is malformed (not only truncated), the result is too."""
     try:
         message.MergeFromString(data)
     except DecodeError:

@@ -20,7 +20,7 @@ _SIZES = {1: 8, 5: 4}
 
 
 def redact_cut(kind: type[Message], data: bytes, names: Names) -> bytes:
-    """Return, redacted, the fields that ``data`` contains of a message of this type."""
+    """Return the redacted fields of a truncated message of this type."""
     end, number, start, size = _last_whole(data)
     message = kind()
     try:

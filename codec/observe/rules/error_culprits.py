@@ -11,7 +11,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 __all__ = ["culprit_of_error", "succeeded_later"]
 
 _BROKERS: Final = frozenset(("ServiceNotReady", "MetadataError", "PersistenceError", "TooManyRequests", "UnknownError"))
-"""Errors that the broker's state causes, not the request."""
+"""Errors caused by the broker's state rather than by the request."""
 
 
 def culprit_of_error(error: str) -> str:

@@ -47,12 +47,10 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _DELIVERIES: Final = 5
-"""Number of deliveries after which a failure counts as permanent. Temporary problems are over by then, or need a
-back-off."""
+"""Number of deliveries after which a failure counts as permanent. Longer temporary problems need a back-off."""
 
 _REQUESTED: Final = ("nack", "ack_timeout", "rewind")
-"""The causes of requested redeliveries. Only these indicate a problem with the message; the connection causes
-others."""
+"""The causes of requested redeliveries. Only these indicate a problem with the message."""
 
 _THROWN: Final = {
     "DecryptionError": (

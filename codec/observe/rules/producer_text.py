@@ -23,7 +23,7 @@ def producer_subject(producer: ProducerRecord) -> dict[str, Any]:
 
 
 def sets_own_sequence_ids(producer: ProducerRecord) -> bool:
-    """Return whether the application seems to set sequence ids, because more than one in ten SENDs skips ids."""
+    """Return whether the application probably sets sequence ids: more than one in ten SENDs skips ids."""
     return producer.gaps.count * 10 > producer.sent_entries
 
 

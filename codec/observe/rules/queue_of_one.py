@@ -34,7 +34,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LONG_NS: Final = 1_000_000_000
-"""Minimum mean time from MESSAGE to ACK: below it, the waiting time does not matter."""
+"""Minimum mean time from MESSAGE to ACK. Below it, the waiting time is negligible."""
 
 _ACKS: Final = 3
 """Minimum number of acknowledgements for a mean."""
