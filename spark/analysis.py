@@ -82,8 +82,8 @@ def _read(
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
         return [read_recording(one, request, required, engine, storage, run.staging) for one in found.recordings], found
-    found, gone = with_missing_files(found, kept)
-    readings = [read_new(one, request, required, engine, run.staging, kept, gone) for one in found.recordings]
+    found, missing = with_missing_files(found, kept)
+    readings = [read_new(one, request, required, engine, run.staging, kept, missing) for one in found.recordings]
     return readings, found
 
 
@@ -146,14 +146,14 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
         positions |= {where[part]: position for part, position in reading.positions.items()}
         for split in reading.splits:
             counted.setdefault(where[split.part], ReadCounts()).add(split.counted)
-            for told in split.told:
-                if isinstance(told.item, Note) and told.item.kind == "file":
-                    notes[where[split.part]] = told.item
+            for event in split.placed_events:
+                if isinstance(event.item, Note) and event.item.kind == "file":
+                    notes[where[split.part]] = event.item
     return captures_table(found.entries, counted, notes, positions)
 
 
 def _said(request: Request) -> dict[str, Any]:
     """Return the request for the manifest, without passwords."""
-    said = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
-    del said["out"]
-    return {"request": said}
+    recorded = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
+    del recorded["out"]
+    return {"request": recorded}

@@ -148,7 +148,7 @@ class InProcess:
 
     def __init__(self, on_progress: OnProgress | None = None) -> None:
         """``on_progress`` is called before the first task and after each task."""
-        self._told = on_progress
+        self._on_progress = on_progress
 
     def share(self, value: _V) -> Shared[_V]:
         """Return a handle that contains the value itself."""
@@ -188,8 +188,8 @@ class InProcess:
 
     def report_progress(self, progress: Progress) -> None:
         """See `Engine.report_progress`."""
-        if self._told is not None:
-            self._told(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
 
 class _BucketStore:

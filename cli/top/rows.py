@@ -215,5 +215,5 @@ def statistics_of(row: Row) -> list[tuple[str, str]]:
     """Return the names and values of a row's statistics, without subscriptions and consumers, which have rows."""
     from pcli.codec.observe.text_format import printable
 
-    told = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}
-    return [(printable(name), "-" if value is None else printable(value)) for name, value in told.items()]
+    shown = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}
+    return [(printable(name), "-" if value is None else printable(value)) for name, value in shown.items()]

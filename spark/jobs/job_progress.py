@@ -37,8 +37,8 @@ class _Watch:
         tracker = self._context.statusTracker()
         done = active = 0
         for job in tracker.getActiveJobsIds():
-            told = tracker.getJobInfo(job)
-            for stage in told.stageIds if told else ():
+            job_info = tracker.getJobInfo(job)
+            for stage in job_info.stageIds if job_info else ():
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks

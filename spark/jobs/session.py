@@ -231,8 +231,10 @@ def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
     words = error_text(fault)
     if not words or isinstance(fault, OSError | Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in words:
         words = _tail(log)
-    told = "\n".join(line for line in words.splitlines() if not re.match(r"\s*at |\s*WARNING|Setting|To adjust", line))
-    return one_line(told)
+    message = "\n".join(
+        line for line in words.splitlines() if not re.match(r"\s*at |\s*WARNING|Setting|To adjust", line)
+    )
+    return one_line(message)
 
 
 def _tail(log: IO[bytes] | None) -> str:

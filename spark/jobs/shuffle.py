@@ -119,11 +119,11 @@ class _BlockStore:
         """Store the pieces of all loads."""
         errors = []
         for load in loads:
-            told: list[_Packed] | tuple[int, PcliError] = pickle.loads(load)  # noqa: S301  (our own task wrote it)
-            if isinstance(told, tuple):
-                errors.append(told)
+            result: list[_Packed] | tuple[int, PcliError] = pickle.loads(load)  # noqa: S301  (our own task wrote it)
+            if isinstance(result, tuple):
+                errors.append(result)
             else:
-                self._add(told)
+                self._add(result)
         if errors:
             raise min(errors, key=itemgetter(0))[1]
 

@@ -150,12 +150,12 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     sent = _field(batch["producer"], "sent_ns")[rows]
     came, acked = _field(flat, "delivered_ns"), _field(flat, "acked_ns")
     messages = np.maximum(_field(flat, "messages"), 1)
-    there, gone, both = came >= 0, acked >= 0, (came >= 0) & (acked >= 0)
+    there, was_acked, both = came >= 0, acked >= 0, (came >= 0) & (acked >= 0)
     pairs = rows * len(figures.subscriptions.names) + groups
-    ends = np.where(gone, acked, _delivered_elsewhere(pairs, came))
+    ends = np.where(was_acked, acked, _delivered_elsewhere(pairs, came))
     over = there & (ends >= 0)
     figures.delivered.add(groups[there], came[there], messages[there])
-    figures.acked.add(groups[gone], acked[gone], messages[gone])
+    figures.acked.add(groups[was_acked], acked[was_acked], messages[was_acked])
     figures.held.add(owners[over], ends[over], -messages[over])
     figures.held.add(owners[there], came[there], messages[there])
     figures.ack.add(groups[both], (acked - came)[both])

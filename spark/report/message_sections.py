@@ -166,9 +166,11 @@ def slowest(figures: MessageFigures) -> Section:
     for place, (took, row) in enumerate(figures.slowest):
         steps = _steps(row)
         bars.append([(begin / unit, length / unit, what) for begin, length, what in steps])
-        told = ", ".join(f"{what} after {duration(begin + length)}" for begin, length, what in steps)
+        timeline = ", ".join(f"{what} after {duration(begin + length)}" for begin, length, what in steps)
         place_of = "–" if row["ledger"] is None else f"{row['ledger']}:{row['entry']}"
-        rows.append((str(place + 1), place_of, named(row["cluster"], row["topic"]), duration(took), told, _last(row)))
+        rows.append(
+            (str(place + 1), place_of, named(row["cluster"], row["topic"]), duration(took), timeline, _last(row))
+        )
     alt = f"The {len(bars)} slowest messages as bars from SEND; the slowest took {duration(figures.slowest[0][0])}."
     svg = spans(bars, f"{name} since SEND", title="The slowest messages", alt=alt)
     section.charts.append(

@@ -73,8 +73,8 @@ class OwnTables:
 def stands(joined: MergedSplit) -> bool:
     """Return whether the tables of a split are correct except for their numbers."""
     renaming = joined.renaming
-    told = renaming.sync != OWN
-    sure = (renaming.anchored[told] == NO_OFFSET) & (renaming.lost[told] == NO_OFFSET)
+    renamed = renaming.sync != OWN
+    sure = (renaming.anchored[renamed] == NO_OFFSET) & (renaming.lost[renamed] == NO_OFFSET)
     return bool(sure.all()) and not any(isinstance(extra.item, Note) for extra in joined.extra)
 
 

@@ -98,21 +98,21 @@ def _options(request: Request, required: RequiredData) -> dict[str, Any]:
 def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozenset[str]]:
     """Return the plan with the earlier files that are missing or unreadable now, and the names of these files."""
     now = {hidden(entry.found.where): entry for entry in plan.entries}
-    gone = [
+    missing = [
         _as_missing(entry, now.get(entry.found.where))
         for one in kept.recordings.values()
         for entry in one.entries
         if entry.found.where not in now or now[entry.found.where].head.status == "unreadable"
     ]
-    names = {entry.found.where for entry in gone}
+    names = {entry.found.where for entry in missing}
     there = [entry for where, entry in now.items() if where not in names]
     recordings = {recording.cluster: recording for recording in plan.recordings}
-    for cluster in sorted({entry.cluster for entry in gone}):
+    for cluster in sorted({entry.cluster for entry in missing}):
         parts = recordings[cluster].parts if cluster in recordings else ()
-        every = ordered([*parts, *(entry for entry in gone if entry.cluster == cluster)])
+        every = ordered([*parts, *(entry for entry in missing if entry.cluster == cluster)])
         recordings[cluster] = Recording(cluster, tuple(every), ())
     placed = {entry.found.where: entry for recording in recordings.values() for entry in recording.parts}
-    entries = [placed.get(entry.found.where, entry) for entry in (*there, *gone)]
+    entries = [placed.get(entry.found.where, entry) for entry in (*there, *missing)]
     whole = Plan(tuple(entries), tuple(recordings[cluster] for cluster in sorted(recordings)))
     return whole, frozenset(names)
 
@@ -133,14 +133,14 @@ def read_new(
     engine: Engine,
     staging: Staging,
     kept: IncrementalState,
-    gone: frozenset[str],
+    missing: frozenset[str],
 ) -> ReadRecording:
     """Read the new files of a recording and update ``kept``; raise LocalError if a required file no longer exists."""
     old = kept.recordings.get(recording.cluster, KeptRecording())
     same = _same(old.entries, recording.parts)
     at = max((count for count in old.checkpoints if count <= same), default=0)
     for entry in recording.parts[at:]:
-        if entry.found.where in gone:
+        if entry.found.where in missing:
             raise LocalError(
                 f"{entry.found.path}: this file must be read again, because an earlier one is new or has changed, but "
                 "it is missing: omit --incremental to write tables of the existing files"
@@ -186,7 +186,7 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
         files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
-    told = IncrementalState(kept.options)
+    moved_state = IncrementalState(kept.options)
     for cluster, one in kept.recordings.items():
         splits = []
         for split in one.splits:
@@ -194,10 +194,10 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
             placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
             splits.append(replace(split, tables=placed))
         checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
-        told.recordings[cluster] = replace(one, splits=splits, checkpoints=checkpoints)
+        moved_state.recordings[cluster] = replace(one, splits=splits, checkpoints=checkpoints)
     if all(path == name for path, name in files.items()) and set(files) <= set(run.base.state):
         return {name: name for name in run.base.state}  # no file was read
-    index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(told))
+    index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(moved_state))
     moved(index)
     return files
 
@@ -227,8 +227,8 @@ def _carried(store: Store, name: str) -> Checkpoint:
 
 def _with_streams(split: SplitParts, streams: Mapping[int, Stream]) -> SplitParts:
     """Return the split with events that refer to the current connection objects, not to unpickled copies."""
-    told = [
+    placed_events = [
         one if one.item.stream is None else replace(one, item=replace(one.item, stream=streams[one.item.stream.number]))
-        for one in split.told
+        for one in split.placed_events
     ]
-    return replace(split, told=told)
+    return replace(split, placed_events=placed_events)

@@ -69,8 +69,8 @@ def gaps_table(recording: Recording, splits: Sequence[SplitParts]) -> pa.Table:
 def _gaps(recording: Recording, splits: Sequence[SplitParts]) -> Iterator[dict[str, Any]]:
     for split in splits:
         path = recording.parts[split.part].found.path
-        for told in split.told:
-            note = told.item
+        for event in split.placed_events:
+            note = event.item
             if isinstance(note, Note):
                 side = {True: "client", False: "broker", None: None}[note.from_client]
                 yield {
@@ -82,6 +82,6 @@ def _gaps(recording: Recording, splits: Sequence[SplitParts]) -> Iterator[dict[s
                     "offset": note.offset,
                     "bytes": note.length or None,
                     "packet": note.packet,
-                    "time_ns": told.packet_ns,
+                    "time_ns": event.packet_ns,
                     "text": note.text,
                 }

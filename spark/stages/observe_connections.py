@@ -111,7 +111,10 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
     """Return the notes and ends of each split, numbered in one order over all splits."""
     order = count(1)
-    return [[RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
+    return [
+        [RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.placed_events]
+        for split in splits
+    ]
 
 
 def _groups(

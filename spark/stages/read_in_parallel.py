@@ -114,7 +114,9 @@ def _carry_times(parsed: Sequence[ParseResult]) -> None:
     """Set the time of events before a split's first frame to the time of the last frame in earlier splits."""
     last_ns = 0
     for one in parsed:
-        one.parts.told = [told if told.last_ns else replace(told, last_ns=last_ns) for told in one.parts.told]
+        one.parts.placed_events = [
+            event if event.last_ns else replace(event, last_ns=last_ns) for event in one.parts.placed_events
+        ]
         last_ns = one.last_ns or last_ns
 
 
@@ -129,21 +131,24 @@ def _look_up_times(
     starts = [joined.renaming.packets for joined in merged_splits.splits]
     required: dict[int, set[int]] = {}
     for one in parsed:
-        for told in one.parts.told:
-            if _timeless(told):
-                required.setdefault(bisect_left(starts, told.item.packet) - 1, set()).add(told.item.packet)
+        for event in one.parts.placed_events:
+            if _timeless(event):
+                required.setdefault(bisect_left(starts, event.item.packet) - 1, set()).add(event.item.packet)
     items = [(splits[row], [packet - starts[row] for packet in sorted(some)]) for row, some in sorted(required.items())]
     times: dict[int, int] = {}
     for row, found in zip(sorted(required), engine.map("times", partial(_times, request), items), strict=True):
         times.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
     for one in parsed:
-        one.parts.told = [
-            replace(told, packet_ns=times.get(told.item.packet)) if _timeless(told) else told for told in one.parts.told
+        one.parts.placed_events = [
+            replace(event, packet_ns=times.get(event.item.packet)) if _timeless(event) else event
+            for event in one.parts.placed_events
         ]
 
 
-def _timeless(told: PlacedEvent) -> bool:
-    return told.packet_ns is None and told.item.packet > 0 and isinstance(told.item, Note) and told.item.kind != "file"
+def _timeless(event: PlacedEvent) -> bool:
+    return (
+        event.packet_ns is None and event.item.packet > 0 and isinstance(event.item, Note) and event.item.kind != "file"
+    )
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:

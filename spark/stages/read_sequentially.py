@@ -195,7 +195,7 @@ class _InOrder:
         times = places.time_ns
         for row, item in notes:
             last_ns = int(times[row - 1]) if row else counters.last_ns
-            self._parser.parts.told.append(
+            self._parser.parts.placed_events.append(
                 PlacedEvent(counters.frames + row, last_ns, self._time_of(item.packet), item)
             )
         if len(frames):
@@ -222,7 +222,7 @@ class _InOrder:
         note = replace(note, packet=counters.packets)
         places = self._reader.take(_NOTHING)
         self._parser.add(read_fields(places, checksums=False), np.zeros(0, np.int64), [(0, note)])
-        self._parser.parts.told.append(PlacedEvent(counters.frames, counters.last_ns, None, note))
+        self._parser.parts.placed_events.append(PlacedEvent(counters.frames, counters.last_ns, None, note))
 
     def _next(self, part: int) -> SplitParser:
         return SplitParser(len(self._out.splits), part, self._recording.cluster, self._wanted, self._keeper)

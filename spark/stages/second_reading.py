@@ -75,7 +75,7 @@ class _Parse:
             known = records is not None and 0 <= packet < len(records) and not _of_file(item)
             packet_ns = int(records.time_ns[packet]) if records is not None and known else None
             last_ns = int(times[row - 1]) if row else self._out.last_ns
-            self._parser.parts.told.append(PlacedEvent(self._number + row - 1, last_ns, packet_ns, item))
+            self._parser.parts.placed_events.append(PlacedEvent(self._number + row - 1, last_ns, packet_ns, item))
         if count:
             self._out.first_ns = self._out.first_ns or int(times[0])
             self._out.last_ns = int(times[-1])

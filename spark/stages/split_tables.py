@@ -86,7 +86,7 @@ class SplitParts:
     part: int
     """Index of the split's file in the recording."""
     tables: dict[str, list[Part]] = field(default_factory=dict)
-    told: list[PlacedEvent] = field(default_factory=list)
+    placed_events: list[PlacedEvent] = field(default_factory=list)
     counted: ReadCounts = field(default_factory=ReadCounts)
     frames: Counter[int] = field(default_factory=Counter)
     """Number of frames of each connection, if observation is needed."""

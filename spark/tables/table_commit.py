@@ -163,8 +163,8 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
         raise LocalError(f"{store.root}: another run has committed in the meantime; nothing was changed: run again")
     kept = _there(store, base)
     moves = {staged: target for staged, target in moves.items() if target not in kept}
-    gone = sorted(kept - {file.path for file in manifest.files} - set(manifest.state))
-    intent = {"manifest": manifest.encode().decode(), "moves": moves, "gone": gone}
+    obsolete = sorted(kept - {file.path for file in manifest.files} - set(manifest.state))
+    intent = {"manifest": manifest.encode().decode(), "moves": moves, "gone": obsolete}
     try:
         store.write(f"{run.staging.folder}/{_INTENT}", json.dumps(intent).encode())
         _move(store, moves)
@@ -175,7 +175,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
             store.remove(f"{run.staging.folder}/{_INTENT}")
             _take_back(store, now or Manifest(), moves)
             raise
-    _clear(store, gone)
+    _clear(store, obsolete)
     _remove_work(store, run.staging.folder)
 
 
@@ -196,10 +196,10 @@ def _move(store: Store, moves: Mapping[str, str]) -> None:
             store.move(staged, target)
 
 
-def _clear(store: Store, gone: Iterable[str]) -> None:
+def _clear(store: Store, obsolete: Iterable[str]) -> None:
     """Remove files, and the folders that become empty."""
     folders = set()
-    for name in gone:
+    for name in obsolete:
         store.remove(name)
         words = name.split("/")[:-1]
         folders |= {"/".join(words[:count]) for count in range(1, len(words) + 1)}
@@ -221,18 +221,18 @@ def _recover(store: Store) -> None:
 def _finish(store: Store, intent: bytes) -> None:
     """Complete a commit, or roll it back if a different run has committed. Ignore an incomplete intent."""
     try:
-        said = json.loads(intent)
+        recorded = json.loads(intent)
     except ValueError:
         return
-    manifest = Manifest.decode(said["manifest"].encode(), "the intent of a run")
+    manifest = Manifest.decode(recorded["manifest"].encode(), "the intent of a run")
     now = read_manifest(store) or Manifest()
     if manifest.generation == now.generation + 1:
-        _move(store, said["moves"])
+        _move(store, recorded["moves"])
         store.replace(MANIFEST, manifest.encode())
     elif manifest != now:
-        _take_back(store, now, said["moves"])
+        _take_back(store, now, recorded["moves"])
         return
-    _clear(store, said["gone"])
+    _clear(store, recorded["gone"])
 
 
 def _is_dead(store: Store, folder: str) -> bool:

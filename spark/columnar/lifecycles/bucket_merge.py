@@ -68,8 +68,10 @@ def merge_bucket(
     stories = messages_of_non_persistent_topics(producers, consumers, resolved, facts, cluster)
     producers, consumers = producers.of_persistent_topics(), consumers.of_persistent_topics()
     idless = pc.less(resolved.column("ledger"), 0)
-    gone = resolved.filter(pc.and_(idless, pc.or_(resolved.column("persistent"), pc.invert(resolved.column("stored")))))
-    batches = gone.to_batches(_AT_ONCE)
+    idless_resolved = resolved.filter(
+        pc.and_(idless, pc.or_(resolved.column("persistent"), pc.invert(resolved.column("stored"))))
+    )
+    batches = idless_resolved.to_batches(_AT_ONCE)
     lost = ([message_of(MessageRows(resolved=one), facts, cluster) for one in some.to_pylist()] for some in batches)
     groups = _MessageGroups(producers, consumers, resolved.filter(pc.invert(idless)))
     usual = groups.usual(facts)

@@ -80,10 +80,10 @@ class ForwardedFrames:
         key = joint_key((stream, request))
         order = order_of(key)
         begins = np.append(group_starts(key[order]), True)
-        asks = (types[rows] == _ACK)[order]
-        told = frames.complete[rows][order]
-        first: Bools = begins[:-1] & ~begins[1:] & asks & told
-        first[:-1] &= begins[2:] & ~asks[1:] & told[1:]
+        acks = (types[rows] == _ACK)[order]
+        complete = frames.complete[rows][order]
+        first: Bools = begins[:-1] & ~begins[1:] & acks & complete
+        first[:-1] &= begins[2:] & ~acks[1:] & complete[1:]
         first[-1:] = False
         at = np.flatnonzero(first)
         alone = np.ones(len(rows), np.bool_)

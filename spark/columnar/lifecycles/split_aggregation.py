@@ -44,7 +44,7 @@ class SplitAggregator:
         self._time_ns = -1
         self._last_frames: dict[int, _LastFrame] = {}
         """The last frame of each connection and direction (`_direction_keys`)."""
-        self._told: dict[int, int] = {}
+        self._run_lengths: dict[int, int] = {}
         """Number of marked frames in the current run, by the same key."""
 
     def add(self, frames: Frames, events: Events = (), *, numbers: Longs | None = None) -> None:
@@ -125,18 +125,18 @@ class SplitAggregator:
         count = np.cumsum(searched) - searched
         base = count.copy()
         base[at] -= [
-            0 if begin else self._told.get(side, PROOF_FRAMES) for side, begin in zip(names, begins[at].tolist())
+            0 if begin else self._run_lengths.get(side, PROOF_FRAMES) for side, begin in zip(names, begins[at].tolist())
         ]
         marks = first | begins
-        told = count - base[marks][np.cumsum(marks) - 1]
-        places = np.flatnonzero(searched & (told < PROOF_FRAMES))
+        run_length = count - base[marks][np.cumsum(marks) - 1]
+        places = np.flatnonzero(searched & (run_length < PROOF_FRAMES))
         for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places]), strict=True):
             side = int(sides[place])
             begin = MAY_BEGIN if first[place] and side not in self._last_frames else BEGINS
             yield _mark(side, tail, "weak") | {"flags": begin if begins[place] else 0}
         last_rows = np.append(at[1:], len(order)) - 1
-        self._told |= dict(
-            zip(names, np.minimum(told[last_rows] + searched[last_rows], PROOF_FRAMES).tolist(), strict=True)
+        self._run_lengths |= dict(
+            zip(names, np.minimum(run_length[last_rows] + searched[last_rows], PROOF_FRAMES).tolist(), strict=True)
         )
         self._last_frames |= dict(zip(names, _last_frames(frames, numbers, order[last_rows]), strict=True))
 

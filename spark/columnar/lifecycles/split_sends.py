@@ -124,7 +124,7 @@ class SplitSends:
 def _kinds(frames: Frames, rows: Longs) -> Longs:
     types = frames.type.take(rows)
     complete = frames.complete.take(rows) & (picked(frames.owner, rows) >= 0)
-    asks = (
+    requests = (
         complete
         & (types == _SEND)
         & frames.metadata_complete.take(rows)
@@ -134,7 +134,7 @@ def _kinds(frames: Frames, rows: Longs) -> Longs:
     )
     answers = complete & (types == _RECEIPT) & (picked(frames.ledger, rows) >= 0)
     kinds = np.full(len(rows), _UNUSUAL)
-    kinds[asks] = _REQUEST
+    kinds[requests] = _REQUEST
     kinds[answers] = _RESPONSE
     return kinds
 
@@ -155,10 +155,12 @@ def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
 
 def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
     """Return the two rows of each pair as one."""
-    asks, answers = left.take(pa.array(sent)), left.take(pa.array(received))
+    requests, answers = left.take(pa.array(sent)), left.take(pa.array(received))
     for name in ("ledger", "entry", "place", "receipt_number", "receipt_ns"):
-        asks = asks.set_column(asks.schema.get_field_index(name), PUBLISHED.field(name), answers.column(name))
-    return asks.drop_columns(["kind"]).cast(PUBLISHED)
+        requests = requests.set_column(
+            requests.schema.get_field_index(name), PUBLISHED.field(name), answers.column(name)
+        )
+    return requests.drop_columns(["kind"]).cast(PUBLISHED)
 
 
 def _sessions(frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:

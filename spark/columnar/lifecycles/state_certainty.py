@@ -65,9 +65,9 @@ def evidence_codes(inputs: EvidenceInputs, facts: RecordingFacts) -> Longs:
     for stream, gaps_of_connection in facts.connection_gaps.items():
         for since, until in gaps_of_connection.weak:
             marks[_WEAK] |= (inputs.sender == stream) & (inputs.sent >= since) & (inputs.sent <= until)
-            told = (inputs.delivered >= since) & (inputs.delivered <= until)
-            told |= (inputs.resolved >= since) & (inputs.resolved <= until)
-            marks[_WEAK, inputs.message[told & (inputs.stream == stream)]] = True
+            inside = (inputs.delivered >= since) & (inputs.delivered <= until)
+            inside |= (inputs.resolved >= since) & (inputs.resolved <= until)
+            marks[_WEAK, inputs.message[inside & (inputs.stream == stream)]] = True
     order = order_of(joint_key([inputs.topic]))
     by_sub = order_of(joint_key([inputs.sub]))
     subs = inputs.sub.take(by_sub)

@@ -42,8 +42,8 @@ def note_and_end_rows(recording_events: Iterable[RecordingEvent]) -> pa.RecordBa
     for one in recording_events:
         stream = one.item.stream
         if stream is not None:
-            kind, told = (NOTE, _note(one.item)) if isinstance(one.item, Note) else (END, _end(one.item))
-            rows.append(_row(kind, one.after, one.order, stream.number, one.last_ns, told))
+            kind, fields = (NOTE, _note(one.item)) if isinstance(one.item, Note) else (END, _end(one.item))
+            rows.append(_row(kind, one.after, one.order, stream.number, one.last_ns, fields))
     return pa.RecordBatch.from_pylist(rows, HEADS)
 
 
@@ -58,10 +58,10 @@ def stream_rows(streams: Iterable[Stream]) -> pa.RecordBatch:
     )
 
 
-def _row(kind: int, place: int, order: int, stream: int, time_ns: int, told: Any) -> dict[str, Any]:
+def _row(kind: int, place: int, order: int, stream: int, time_ns: int, fields: Any) -> dict[str, Any]:
     blank = {"from_client": False, "type": -1, "owner": -1, "sync": 0, "crc": 0, "kept": 0, "size": 0}
     known = {"kind": kind, "place": place, "order": order, "stream": stream, "time_ns": time_ns}
-    return {**blank, **known, "data": json.dumps(told).encode()}
+    return {**blank, **known, "data": json.dumps(fields).encode()}
 
 
 def _note(one: Note) -> list[Any]:
@@ -83,8 +83,8 @@ def read_stream(number: int, data: bytes) -> Stream:
 
 def read_event(kind: int, stream: Stream, place: int, time_ns: int, order: int, data: bytes) -> RecordingEvent:
     """Return the note or end that a row describes."""
-    told = json.loads(data)
+    fields = json.loads(data)
     if kind == END:
-        return RecordingEvent(place, time_ns, order, StreamEnd(stream, *told))
-    words, text, packet, from_client, offset, length, source = told
+        return RecordingEvent(place, time_ns, order, StreamEnd(stream, *fields))
+    words, text, packet, from_client, offset, length, source = fields
     return RecordingEvent(place, time_ns, order, Note(words, text, packet, stream, from_client, offset, length, source))

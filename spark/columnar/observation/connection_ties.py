@@ -50,8 +50,8 @@ _ACK: Final = BY_NAME["ACK"].number
 def ties_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """Return the ties in a window's frames; ``numbers`` are the numbers of the frames."""
     rows = [*_control(frames, numbers), *_dead(frames, numbers), *_senders(frames, numbers)]
-    told = pa.RecordBatch.from_pylist(rows, TIES)
-    return pa.concat_batches([told, _ledgers(frames, numbers), _transactions(frames, numbers)])
+    client_ties = pa.RecordBatch.from_pylist(rows, TIES)
+    return pa.concat_batches([client_ties, _ledgers(frames, numbers), _transactions(frames, numbers)])
 
 
 def merge_ties(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -143,7 +143,7 @@ def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
 
 
 def _facts(data: bytes) -> Facts:
-    return Facts(Frame.of(data), open_frame)  # type: ignore[arg-type]  # nobody asks for its place
+    return Facts(Frame.of(data), open_frame)  # type: ignore[arg-type]  # its position is not used
 
 
 def _txn(most: int, least: int) -> str:

@@ -34,7 +34,7 @@ HOST_EVENTS: Final = pa.schema(
         column("frame", LONG, "frame that shows it, 0: none; of refused the packet"),
         column("word", TEXT, "how it ended; the error; the topic"),
         column("command", TEXT, "what was denied"),
-        column("text", TEXT, "what the broker said"),
+        column("text", TEXT, "the message of the broker"),
         column("doubts", many(TEXT), "words of tracking.doubts"),
     ]
 )

@@ -169,11 +169,11 @@ class _Group(Generic[_T]):
         """Finish and return all tables."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
-        now, lives, records = known.last_ns, self._diagnosis.subscriptions, self._records
-        standing = final_statistics_of(lives, now)
+        now, tracker, records = known.last_ns, self._diagnosis.subscriptions, self._records
+        statistics = final_statistics_of(tracker, now)
         self._diagnosis.finish()
-        topics, subscriptions = topics_of(lives, standing, self._is_own)
-        consumers = [FinalConsumer(one, standing.consumer(one), now) for one in records.get("consumer", ())]
+        topics, subscriptions = topics_of(tracker, statistics, self._is_own)
+        consumers = [FinalConsumer(one, statistics.consumer(one), now) for one in records.get("consumer", ())]
         links = [self._with_bytes(one) for one in records.get("connection", ())]
         producers = [FinalProducer(one, now) for one in records.get("producer", ())]
         return {
@@ -181,7 +181,7 @@ class _Group(Generic[_T]):
             "consumers": rows_of(CONSUMER_CELLS, consumers, cluster),
             "producers": rows_of(PRODUCER_CELLS, producers, cluster),
             "connections": rows_of(CONNECTION_CELLS, links, cluster),
-            "keys": rows_of(KEY_CELLS, list(keys_of(lives, self._is_own)), cluster),
+            "keys": rows_of(KEY_CELLS, list(keys_of(tracker, self._is_own)), cluster),
             "subscriptions": rows_of(SUBSCRIPTION_CELLS, subscriptions, cluster),
             "topics": rows_of(TOPIC_CELLS, topics, cluster),
             "host_events": self._log.rows(),

@@ -37,7 +37,7 @@ LINK_EVENTS: Final = pa.schema(
         column("stream", LONG, "tcp.stream"),
         column("time_ns", LONG, "end: when it was"),
         column("frame", LONG, "end: the last frame of the connection"),
-        column("words", many(TEXT), "doubt: what is to be said against it; end: a word of tracking.links.ENDS"),
+        column("words", many(TEXT), "doubt: the missing evidence; end: how the connection ended"),
     ]
 )
 """One row for each event of a connection that affects its producers and consumers."""

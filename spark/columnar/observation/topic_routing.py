@@ -42,9 +42,9 @@ def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
     traffic = np.flatnonzero(frames & (sides > 0))
     parts = _parts(division, stream[traffic], sides[traffic], heads["owner"].to_numpy()[traffic])
     receivers, receiver_parts = _spread(division, np.flatnonzero((kind == STREAM) | (frames & (sides == 0))), stream)
-    heard, heard_parts = _heard(heads, division, traffic, parts)
-    rows = pa.concat_tables([heads.take(pa.array(np.concatenate([traffic, receivers]))), _blank(heads, heard)])
-    parts = np.concatenate([parts, receiver_parts, heard_parts])
+    received, received_parts = _heard(heads, division, traffic, parts)
+    rows = pa.concat_tables([heads.take(pa.array(np.concatenate([traffic, receivers]))), _blank(heads, received)])
+    parts = np.concatenate([parts, receiver_parts, received_parts])
     order = np.lexsort((rows["place"].to_numpy(), parts))
     return rows.take(pa.array(order)), parts[order]
 

@@ -104,9 +104,11 @@ def read_segments(records: Records) -> Segments | None:
         np.zeros(count, np.bool_),
     )
     kind, place = _network(records)
-    told = _take_v4(records, segments, np.flatnonzero((kind == IPV4) & (place + 40 <= records.end)), place)
-    told = told and _take_v6(records, segments, np.flatnonzero((kind == IPV6) & (place + 60 <= records.end)), place)
-    return segments if told else None
+    complete = _take_v4(records, segments, np.flatnonzero((kind == IPV4) & (place + 40 <= records.end)), place)
+    complete = complete and _take_v6(
+        records, segments, np.flatnonzero((kind == IPV6) & (place + 60 <= records.end)), place
+    )
+    return segments if complete else None
 
 
 # -- link ----------------------------------------------------------------------------------------------------------

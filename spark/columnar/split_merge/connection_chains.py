@@ -186,7 +186,7 @@ class _Step:
         if carried.connection is not None:
             out.streams[carried.connection.stream.number] = carried.connection.stream
         out.extra += replay.extra
-        out.extra += self._told()
+        out.extra += self._notes_and_ends()
         out.standing += self._standing
         return carried
 
@@ -240,11 +240,11 @@ class _Step:
         self._streams.append(true.stream)
         self._standing.append(standing)
 
-    def _told(self) -> list[Extra]:
+    def _notes_and_ends(self) -> list[Extra]:
         """Return the notes and ends of valid connections in the split."""
         standing = {one.stream: (one, stream) for one, stream in zip(self._standing, self._streams)}
         out = []
-        for turn, row, item, ready in self._span.told:
+        for turn, row, item, ready in self._span.placed_events:
             assert item.stream is not None
             number = item.stream.number
             if number in standing:

@@ -88,11 +88,11 @@ class DeferredEndsOutput(Output):
         able = not any(
             direction.held or direction.run or direction.partial for direction in (connection.there, connection.back)
         )
-        told = _told(connection, connection.ended)
-        if times and not times[-1].end and not (able and (times[-1].refused, times[-1].silent) == told):
+        reported = _reported(connection, connection.ended)
+        if times and not times[-1].end and not (able and (times[-1].refused, times[-1].silent) == reported):
             times[-1] = replace(times[-1], end=packet)
         if able and (not times or times[-1].end):
-            times.append(ReportInterval(packet, 0, *told))
+            times.append(ReportInterval(packet, 0, *reported))
 
     def _replaced(self, connection: Connection) -> None:
         """Report an end that was replaced by a later end. Only the start of a connection can cause this report."""
@@ -104,11 +104,11 @@ class DeferredEndsOutput(Output):
         if times:
             last = times[-1]
             how = bool(flags & RST), last.refused, last.silent
-            told = StreamEnd(direction.stream, packet, time_ns, direction.from_client, *how)
-            self.out.append(told)
+            reported = StreamEnd(direction.stream, packet, time_ns, direction.from_client, *how)
+            self.out.append(reported)
             now = connection.ended[1] if connection.ended is not None else 0
             times[-1] = replace(last, end=last.end or now)
-            self._ready[id(told)] = ReportIntervals(connection.closing, tuple(times), only=True)
+            self._ready[id(reported)] = ReportIntervals(connection.closing, tuple(times), only=True)
 
     def end(self, connection: Connection) -> None:
         """Report the end of a connection."""
@@ -125,7 +125,7 @@ class DeferredEndsOutput(Output):
         return self._ready.pop(id(item), IMMEDIATE)
 
 
-def _told(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
+def _reported(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
     """Return the values ``refused`` and ``silent``, as in `Output.end`."""
     direction, _, _, flags = ended
     silent = not direction.offset and not direction.peer.offset

@@ -91,7 +91,7 @@ class ConnectionSpan:
     alarmed: int = 0
     """The packet at which its timer was set."""
     recent: list[Recent] = field(default_factory=list)
-    told: list[PlacedEvent] = field(default_factory=list)
+    placed_events: list[PlacedEvent] = field(default_factory=list)
     """Notes and ends of connections, in order."""
 
 
@@ -229,8 +229,8 @@ class EdgeTcp(DeferredEndsTcp):
 
     # -- the end of the split --------------------------------------------------------------------------------------
 
-    def close(self, rows: Mapping[int, int], told: list[PlacedEvent]) -> list[ConnectionSpan]:
-        """Return the spans. ``rows``: number of frames of each stream; ``told``: all notes and ends of streams."""
+    def close(self, rows: Mapping[int, int], placed_events: list[PlacedEvent]) -> list[ConnectionSpan]:
+        """Return the spans. ``rows``: number of frames of each stream; ``placed_events``: all notes and stream ends."""
         for hold in self._holds.values():
             span = self.spans[key_of(hold.connection.keys[0])]
             span.held, span.given_up = hold.held, hold.given_up
@@ -243,9 +243,9 @@ class EdgeTcp(DeferredEndsTcp):
                 span.end = pickle.dumps(direction.connection)
                 span.ready = self.deferred.open.get(direction.connection, [])
                 span.alarmed = self.alarmed.get(direction.connection, 0)
-        for entry in told:
+        for entry in placed_events:
             if entry[2].stream is not None:
-                by_stream[entry[2].stream.number].told.append(entry)
+                by_stream[entry[2].stream.number].placed_events.append(entry)
         for direction, recent in self._recent.kept():
             if self.table.directions.get(recent[1]) is direction:
                 self.spans[key_of(recent[1])].recent.append(recent)
@@ -281,7 +281,7 @@ class EdgeReader:
         self._rows: Counter[int] = Counter()
         self._placed = 0
         """Number of starts whose rows are known."""
-        self._told: list[PlacedEvent] = []
+        self._placed_events: list[PlacedEvent] = []
         self._notes: list[Note] = []
         self.noted = False
         """Whether there is a note about a connection so far, usually about missing bytes."""
@@ -292,7 +292,7 @@ class EdgeReader:
         places = self._reader.take(records)
         turns = self._reader.note_turns
         for turn, (row, item) in zip(turns, self._reader.notes, strict=True):
-            self._told.append((turn, before + row, item, self._output.ready(item)))
+            self._placed_events.append((turn, before + row, item, self._output.ready(item)))
             self.noted = self.noted or isinstance(item, Note)
         while self._placed < len(self._tcp.connection_starts):
             start = self._tcp.connection_starts[self._placed]
@@ -310,7 +310,7 @@ class EdgeReader:
 
     def close(self) -> SplitEdges:
         """Finish the split and return its data for the merge."""
-        spans = self._tcp.close(self._rows, self._told)
+        spans = self._tcp.close(self._rows, self._placed_events)
         connection_starts = {start.packet: start.row for start in self._tcp.connection_starts}
         return SplitEdges(
             self._reader.packet, self._reader.fed, self._tcp.table.count, spans, connection_starts, self._notes
