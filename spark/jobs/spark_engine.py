@@ -63,7 +63,7 @@ class SparkEngine:
     def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
         """``on_progress`` is called in a separate thread, a few times a second."""
         self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
-        self._told = on_progress
+        self._on_progress = on_progress
         self._release: deque[Broadcast[Any]] = deque()
 
     @property
@@ -79,8 +79,8 @@ class SparkEngine:
 
     def report_progress(self, progress: Progress) -> None:
         """See `Engine.report_progress`."""
-        if self._told is not None:
-            self._told(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
@@ -122,7 +122,7 @@ class SparkEngine:
         try:
             with (
                 plain_errors(),
-                watched(self._context, what, tasks, sum(sizes or ()), self._told) as count,
+                watched(self._context, what, tasks, sum(sizes or ()), self._on_progress) as count,
                 cancelled_if_left(self._context),
             ):
                 yield _Stage(self._context.parallelize(rows, len(rows)), large, count if sizes else None)

@@ -70,7 +70,7 @@ class Stream:
         self._request = request
         self._checkpoint = spark_path(checkpoint)
         self._most = most
-        self._told = on_batch
+        self._on_batch = on_batch
         self._error: PcliError | None = None
         self._query: Any = None
         _check(request, self._checkpoint)
@@ -106,8 +106,8 @@ class Stream:
         except PcliError as error:
             self._error = error
             raise
-        if self._told is not None:
-            self._told(number, len(new), summary)
+        if self._on_batch is not None:
+            self._on_batch(number, len(new), summary)
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
