@@ -491,20 +491,3 @@ def test_no_bytes_raise(small, conversation):
         assert all(request.number > 0 for request in conversation.observer.unanswered())
 
     fine()
-
-
-def test_system_traffic_of_a_real_broker_is_marked(small):
-    """txn-commit: the events of the truth file belong to the application; its SENDs are no system traffic."""
-    truth = small.truth("java/txn-commit")
-    topics = {one["topic"] for one in truth["events"] if "topic" in one}
-    facts = small.facts("java/txn-commit")
-    by_topic = defaultdict(set)
-    for one in facts:
-        found = find_field("pulsar.topic").get(one)
-        if isinstance(found, str) and not name_of(one.frame.type).startswith("END_TXN_ON"):
-            by_topic[found].add(one.system)
-    assert all(by_topic[topic] == {False} for topic in topics if topic in by_topic)
-    assert any(topic in by_topic for topic in topics)
-    coordinator = [one for one in facts if name_of(one.frame.type).startswith("END_TXN_ON")]
-    assert coordinator
-    assert all(one.system for one in coordinator)
