@@ -75,10 +75,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run the tests of a module, or of a package above, in one worker, so that its fixtures are made once."""
+    """Run the tests of a module, or of a package above, in one worker, so that its fixtures are made once.
+
+    pytest 9.2 ignores the groups of pytest-xdist 3.8 (``--dist loadgroup``).
+    """
     from xdist.scheduler import LoadScopeScheduling
 
-    class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    class ModuleScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
             return _package_of(path) or path

@@ -72,8 +72,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 def print_json(values: list[Any], output: str) -> None:
     """Print objects as ``json`` (one array) or as ``ndjson`` (one object per line)."""
     if output == "ndjson":
-        for value in values:
-            write_line(json_text(value))
+        print_json_lines(map(json_text, values), output)
     else:
         write_line(json_text(values, indent=1))
 

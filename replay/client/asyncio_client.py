@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from warnings import warn
 
 from pcli.codec.errors import RemoteError
 from pcli.replay.client.actions import Action, Connect, Disconnect, Fetch, Write
@@ -160,6 +161,11 @@ class Client:
         if isinstance(result, ClientFailure):
             raise result.to_error()
         return result
+
+    async def ask(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
+        """Deprecated name of `call`, kept for one version."""
+        warn("ask is deprecated: use call", DeprecationWarning, stacklevel=2)
+        return await self.call(begin)
 
     async def close(self) -> None:
         """Close producers, consumers and connections, within a few seconds even if brokers do not respond."""

@@ -57,6 +57,7 @@ def pcli(monkeypatch):
             for file in files:
                 file.seek(0)
             raw, err = files[1].read(), files[2].read()
+        assert b"Traceback" not in err
         return Ran(code, raw.decode(errors="surrogateescape"), err.decode(), raw)
 
     return run

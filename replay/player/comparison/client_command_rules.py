@@ -38,22 +38,22 @@ class ClientCommandMatcher(ResponseMatcher):
 
     def missing(self) -> list[Step]:
         """Return captured steps that no live client sent."""
-        live_streams = {pair.step.index for pair in self.pairs if pair.step is not None}
-        return [step for step in self._expected if step.index not in live_streams]
+        matched = {pair.step.index for pair in self.pairs if pair.step is not None}
+        return [step for step in self._expected if step.index not in matched]
 
 
 def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collection[Step]) -> Report:
     """Return the report. ``not_sent``: captured steps of the broker that were not sent because they had no cause."""
     outcomes = compare(matcher, Ids())
     grouped = _grouped_alike(outcomes)
-    answered_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
+    live_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
     live_streams = {one.stream for one in outcomes if one.name == "CONNECT" and one.frame is not None}
     for outcome in outcomes:
         for difference in outcome.differences:
             if outcome.name in _GROUPED and (outcome.name, _consumer_key(outcome)) in grouped:
                 outcome.rules[difference.field] = "grouping"
             elif difference.field in (EXTRA, MISSING) and (
-                _query_key(outcome) in answered_queries or _is_idle(outcome, live_streams)
+                _query_key(outcome) in live_queries or _is_idle(outcome, live_streams)
             ):
                 outcome.rules[difference.field] = "asked again"
             else:

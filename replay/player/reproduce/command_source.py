@@ -62,7 +62,7 @@ class CommandSource:
                 if 0 <= data.ledgerId < _NOWHERE:
                     self.ids.setdefault(position_of(data), len(self.ids))
         self.used: set[str] = set()
-        """Helpers that the source uses: ``ANY``, ``entry``, ``position``, ``clock``, ``start`` (the initial time)."""
+        """Helpers that the source uses: ``ANY``, ``entry``, ``place``, ``clock``, ``start`` (the initial time)."""
         self.long: dict[str | bytes, str] = {}
         """Constants for values that are too long for one line, by value."""
         self.topics: dict[str, str] = {}
