@@ -5,7 +5,7 @@ Packages in the order of the data: ``reading`` (bytes to frame positions), ``fie
 and ``observation`` (frames shuffled to the tasks that run the Tracker and the rules). `frame_columns` contains the
 shared types, and `table_schema` the notation of schemas.
 
-Ordinary frames are read in bulk. All others go through the objects of codec.capture and codec.observe and return as
+Ordinary frames are read in bulk. The objects of codec.capture and codec.observe process all others and convert them to
 rows. Both paths give the same results; the tests compare them on every capture.
 """
 

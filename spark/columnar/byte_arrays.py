@@ -1,8 +1,8 @@
-"""Bytes of all rows as an Arrow array, from the positions where they begin and end, without Python code per row.
+"""Bytes of all rows as an Arrow array, computed from their start and end positions without Python code for each row.
 
 Rules of this file
-1. The parts are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The bytes
-   between them are therefore treated as separate parts, and a `take` copies only every second part.
+1. The ranges are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The bytes
+   between them are therefore treated as ranges too, and a `take` copies only every second range.
 2. A row with a negative start is null.
 """
 
@@ -34,7 +34,7 @@ def binary_array(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
 
 
 def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.LargeBinaryArray:
-    """Return an array with the ranges at even indices and the bytes between them at odd ones.
+    """Return an array with the ranges at even indices and the bytes between them at odd indices.
 
     The ranges must be in order.
     """

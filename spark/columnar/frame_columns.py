@@ -1,4 +1,4 @@
-"""Frames as columns: the contents of a window's frames, equal to those of codec's frame objects.
+"""Frames as columns: the contents of a window's frames. They are equal to those of codec's frame objects.
 
 Rules of this file
 1. A row is a frame. Rows are in the order in which `read_capture` yields the frames.
@@ -51,8 +51,8 @@ class Places:
     kept: Longs
     """Number of captured bytes; less than the length prefix states if the capture is incomplete."""
     turn: Longs
-    """The packet that completed the frame: usually the packet in which the frame ends, a later one if bytes were
-    reordered. It never decreases."""
+    """The packet that completed the frame: usually the packet in which the frame ends, or a later one if bytes were
+    reordered. The number never decreases."""
     packet: Longs
     """`CapturedFrame.packet`, counted from 1 over all packets of this reader."""
     first_packet: Longs
@@ -102,12 +102,13 @@ class Frames:
     size: Longs
     """Bytes of the whole frame, including its length prefix, according to that prefix."""
     complete: Bools
-    """Whether the columns below contain all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK, FLOW as `wire.hot` reads
-    them, also with transactions, several ids, ack sets and epochs; ACK_RESPONSE without error; PING, PONG. False for
-    other types and for commands with further fields (is_chunk); the columns then contain what they can represent."""
+    """Whether the columns below contain all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW as `wire.hot`
+    reads them, including transactions, several ids, ack sets and epochs; ACK_RESPONSE without error; PING, PONG. False
+    for other types and for commands with further fields (is_chunk); the columns then contain what they can
+    represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
-    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, the one that they have."""
+    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, the one that the command contains."""
     request: Longs
     """request_id of any command."""
     sequence: Longs
@@ -168,7 +169,7 @@ class Frames:
     key_end: Longs
     """The key that `tracking.metadata.key_of` returns: ordering_key, otherwise partition_key; -1 if none."""
     key_kind: Longs
-    """0: none, 1: partition_key, 2: ordering_key, 3: partition_key that is the base64 form of a binary key."""
+    """0: none, 1: partition_key, 2: ordering_key, 3: partition_key that contains a binary key in base64."""
     uuid_start: Longs
     uuid_end: Longs
     """uuid of a chunk."""
@@ -189,7 +190,7 @@ class Frames:
 
 
 def short(value: int) -> int:
-    """Return a varint as an int32 as protobuf reads it: its lowest 32 bits, signed."""
+    """Return a varint as the int32 that protobuf reads: its lowest 32 bits, signed."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 

@@ -1,7 +1,7 @@
-"""Texts of all rows as Arrow arrays, from the positions where they begin and end, without Python code per row.
+"""Texts of all rows as Arrow arrays, computed from their start and end positions without Python code for each row.
 
 Rules of this file
-1. Bytes that are not UTF-8 are decoded with U+FFFD, as by `tracking.metadata.text_of`.
+1. Bytes that are not UTF-8 are decoded as U+FFFD, as `tracking.metadata.text_of` decodes them.
 2. A row with a negative start is null.
 """
 
@@ -21,7 +21,7 @@ from pcli.spark.columnar.frame_columns import ORDERING, Bytes, Frames, Longs
 __all__ = ["keys_of", "names_of", "texts_of"]
 
 _SHORT: Final = 64
-"""Maximum bytes of texts that are compared as words."""
+"""Maximum number of bytes of a text that is compared as words."""
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _MASKS: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
@@ -56,7 +56,7 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
     size = ends - starts
     if not len(starts) or int(starts.min()) < 0 or int(size.max()) > _SHORT:
         return binary_array(data, starts, ends).dictionary_encode()
-    # Texts of a few words are distinguished by a hash. Collisions are checked for below.
+    # A hash distinguishes texts of a few words. The code below checks for collisions.
     words = _words(data, starts, size)
     mixed = size.astype(np.uint64)
     for word in words:
@@ -83,7 +83,7 @@ def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint6
 
 
 def keys_of(frames: Frames) -> pa.StringArray:
-    """Return the keys of frames as tracking.metadata.key_of does, binary ones as base64; null if there is no key."""
+    """Return the keys of frames as tracking.metadata.key_of does, binary keys as base64; null if there is no key."""
     data, start, end = frames.places.data, frames.key_start, frames.key_end
     there = np.where(end > start, start, -1)
     pieces = binary_array(data, there, end)

@@ -4,7 +4,7 @@ Rules of this file
 1. The description is the metadata ``what`` of the field. It is copied to the Parquet files and to docs/tables.md.
 2. Times are int64, nanoseconds since 1970, and their names end in ``_ns``, because Spark does not read Parquet
    timestamps in nanoseconds. There are no unsigned numbers and no dictionaries, because Spark supports neither.
-3. Unknown values are null. Lists and structs contain values that belong only to their row.
+3. Unknown values are null. Lists and structs contain only values of their row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def record(*fields: pa.Field) -> pa.DataType:
 
 def many(kind: pa.DataType | Iterable[pa.Field]) -> pa.DataType:
     """Return the type of a list of these values. If ``kind`` is a list of fields, the values are structs."""
-    # Spark uses the name "element" for list elements, so the types stay equal when Spark copies them.
+    # Spark uses the name "element" for list elements, so the types remain equal when Spark copies them.
     return pa.list_(pa.field("element", kind if isinstance(kind, pa.DataType) else pa.struct(list(kind))))
 
 

@@ -28,5 +28,5 @@ def nanoseconds(values: Longs, least: int = 0) -> pa.Array:
 
 
 def nanoseconds_of(value: int, least: int = 0) -> int | None:
-    """Convert one number in the same way; None instead of null."""
+    """Convert one number in the same way; return None instead of null."""
     return value * _NANOS if least <= value <= _MOST_MS else None

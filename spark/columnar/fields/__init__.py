@@ -1,9 +1,9 @@
 """`read_fields`: frame positions to columns of fields.
 
-- frame_headers, commands, metadata, payload_sections, checksums: one part of the frame each
+- frame_headers, commands, metadata, payload_sections, checksums: each decodes one part of the frame
 - message_layouts, command_layouts, metadata_layouts, layout_groups, byte_matrix, layout_values: frames with the same
   layout, decoded together
-- protobuf_scan, multi_id_acks: frames with similar layouts; row_decoder: all others, one by one
+- protobuf_scan, multi_id_acks: frames with similar layouts; row_decoder: all other frames, one by one
 - column_coverage: which fields the columns contain; column_buffers, growable_columns: columns under construction
 - from_captured_frames: frame objects as frame positions; frame_table: the table `frames`
 """

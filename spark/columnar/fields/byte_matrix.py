@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Each row of a matrix contains the bytes from one position in ``data`` on, with zeros after the end of ``data``. One
-   gather of 64 bytes costs as much as five of one byte, and columns of a matrix are read without an index.
+   gather of 64 bytes costs as much as five gathers of one byte, and columns of a matrix are read without an index.
 2. A varint of known length is read with one unaligned load of eight bytes and, for each doubling of its length, one
    step that moves its groups of seven bits together.
 """
@@ -19,10 +19,11 @@ from pcli.spark.columnar.frame_columns import Bytes, Longs
 __all__ = ["SLACK", "Matrix", "gather", "pull_column", "pull_u16", "pull_u32", "pull_varint", "squeeze"]
 
 Matrix = npt.NDArray[np.uint8]
-"""A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested ones."""
+"""A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested bytes."""
 
 SLACK: Final = 8
-"""Bytes of a row beyond the requested ones, so that an unaligned load of the last byte does not exceed the row."""
+"""Number of bytes of a row after the requested bytes, so that an unaligned load of the last byte stays within the
+row."""
 
 _ONE: Final = 0x7F7F7F7F7F7F7F7F
 _STEPS: Final = (
@@ -30,15 +31,15 @@ _STEPS: Final = (
     (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
     (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
 )
-"""The bits that are kept, the bits that are shifted right, and the shift distance."""
+"""For each step: the bits that are kept, the bits that are shifted right, and the shift distance."""
 
 
 def gather(data: Bytes, starts: Longs, width: int) -> Matrix:
-    """Return ``width`` bytes, and slack, from each position in ``starts``."""
+    """Return ``width`` bytes and `SLACK` further bytes from each position in ``starts``."""
     width += -width % 8 + SLACK
     size = len(data)
     if len(starts) and int(starts.max()) + width > size:
-        # In a large window few rows are this close to the end; in a small one all rows may be.
+        # In a large window few rows are this close to the end; in a small window all rows may be.
         near = starts + width > size
         out = np.empty((len(starts), width), np.uint8)
         tail = np.concatenate((data[max(0, size - width) :], np.zeros(width, np.uint8)))
@@ -57,7 +58,7 @@ def _rows(data: Bytes, starts: Longs, width: int) -> Matrix:
 
 
 def pull_column(matrix: Matrix, at: int, kind: str) -> npt.NDArray[Any]:
-    """Return one number of every row, from byte ``at`` on."""
+    """Return the number that starts at byte ``at`` of every row."""
     if not len(matrix):
         return np.zeros(0, kind)
     return np.ndarray((len(matrix),), kind, matrix, offset=at, strides=matrix.strides[:1])
@@ -84,7 +85,7 @@ def pull_varint(matrix: Matrix, at: int, size: int) -> Longs:
 
 
 def squeeze(words: Longs, size: int) -> Longs:
-    """Decode varints of up to ``size`` bytes, 8 at most; all other bytes of ``words`` must be zero."""
+    """Decode varints of up to ``size`` bytes (at most 8); all other bytes of ``words`` must be zero."""
     value = words & _ONE
     for width, (stay, move, shift) in zip((1, 2, 4), _STEPS, strict=True):
         if size > width:

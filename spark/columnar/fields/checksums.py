@@ -1,6 +1,6 @@
 """CRC-32C of metadata and payload.
 
-It takes one call of the library per frame, and is the slowest step per byte of result.
+The computation takes one library call per frame and is the slowest step per byte of result.
 
 Rules of this file
 1. The library accepts only ``bytes``. One gather returns all slices of one size as a list, so slices are processed size

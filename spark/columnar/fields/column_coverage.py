@@ -1,4 +1,4 @@
-"""The fields that have columns, and the conditions under which the columns contain all of a command.
+"""The fields that have columns, and the conditions under which the columns contain a complete command.
 
 Rules of this file
 1. ``complete`` can be true only for the commands in LISTED. For other commands, the columns contain only the ids.
@@ -70,11 +70,11 @@ AMBIGUOUS: Final = frozenset(
         ),
     }
 )
-"""Optional 64-bit numbers whose value -1 is stored like absence. In a receipt, both have the same meaning."""
+"""Optional 64-bit numbers for which -1 and absence are stored alike. In a receipt, both have the same meaning."""
 
 
 def _owner(number: int) -> str:
-    """Return the id that the column owner contains: producer_id, consumer_id, or an empty name."""
+    """Return the name of the id in the column owner: producer_id, consumer_id, or an empty text."""
     return next((name for name in ("producer_id", "consumer_id") if name in COMMANDS[number].ids), "")
 
 
@@ -97,7 +97,7 @@ def _columns(number: int) -> dict[str, str]:
 
 
 NUMBERS: Final[dict[int, dict[str, str]]] = {number: _columns(number) for number in COMMANDS}
-"""For each command number, keys of observe's values to columns."""
+"""For each command number, a mapping from the keys of observe's values to columns."""
 
 NEEDED: Final[dict[int, set[str]]] = {
     BY_NAME[name].number: {
@@ -113,7 +113,7 @@ _ID_FIELDS: Final = {"ledgerId", "entryId", "partition", "batch_index", "ack_set
 
 
 def is_covered(type_: int, values: Values) -> bool:
-    """Return whether the columns contain all of a command, given the complete ``values`` from observe.walk."""
+    """Return whether the columns contain the complete command whose ``values`` observe.walk returned."""
     needed = NEEDED.get(type_)
     if needed is None or not needed <= values.keys():
         return False
@@ -153,4 +153,4 @@ OF_METADATA: Final[dict[int, MetadataColumn]] = {
     FIELD["num_chunks_from_msg"]: MetadataColumn("chunks"),
     FIELD["chunk_id"]: MetadataColumn("chunk"),
 }
-"""Field numbers of the metadata to columns, without the two keys: only one of them is stored."""
+"""Field numbers of the metadata to columns, without the two keys, of which only one is stored."""

@@ -41,7 +41,7 @@ class CommandLayout:
 
     shape: Layout
     numbers: dict[str, Spot]
-    """Spots by column of Frames. An empty spot means the value -1."""
+    """Spots by column of Frames. An empty spot represents the value -1."""
     words: list[Spot]
     """The ack set of a MESSAGE."""
     ids: list[tuple[dict[str, Spot], list[Spot]]]
@@ -114,7 +114,7 @@ def id_layout(data: bytes) -> CommandLayout:
 
 
 def command_layout(data: bytes) -> CommandLayout:
-    """Return the layout of a command (bytes without the frame's lengths); raise UnsupportedLayoutError for others."""
+    """Return a command's layout (bytes without the frame's lengths); raise UnsupportedLayoutError if it has none."""
     start = body_of(data, 0, len(data))
     kind = _KINDS.get(data[1])
     if kind is None:

@@ -47,7 +47,7 @@ class Commands:
         self._ids = ids
 
     def read(self, plain: Bools) -> None:
-        """Read all rows. ``plain``: which commands are complete and begin with a one-byte type."""
+        """Read all rows. ``plain``: mask of the commands that are complete and begin with a one-byte type."""
         frames = self._frames
         starts = frames.places.start + 8
         size = frames.command_end - starts

@@ -22,7 +22,7 @@ __all__ = ["read_fields"]
 
 
 def read_fields(places: Places, *, checksums: bool = True) -> Frames:
-    """Read every frame of ``places``; without ``checksums`` the column crc is CRC_NONE throughout."""
+    """Read every frame of ``places``. If ``checksums`` is false, the column crc is CRC_NONE in all rows."""
     frames = FrameBuilder(places)
     words, ids = GrowingWords(), GrowingIds()
     rows = RowReader(frames, words, ids)

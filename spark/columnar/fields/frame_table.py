@@ -1,7 +1,8 @@
 """The table `frames`: one row for every frame, with its contents and position.
 
 Rules of this file
-1. Names are those of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol, without a prefix.
+1. Names are those of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol's fields, without a
+   prefix.
 2. A field that the frame does not contain is null. An id of -1, which brokers send for an absent id, is also null.
 3. From the metadata, the table contains the fields that a lifecycle needs, but no properties; from the payload, only
    the size.
@@ -91,7 +92,7 @@ _SYNC: Final = [word for word, _ in sorted(SYNC.items(), key=lambda pair: pair[1
 
 
 def frame_rows(frames: Frames, numbers: Longs, *, cluster: str = "") -> pa.RecordBatch:
-    """Return rows of FRAMES in the order of ``frames``; ``numbers``: `CapturedFrame.number` of each."""
+    """Return rows of FRAMES in the order of ``frames``; ``numbers``: the `CapturedFrame.number` of each frame."""
     columns = _places(frames, numbers, cluster) | _commands(frames) | _metadata(frames)
     return pa.record_batch([columns[name] for name in FRAMES.names], schema=FRAMES)
 

@@ -1,4 +1,4 @@
-"""Frames of the object path as frame positions: for tests, and for frames that columns cannot represent.
+"""Frames of the object path as frame positions: used in tests and for frames that the columnar reader cannot read.
 
 Rules of this file
 1. All values come from the objects; nothing is parsed again. The bytes of the frames are concatenated.

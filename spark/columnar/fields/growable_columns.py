@@ -1,6 +1,6 @@
 """Columns of unknown length: words of ack sets, message ids of ACKs.
 
-Arrays are appended as they are decoded, in any order of rows, and concatenated once.
+Arrays are appended when they are decoded, in any order of rows, and concatenated once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GrowingIds:
         self._pieces: list[Sequence[Longs]] = []
 
     def put(self, columns: Sequence[Longs]) -> None:
-        """Append ids: the columns of AckIds without ``words``. The ids of one frame must be in order."""
+        """Append ids, given as the columns of AckIds without ``words``. The ids of one frame must be in order."""
         self._pieces.append(columns)
 
     def put_lists(self, row: int, ids: list[tuple[int, int, int, int, int, int]]) -> None:

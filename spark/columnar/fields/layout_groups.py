@@ -1,10 +1,10 @@
-"""Rows of the same layout, decoded together: first by size, then layout by layout.
+"""Rows with the same layout, decoded together: rows are grouped by size, and each group is decoded layout by layout.
 
 Rules of this file
 1. Nearly all messages of one type and size have one of very few layouts. In each round, one of the remaining rows
    determines a layout, and all rows with that layout are decoded.
-2. The loop stops after MOST layouts, after a layout that few rows have, or if few rows remain. The remaining rows, and
-   rows without a layout, are decoded in other ways.
+2. The loop stops after MOST layouts, after a layout that few rows have, or when few rows remain. Other decoders process
+   the remaining rows and the rows without a layout.
 3. A bounded number of layouts is kept from window to window.
 """
 
@@ -23,9 +23,9 @@ from pcli.spark.columnar.frame_columns import Bytes, Longs
 __all__ = ["LayoutCache", "by_key", "read_alike"]
 
 MOST: Final = 8
-"""Number of layouts that are tried for one size, and kept for one size and beginning."""
+"""Maximum number of layouts that are tried for one size, and that are kept for one size and beginning."""
 KEPT: Final = 2048
-"""Number of pairs of size and beginning for which layouts are kept, MOST for each."""
+"""Number of pairs of size and beginning for which layouts are kept, at most MOST for each pair."""
 
 
 class HasLayout(Protocol):
@@ -123,7 +123,7 @@ def read_alike(
 
 
 def _some(matrix: Matrix, which: Longs) -> Matrix:
-    """Return some rows. Copying whole rows is faster than copying bytes."""
+    """Return some rows. Copying whole rows is faster than copying single bytes."""
     width = matrix.shape[1]
     whole: npt.NDArray[Any] = matrix.view(f"V{width}").ravel()
     taken: Matrix = whole.take(which).view(np.uint8).reshape(-1, width)

@@ -22,7 +22,7 @@ ID_COLUMNS: Final = ("ledger", "entry", "partition", "batch_index", "set_start",
 
 
 def pull_id(matrix: Matrix, numbers: dict[str, Spot], words: list[Spot], target: GrowingWords) -> list[Longs]:
-    """Return ID_COLUMNS of a message id in every row; the words of its ack sets go to ``target``."""
+    """Return ID_COLUMNS of a message id in every row; the words of its ack sets are appended to ``target``."""
     found = [_pull(matrix, numbers.get(name)) for name in ID_COLUMNS[:4]]
     return [*found, *pull_words(matrix, words, target)]
 

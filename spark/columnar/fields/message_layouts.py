@@ -1,6 +1,6 @@
 """Layouts: the structural bytes of a message, and the positions of its numbers and texts.
 
-Rows of one layout are decoded together, each number from one column.
+Rows with the same layout are decoded together; each number is read from one column.
 
 Rules of this file
 1. A layout is derived from one message. A second message has the same layout if all bytes of its structure (tags,
@@ -29,7 +29,7 @@ _TYPE: Final = pb.BaseCommand.DESCRIPTOR.fields_by_name["type"].number << 3
 
 
 class UnsupportedLayoutError(Exception):
-    """A message without a layout, to be decoded row by row."""
+    """Raised for a message that has no layout and must be decoded row by row."""
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
@@ -47,7 +47,7 @@ def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def body_of(data: bytes, start: int, end: int) -> int:
-    """Return the start of a command's body; raise UnsupportedLayoutError unless it consists of a type and a body."""
+    """Return the start of a command's body; raise UnsupportedLayoutError if the command is not a type and a body."""
     number, at = read_varint(data, start + 1, end)
     tag, at = read_varint(data, at, end)
     size, at = read_varint(data, at, end)

@@ -40,7 +40,7 @@ class Metadata:
         self._rows = rows
 
     def read(self) -> None:
-        """Read all rows; their metadata and payload positions must be filled in already."""
+        """Read all rows; the positions of their metadata and payload must be filled already."""
         frames = self._frames
         size = frames.metadata_end - frames.metadata_start
         whole = frames.payload_size >= 0

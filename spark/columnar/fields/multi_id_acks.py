@@ -124,7 +124,7 @@ def _try(data: bytes, which: int, put: Callable[[CommandLayout, Longs, Matrix], 
 
 
 def _put(frames: FrameBuilder, rows: Longs, columns: Longs, whole: Bools, target: GrowingIds) -> None:
-    """Add the ids of completely read ACKs to ``target``, and the first id of each to the columns of Frames."""
+    """Add the ids of completely read ACKs to ``target``, and the first id of each ACK to the columns of Frames."""
     rows, columns = rows[whole], columns[:, whole]
     target.put([rows, *columns])
     first = np.flatnonzero(np.diff(rows, prepend=-1))

@@ -1,6 +1,6 @@
 """The sections after the command of a SEND or MESSAGE: broker entry metadata, checksum, metadata, payload.
 
-Reads the lengths as `wire.frame` does, for all rows at once.
+The lengths are read as `wire.frame` reads them, for all rows at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pcli.spark.columnar.frame_columns import Longs
 __all__ = ["ChecksummedFrames", "read_parts"]
 
 _BLOCK = 6
-"""Bytes of a magic and a number: the prefix of broker entry metadata, and the size of the checksum section."""
+"""Size of a magic and a number: the prefix of the broker entry metadata, and the whole checksum section."""
 _HEADERS = _BLOCK + 4
 
 
@@ -45,7 +45,7 @@ def read_parts(frames: FrameBuilder) -> ChecksummedFrames:
     magic = pull_u16(head, 0)
     stop = at + (_HEADERS + pull_u32(head, _BLOCK))
     if ((magic == CHECKSUM_MAGIC) & (stop <= end)).all():
-        # The common case: a checksum with nothing before it.
+        # The common case: the checksum directly follows the command.
         _fill(frames, rows, at + _HEADERS, stop, begin + size - stop)
         able = whole if not whole.all() else slice(None)
         return ChecksummedFrames(rows[able], (at + _BLOCK)[able], pull_u32(head, 2)[able])

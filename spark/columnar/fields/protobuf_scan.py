@@ -4,7 +4,7 @@ Rules of this file
 1. For a valid protobuf message, the result is equal to that of `row_decoder.pull_places`: a repeated field has its last
    value.
 2. A row is rejected, and decoded row by row, if a field has a fixed size, a tag has more than two bytes, a number has
-   more than eight, or a field with a column has an unexpected wire type.
+   more than eight bytes, or a field with a column has an unexpected wire type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan:
 
 
 def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bools]:
-    """Return one row for each number and two (start and end in ``data``) for each text; -1 if the field is absent.
+    """Return one row for each number and two rows (start and end in ``data``) for each text; -1 if a field is absent.
 
     The fields are in the order of the plan, all numbers first. Also returns which messages were read to their end.
     """
@@ -75,7 +75,7 @@ def _slots(plan: Plan) -> tuple[Longs, Bools]:
 
 
 def _field(matrix: Matrix, at: Longs) -> tuple[Longs, Longs, Longs, Longs]:
-    """Return number, wire type, value and end of the field at the start of each row; end 0 if it is too long.
+    """Return number, wire type, value and end of the first field of each row; the end is 0 if the field is too long.
 
     The value of a text is its size, and its end is where its bytes begin.
     """

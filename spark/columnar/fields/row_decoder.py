@@ -1,4 +1,4 @@
-"""Frames decoded one by one: those that the columnar decoders reject.
+"""Frames that the columnar decoders reject, decoded one by one.
 
 Rules of this file
 1. The command is parsed by the object path (observe.walk) with its plans. A field without a column, or anything that
@@ -30,7 +30,7 @@ __all__ = ["RowReader"]
 _ACK: Final = BY_NAME["ACK"].number
 _KINDS: Final = {"Individual": 0, "Cumulative": 1}
 _REACH: Final = 24
-"""Maximum number of bytes of a tag and a number."""
+"""Maximum size of a tag and a number together."""
 _u32 = Struct(">I").unpack_from
 
 Place = int | tuple[int, int]
@@ -46,7 +46,7 @@ class RowReader:
         self._ids = ids
 
     def command(self, row: int) -> None:
-        """Fill the columns owner to ack sets, and ``complete``; the type must be filled in already."""
+        """Fill the columns from owner to the ack sets, and ``complete``; the column type must be filled already."""
         frames = self._frames
         data = self._bytes(row, int(frames.command_end[row]))
         values: Values = {}
@@ -99,7 +99,7 @@ class RowReader:
 
 
 def _is_alone(data: bytes) -> bool:
-    """Return whether a command is a type and one body; observe.walk skips a second type and merges bodies."""
+    """Return whether a command consists of a type and one body; observe.walk skips a second type and merges bodies."""
     try:
         return body_of(data, 8, 8 + _u32(data, 4)[0]) > 0
     except UnsupportedLayoutError:

@@ -5,7 +5,7 @@ These are the stages in the order of the data. partial_tables.py defines the tab
    split_sends, split_deliveries, forwarded_frames).
 2. `renumber_table`, for each table: connections and frames get the numbers of the whole recording
    (partial_renumbering).
-3. In one place, with the small tables of all splits (`concat_partials`): `collect_facts` determines the owners of ids
+3. In one process, from the small tables of all splits (`concat_partials`): `collect_facts` determines the owners of ids
    and the gaps (collect_recording_facts, recording_facts, cumulative_acks, capture_gaps, resend_candidates).
    `separate_candidates` removes possible resends from each table ``published``, and `resolve_sends` matches all SENDs
    that are not a plain pair (resent_messages).

@@ -15,7 +15,7 @@ from pcli.spark.columnar.table_schema import LONG
 __all__ = ["array_of", "longs_of", "picked", "struct_of", "table_in_batches", "texts_at"]
 
 _AT_ONCE: Final = 8192
-"""Maximum number of rows that exist as dicts at the same time: a thousand use several megabytes."""
+"""Maximum number of rows that exist as dicts at the same time: 1000 rows use several megabytes."""
 
 
 def picked(values: Longs, places: Longs) -> Longs:
@@ -32,7 +32,7 @@ def array_of(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def struct_of(columns: dict[str, Any], kind: pa.StructType) -> pa.Array:
-    """Return a struct array of columns, which are given by field name."""
+    """Return a struct array; ``columns`` contains its columns by field name."""
     arrays = [array_of(columns[one.name], one.type) for one in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind))
 

@@ -1,9 +1,9 @@
-"""The merge of one bucket: rows of producers and of consumers with the same message id.
+"""The merge of one bucket: rows of producers and consumers that have the same message id.
 
 Rules of this file
-1. A message is usual if all of this is true: each subscription received it once, or a second time after a REDELIVER
-   with its id; each acknowledged it at most once, and completely; the columns contain all its data. Usual messages
-   never become Python objects. event_histories.py processes the others one by one.
+1. A message is usual if all of this is true: each subscription received it once, or twice with a REDELIVER of its id in
+   between; each subscription acknowledged it at most once, and completely; the columns contain all its data. Usual
+   messages never become Python objects. event_histories.py processes the others one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
 3. Chunks and messages of non-persistent topics are not identified by message ids (chunked_messages.py,
    non_persistent_messages.py).
@@ -37,8 +37,8 @@ _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_num
 
 
 _AT_ONCE: Final = 8192
-"""Maximum number of messages without an id that are objects at the same time. A capture of only one direction contains
-no other messages."""
+"""Maximum number of messages without an id that exist as objects at the same time. A capture of only one direction
+contains no other messages."""
 _FEW: Final = 32
 """Maximum number of rows that are inserted one by one."""
 _FAR: Final = np.iinfo(np.int64).max
@@ -85,7 +85,8 @@ def merge_bucket(
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
     """Return both tables as one table.
 
-    If ``rest`` is short, the result is in order of time; for a long ``rest``, two slices per row would take too long.
+    If ``rest`` is short, the result is in order of time. If it is long, inserting its rows one by one would take too
+    long.
     """
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
@@ -155,7 +156,7 @@ class _MessageGroups:
         return usual
 
     def _deliveries(self, facts: RecordingFacts) -> UsualMessages:
-        """Return one row for each pair of message and subscription whose own rows are usual."""
+        """Return one row for each pair of message and subscription whose rows are usual."""
         consumers = self._consumers
         subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
@@ -192,7 +193,8 @@ class _MessageGroups:
     def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
         """Return the pairs with a delivery, a REDELIVER for it, a second delivery, and then at most one ACK.
 
-        The subscription must acknowledge individually, because on others a REDELIVER requests all messages.
+        The subscription must be Shared or Key_Shared, because a REDELIVER requests all messages of any other
+        subscription.
         """
         consumers = self._consumers
         first, second = both[:, 0], both[:, 1]
@@ -255,7 +257,7 @@ class _MessageGroups:
 
 
 class _Pairs:
-    """Rows by message and subscription: ``order`` sorts them, ``begins`` is the start of each pair in that order."""
+    """Rows by message and subscription: ``order`` sorts them, ``begins`` contains each pair's start in that order."""
 
     def __init__(self, order: Longs, begins: Longs) -> None:
         self.first = order.take(begins)
@@ -267,7 +269,7 @@ class _Pairs:
         self._begins = np.cumsum(counts) - counts
 
     def count_and_last(self, numbers: Longs) -> tuple[Longs, Longs]:
-        """Return how many rows of each pair have a number, and the last such row; -1 if there is none."""
+        """Return how many rows of each pair have a number, and the last of these rows; -1 if there is none."""
         there = numbers.take(self.first) >= 0
         count, last = there.astype(np.int64), np.where(there, self.first, -1)
         if len(self._many):

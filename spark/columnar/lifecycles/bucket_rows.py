@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Rows of duplicate connections (the second connection of a proxied conversation) are removed here.
-2. If several rows publish the same id, the first one counts.
+2. If several rows publish the same id, the first row is used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Consumers:
     """Index into `RecordingFacts.sessions`; -1 if the SUBSCRIBE was not captured."""
     delivered: Longs
     acked: Longs
-    """Frame of an effective ACK, also in rows without a delivery; -1 if none."""
+    """Frame of an effective ACK; rows without a delivery can have one. -1 if none."""
     persistent: Bools
     unusual: Bools
     """Whether the columns lack data of the frame."""
@@ -75,7 +75,7 @@ class Consumers:
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows as dicts, with ``sub`` and ``session``, and -1 for an ACK without effect."""
+        """Return the rows as dicts with the added keys ``sub`` and ``session``. An ACK without effect is -1."""
         found: list[dict[str, Any]] = self.table.to_pylist()
         for row, sub, session, acked in zip(
             found, self.sub.tolist(), self.session.tolist(), self.acked.tolist(), strict=True

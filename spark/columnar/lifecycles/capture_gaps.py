@@ -2,9 +2,10 @@
 
 Rules of this file
 1. A gap is between two frames: the last frame of its direction before the gap, and the last frame of any connection
-   before the gap was reported. The report is later than the gap itself. Any event between these two frames may be
+   before the gap was reported. The gap is reported later than it occurs. Any event between these two frames may be
    missing.
-2. The readers and writers of a topic are found by name; without a name, by the ledgers that they read and write.
+2. The readers and writers of a topic are found by the name of the topic. If the name is unknown, they are found by the
+   ledgers that they read and write.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
     mine = events.filter(pc.is_in(events.column("stream"), pc.unique(requests.column("stream"))))
     rows = [row for row in zip(*(mine.column(name).to_pylist() for name in _COLUMNS), strict=True) if row[0] >= 0]
     found: dict[int, ConnectionGaps] = {stream: ConnectionGaps() for stream, *_ in rows}
-    attached_at_end: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    last_frames: dict[int, list[tuple[int, int]]] = defaultdict(list)
     weak: dict[tuple[int, int], list[_Weak]] = defaultdict(list)
     ends: dict[tuple[int, int], list[_End]] = defaultdict(list)
     for stream, kind, number, _, side, flags, offset, length in rows:
         if kind == "last":
-            attached_at_end[stream].append((number, side))
+            last_frames[stream].append((number, side))
             ends[stream, side].append((number, bool(flags & SEARCHED), offset + length))
             found[stream].last_number = max(found[stream].last_number, number)
         elif kind == "weak":
@@ -59,7 +60,7 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
         found[stream].ended |= kind == "end"
     for stream, kind, number, since, side, *_ in rows:
         if kind in _GAPS:
-            begin = since if since >= 0 else _before(attached_at_end[stream], number - kind.startswith("frame:"), side)
+            begin = since if since >= 0 else _before(last_frames[stream], number - kind.startswith("frame:"), side)
             found[stream].gaps.append((begin, number))
     for (stream, side), runs in weak.items():
         found[stream].weak += _runs(sorted(runs), sorted(ends[stream, side]))
@@ -67,7 +68,7 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last uncertain frame of each run; ``ends``: the last frames before gaps and in splits."""
+    """Yield the first and the last uncertain frame of each run; ``ends``: the last frames before gaps and of splits."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0
@@ -78,9 +79,9 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
         yield frames[at][0], frames[min(at + PROOF_FRAMES, following) - 1][0]
 
 
-def _before(attached_at_end: list[tuple[int, int]], number: int, side: int) -> int:
+def _before(ends: list[tuple[int, int]], number: int, side: int) -> int:
     """Return the last end of a run in a direction, up to a frame number; 0 if there is none."""
-    return max((one for one, its in attached_at_end if one <= number and side in (-1, its)), default=0)
+    return max((one for one, its in ends if one <= number and side in (-1, its)), default=0)
 
 
 def topic_evidence_of(ledgers: pa.Table, facts: RecordingFacts) -> dict[str, TopicEvidence]:

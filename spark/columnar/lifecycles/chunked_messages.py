@@ -39,7 +39,7 @@ _Name = tuple[str, str, int]
 
 
 def is_chunk(head: bytes) -> bool:
-    """Return whether a MESSAGE contains a chunk; ``head`` is its bytes up to the payload."""
+    """Return whether a MESSAGE contains a chunk; ``head`` contains its bytes up to the payload."""
     return bool(_chunk(head)[0])
 
 
@@ -56,7 +56,7 @@ def _chunk(head: bytes) -> tuple[str, int, int]:
 def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str) -> pa.Table:
     """Return MESSAGES of chunked messages.
 
-    ``consumed`` has the chunks of all buckets, ``resolved`` all rows of `resolve_sends`.
+    ``consumed`` contains the chunks of all buckets; ``resolved`` contains all rows of `resolve_sends`.
     """
     resolved = resolved.filter(pc.not_equal(resolved.column("uuid"), ""))
     whole: dict[_Name, MessageRows] = {}

@@ -1,12 +1,12 @@
 """`collect_facts`: owners of ids, ends of transactions and other small facts, from the forwarded frames.
 
 Rules of this file
-1. Names come from the Observer and Tracker of pcli.codec: they process the commands, and also the first frame of each
+1. Names come from the Observer and Tracker of pcli.codec. They process the commands, and the first frame of each
    producer or consumer whose opening command was not captured. The current owner of the ids is recorded after each
    frame.
 2. Other facts that messages depend on (ends of transactions, cursor resets, gaps) are recorded in the same pass.
 3. Each split forwards the first frame of each producer and consumer. If the opening command was not captured, only the
-   first of these frames is used. With several of them, the Tracker would count all messages between two of these frames
+   first of these frames is used. If several were used, the Tracker would count all messages between two of these frames
    as skipped.
 """
 
@@ -54,7 +54,7 @@ _OPENER: Final = 1 << ROLES["opener"]
 def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
     """Return the facts of all splits together. The tables of ``small`` contain the recording's numbers.
 
-    ``published``, ``consumed`` and ``answered`` of ``small`` are not used and may be empty.
+    ``published``, ``consumed`` and ``answered`` of ``small`` are ignored and may be empty.
     """
     by_number = {one.number: one for one in streams}
     learner = _FactCollector()

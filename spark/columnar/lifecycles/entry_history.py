@@ -4,9 +4,9 @@ This module processes entries with several deliveries or other unusual events. I
 pcli.codec.observe.tracking for one position.
 
 Rules of this file
-1. An individual ACK applies to the last receiver of the entry. So does a cumulative ACK that covers the entry, unless
+1. An individual ACK applies to the last receiver of the entry. A cumulative ACK that covers the entry also does, unless
    the subscription is Shared or Key_Shared.
-2. An ACK in a transaction takes effect at the commit; its time is the time of the ACK.
+2. An ACK in a transaction takes effect at the commit. The time of the acknowledgement is the time of the ACK.
 3. A delivery makes the entry unacknowledged again.
 """
 
@@ -180,7 +180,7 @@ def _end(sub: EntryAtSubscription, one: Event) -> None:
 def cumulative_ack_events(marks: CumulativeAcks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
     """Return the cumulative ACKs that may acknowledge a position.
 
-    These are all unusual ACKs and, for each delivery, the first usual ACK after it that covers the position.
+    These are all unusual ACKs and, for each delivery, the first usual ACK that follows it and covers the position.
     """
     low = int(np.searchsorted(marks.ledger, at[0]))
     high = int(np.searchsorted(marks.ledger, at[0], side="right"))

@@ -1,4 +1,4 @@
-"""Rows of MESSAGES for messages whose history must be followed event by event."""
+"""Rows of MESSAGES for messages whose history must be processed event by event."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _of_resolved(row: Row, cluster: str) -> Row:
 
 
 def _of_delivery(row: Row, facts: RecordingFacts, cluster: str) -> Row:
-    """Return the publication according to the metadata of a MESSAGE."""
+    """Return the publication as described by the metadata of a MESSAGE."""
     key = key_text(row["key"], row["key_kind"]) if row["key"] is not None else ""
     txn, marker = None, False
     if row["head"] is not None:
@@ -249,8 +249,8 @@ def _delivery(delivery: list[Delivery], number: int, sub: EntryAtSubscription, f
 def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, facts: RecordingFacts) -> str | None:
     """Return the cause of the last redelivery, a key of AGAIN; None if the frames do not show one.
 
-    A cursor reset of the whole subscription has priority; otherwise it is the first event that took the message from
-    its consumer.
+    A cursor reset of the whole subscription has priority. Otherwise the cause is the first event that released the
+    message from its consumer.
     """
     before = sub.deliveries[: sub.deliveries.index(last)]
     if not before:

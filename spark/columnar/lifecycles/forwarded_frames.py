@@ -2,7 +2,7 @@
 
 Rules of this file
 1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not: its ids are rows of ``consumed``.
-2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded, and also the first one
+2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. So is the first one
    after each command that opens or closes the producer or consumer. If that command was not captured, this frame is the
    first evidence of the owner.
 3. An ACK with a request id and its response are one row of ``answered`` if they are the only frames of the window with

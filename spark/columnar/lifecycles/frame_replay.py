@@ -31,7 +31,7 @@ _EVENT_FIELDS: Final = (
 
 
 def with_role(forwarded: pa.Table, *names: str) -> pa.Table:
-    """Return the rows that have one of these roles."""
+    """Return the rows that have any of these roles."""
     bits = sum(1 << ROLES[name] for name in names)
     return forwarded.filter(pc.not_equal(pc.bit_wise_and(forwarded.column("role"), bits), 0))
 

@@ -1,4 +1,4 @@
-"""The owner of an id at a frame: a join, by connection and id, with the last change at or before the frame."""
+"""The owner of an id at a frame: a join by connection and id with the last change at or before the frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pcli.spark.columnar.lifecycles.row_operations import dense, joint_key
 __all__ = ["Intervals"]
 
 _FULL: Final = 1 << 62
-"""Upper limit of keys. Very large ids would leave too few bits for the frames, so they are replaced by ranks."""
+"""Upper limit of keys. Very large ids would leave too few bits for the frame numbers, so ranks replace the ids."""
 
 
 @dataclass(slots=True)

@@ -5,8 +5,9 @@ Rules of this file
    are one row with the id of the last chunk. Entries without an id (lost, refused, duplicates, in flight) have rows
    too.
 2. An item of ``deliveries`` is all deliveries of a row to one consumer on one connection.
-3. A connection is ``tcp.stream``, a frame ``pulsar.number``: the values that pcli prints for the same capture.
-4. SEND and its receipt are in ``messages``; ``exchanges`` has every other request.
+3. A connection is a ``tcp.stream`` and a frame is a ``pulsar.number``. pcli prints the same numbers for the same
+   capture.
+4. SEND and its receipt are in ``messages``; every other request is in ``exchanges``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "capture_start": "it, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before its lifecycle was complete",
 }
-"""Reliability of the ``state`` of a row: the first of several in this order, ``complete`` if no other applies."""
+"""Reliability of the ``state`` of a row: the first reason in this order that applies; ``complete`` if none does."""
 
 
 _PRODUCER: Final = record(

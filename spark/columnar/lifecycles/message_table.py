@@ -37,12 +37,12 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(slots=True)
 class UsualMessages:
-    """Usual messages by the number of their group, and their deliveries in order of groups."""
+    """Usual messages, identified by the numbers of their groups, and their deliveries in order of groups."""
 
     group: Longs
     """The message of each pair of message and subscription."""
     delivered: Longs
-    """The row of the pair's (first) delivery among the consumers' rows."""
+    """The row of the pair's first delivery, as an index into the consumers' rows."""
     acked: Longs
     """The row with the pair's ACK; -1 if none."""
     cumulative_ns: Longs
@@ -54,7 +54,7 @@ class UsualMessages:
     groups: Longs = field(default_factory=lambda: _NONE)
     """All messages."""
     published: Longs = field(default_factory=lambda: _NONE)
-    """The row of each message among the producers' rows; -1 if its SEND was not captured."""
+    """The row of each message, as an index into the producers' rows; -1 if its SEND was not captured."""
     producers: Producers = None  # type: ignore[assignment]
     consumers: Consumers = None  # type: ignore[assignment]
 
@@ -240,7 +240,7 @@ class _TableBuilder:
         return struct_of(columns, _PRODUCER)
 
     def _sequences(self) -> pa.Array:
-        """Return sequence ids. For a SEND, this is any number; for a delivery, it is null if the metadata has none."""
+        """Return sequence ids: any number if the id is from a SEND; null if a delivery's metadata has none."""
         if self._all_sent:
             return pa.array(self._of_sent("sequence"))
         return pa.array(self._sent_or_delivered("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
@@ -314,7 +314,7 @@ class _TableBuilder:
 
 
 def _in_time(usual: UsualMessages, place: Longs) -> Longs:
-    """Return the messages in MESSAGES_ORDER; ``place`` as in `_TableBuilder`, ascending."""
+    """Return the messages in MESSAGES_ORDER; ``place`` has the meaning of `_TableBuilder` and is ascending."""
     sent = usual.published >= 0
     first = np.full(len(sent), FAR, np.int64)
     if sent.any():

@@ -1,4 +1,4 @@
-"""Messages of non-persistent topics, identified by producer and sequence id because all have the id 0:0."""
+"""Messages of non-persistent topics. All have the id 0:0, so producer and sequence id identify them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Partial tables with the numbers of the whole recording, according to the merge of splits.
 
 Rules of this file
-1. A connection of the split has a number in the recording, or is dropped with all its rows, which a different split
-   has.
-2. The difference between the frame numbers changes in few places: where frames of other splits are inserted, or frames
-   of this split are dropped.
-3. A connection that a split met in the middle was decoded by resynchronization. If the merge confirms the frame
+1. A connection of the split has a number in the recording, or is dropped with all its rows because a different split
+   contains them.
+2. The difference between the two frame numbers changes only where frames of other splits are inserted, or frames of
+   this split are dropped.
+3. A connection that started before the split was decoded by resynchronization. If the merge confirms the frame
    boundaries, the marks of the resynchronization are removed.
 """
 
@@ -98,7 +98,7 @@ def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
 
 
 def _forwarded(table: pa.Table, shift: Renumbering) -> pa.Table:
-    """Return FORWARDED with the confirmed certainty of frame boundaries."""
+    """Return FORWARDED with the certainty of frame boundaries that the merge determined."""
     if shift.sync is None:
         return table
     level = shift.sync[2 * table.column("stream").to_numpy() + table.column("from_client").to_numpy()]

@@ -1,12 +1,12 @@
-"""Partial aggregates of splits: tables of plain columns that fit Parquet and a shuffle.
+"""Partial aggregates of splits: tables of plain columns, suitable for Parquet and for a shuffle.
 
 Rules of this file
 1. -1 in numbers and null in bytes and text mean that there is no value.
 2. In the tables of `SplitAggregator`, ``stream`` and ``number`` (of frames) are numbers of the split. `renumber_table`
    converts them to numbers of the recording and leaves the other columns unchanged.
 3. A row of ``consumed`` is a delivery with the first ACK and the first redelivery request after it in the same split.
-   An ACK or request without such a delivery has a separate row. No event is lost, and a usual message has one
-   row for each consumer.
+   An ACK or request without such a delivery has a separate row. No event is lost, and a usual message has one row for
+   each consumer.
 4. ``place`` is the shuffle key, equal in all rows of one message: ``published``, ``resolved`` and ``consumed`` are
    shuffled by it (modulo).
 """
@@ -59,7 +59,7 @@ PUBLISHED: Final = pa.schema([
     column("key", BYTES, "the key, as in Frames"),
     column("key_kind", LONG, "as Frames.key_kind"),
 ])  # fmt: skip
-"""SENDs with their receipts, if the split has one of each with that sequence id, in this order."""
+"""SENDs with their receipts, if the split contains exactly one of each with that sequence id, in this order."""
 
 CONSUMED: Final = pa.schema([
     _STREAM,
@@ -107,7 +107,7 @@ ROLES: Final = {
     "unpaired": 2,
     "acks": 3,
 }
-"""Reasons why FORWARDED has a frame: a command that is not frequent; the first frequent frame with an id since the
+"""Reasons why a frame is in FORWARDED: a command that is not frequent; the first frequent frame with an id since the
 last command about it; SEND, SEND_RECEIPT, SEND_ERROR that are unusual or unpaired in the split; unpaired ACK and
 ACK_RESPONSE."""
 
@@ -115,7 +115,7 @@ FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
     *HEADS,
 ])  # fmt: skip
-"""The few forwarded frames as rows of frame_header_rows.HEADS: all names and unusual values come from them."""
+"""The few forwarded frames as rows of frame_header_rows.HEADS. All names and unusual values come from these frames."""
 
 ANSWERED: Final = pa.schema([
     _STREAM,
@@ -180,8 +180,8 @@ PARTIALS: Final[dict[str, pa.Schema]] = {
     "events": EVENTS,
     "labels": LABELS,
 }
-"""The schema of each table of `Partials`. ``published``, ``consumed`` and ``answered`` grow with the traffic; the
-others are small and can be collected in one place."""
+"""The schema of each table of `Partials`. ``published``, ``consumed`` and ``answered`` grow with the traffic; the other
+tables are small and can be collected in one process."""
 
 
 @dataclass(slots=True)

@@ -78,8 +78,8 @@ class RedeliveryCause:
     """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
-    """With ``stream``, the consumer whose messages are redelivered; -1 for all consumers. With ``all_but``, all
-    others."""
+    """With ``stream``, it identifies the consumer whose messages are redelivered; -1 for all consumers. If ``all_but``
+    is set, the messages of all other consumers are redelivered."""
     all_but: bool = False
 
 
@@ -104,7 +104,7 @@ class SubscriptionEvidence:
     sub: int
     """A key of `RecordingFacts.cumulative_acks`."""
     since: int
-    """The first frame of the subscription's first consumer; 0 if it precedes the capture."""
+    """The first frame of the subscription's first consumer; 0 if the consumer was opened before the capture."""
     attached_at_end: bool
     """Whether a consumer is attached at the end of the capture."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -156,7 +156,7 @@ class RecordingFacts:
     until: Longs
     """The frame from which the next row of the same consumer applies, for each row of ``consumers``."""
     duplicate_connections: frozenset[int] = frozenset()
-    """Second connections of proxied conversations, whose frames do not count."""
+    """Second connections of proxied conversations, whose frames are ignored."""
     system: frozenset[int] = frozenset()
     """Connections of the broker's own client."""
     subscribed_topics: frozenset[str] = frozenset()
@@ -169,8 +169,8 @@ class RecordingFacts:
     redelivery_causes: dict[int, list[RedeliveryCause]] = field(default_factory=dict)
     """Causes by subscription number, in order."""
     cursor_resets: dict[int, list[int]] = field(default_factory=dict)
-    """Frames by subscription number, in order: at a SEEK, or at a new subscription with an old name, all deliveries
-    are closed. A later cumulative ACK does not cover earlier deliveries."""
+    """Frames by subscription number, in order: a SEEK, or a new subscription with an old name, closes all deliveries. A
+    later cumulative ACK does not cover earlier deliveries."""
     ledger_topics: dict[int, str] = field(default_factory=dict)
     """Topic by ledger."""
     connection_gaps: dict[int, ConnectionGaps] = field(default_factory=dict)

@@ -5,7 +5,8 @@ Rules of this file
    id and publish time in a later session overlap those of an earlier session with the same name, the rows in the
    overlap are candidates. Rows with the connection, producer_id and sequence id of an unpaired frame are also
    candidates.
-2. A producer without a topic (its PRODUCER was not captured) may belong to any topic of its name.
+2. A producer without a topic (its PRODUCER was not captured) may belong to any topic that a producer of the same name
+   uses.
 """
 
 from __future__ import annotations

@@ -109,11 +109,11 @@ def joint_key(columns: Iterable[Longs]) -> Longs:
 
 
 def order_of(key: Longs) -> Longs:
-    """Return the row indices in order of a key (0 or more); the sort is stable."""
+    """Return the row indices in stable order of a key, whose values must not be negative."""
     bits = max(1, len(key)).bit_length()
     if not len(key) or int(key.max()) >= _FULL >> bits:
         return np.argsort(key, kind="stable")
-    # The low bits contain the row index, because sorting numbers is several times as fast as sorting indices.
+    # The low bits contain the row index, because sorting numbers is several times faster than sorting indices.
     packed: Longs = key << bits
     packed |= np.arange(len(key), dtype=np.int64)
     packed.sort()

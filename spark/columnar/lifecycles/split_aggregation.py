@@ -120,8 +120,8 @@ class SplitAggregator:
         for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places - 1]), strict=True):
             yield _mark(int(sides[place]), tail, "last")
         begins = searched & ~(follows & was)
-        # For each frame, the number of earlier frames in its run. The count includes frames that were marked in earlier
-        # windows.
+        # For each frame, the number of earlier frames in its run. The number includes frames that were marked in
+        # earlier windows.
         count = np.cumsum(searched) - searched
         base = count.copy()
         base[at] -= [

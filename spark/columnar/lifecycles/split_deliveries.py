@@ -165,7 +165,7 @@ class SplitDeliveries:
                 group.append(pa.table(columns))
 
     def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-        """Return CONSUMED, CUMULATIVE, LABELS, LEDGERS."""
+        """Return the tables CONSUMED, CUMULATIVE, LABELS and LEDGERS."""
         cumulative = [
             table_of(CUMULATIVE, {name: one.column(name) for name in one.column_names}) for one in self._cumulative
         ]
@@ -200,7 +200,7 @@ class SplitDeliveries:
 
 
 def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
-    """Return the delivery of each of ``acked``, then ``nacked``; -1 if it is not the first after a delivery."""
+    """Return the delivery of each ACK, then of each redelivery request; -1 if it is not the first after a delivery."""
     tables = (delivered, acked, nacked)
     key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])

@@ -2,9 +2,9 @@
 
 Rules of this file
 1. The row of a note or an end contains the number of frames before it in the whole recording, and the time of the last
-   one of these. The observer of a part therefore reports the same as an observer of the whole recording.
-2. A connection is described as it is at the end of the recording, because its client and protocol may be identified
-   late.
+   of these frames. The observer of a part therefore reports the same as an observer of the whole recording.
+2. The row of a connection contains its state at the end of the recording, because its client and protocol may be
+   identified late.
 3. There are only a few of these rows, so each can be a Python object and JSON.
 """
 
@@ -32,7 +32,7 @@ class RecordingEvent:
     last_ns: int
     """Time of that frame; 0 if none."""
     order: int
-    """Sort key, at least 1, that increases over the notes and ends of the recording."""
+    """Sort key of at least 1, which increases over the notes and ends of the recording."""
     item: Note | StreamEnd
 
 

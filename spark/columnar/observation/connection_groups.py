@@ -1,18 +1,19 @@
 """Groups of connections that must be observed together because they are tied, directly or through others.
 
 Rules of this file
-1. Connections with the same addresses and ports are tied: the later one ends the earlier one.
+1. Connections with the same addresses and ports are tied, because the later one ends the earlier one.
 2. Connections with the same topic or transaction are tied, because they share its state.
-3. Connections with the same ledger are tied if a consumer without SUBSCRIBE receives messages of it, because the ledger
-   determines its topic. Connections with the same producer name are tied if SENDs without PRODUCER contain it, because
-   the producer may reconnect under that name. In all other cases, the known topic ties the connections.
+3. Connections with the same ledger are tied if a consumer without a captured SUBSCRIBE receives messages of it, because
+   the ledger determines the consumer's topic. Connections with the same producer name are tied if SENDs without a
+   captured PRODUCER contain it, because the producer may reconnect under that name. In all other cases, the known topic
+   ties the connections.
 4. The two connections of a proxied conversation are tied: while the first one waits for its CONNECTED, the second one's
    CONNECT is sent from the host of the first one, or to the address in the first one's CONNECT.
 5. Hosts do not tie connections: their events are recorded (host_history.py).
 
 The findings of the groups are therefore those of the whole recording, with two exceptions. Memory limits apply to each
-group. Consumers without SUBSCRIBE and without a common ledger are separate here, while a Tracker of the whole recording
-keeps them in one unnamed subscription, where events of different topics may be mixed.
+group. Consumers without a captured SUBSCRIBE and without a common ledger are in separate groups. A Tracker of the whole
+recording keeps them in one unnamed subscription, where events of different topics may be mixed.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def unopened(rows: TieRows) -> Iterator[Row]:
 def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
     """Yield the rows whose ledgers and producer names tie connections, each with the tie.
 
-    A producer may send after it was closed; this counts as sending without PRODUCER.
+    A producer may send after it was closed. Its SENDs are then treated as SENDs without PRODUCER.
     """
     closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
     found = [*unopened(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]
@@ -125,7 +126,7 @@ def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
 
 
 def by_proxy(rows: TieRows, streams: Mapping[int, Stream]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of the possible first connection and the second connection of proxied conversations."""
+    """Yield pairs of the possible first connection and the second connection of a proxied conversation."""
     connected: dict[int, list[int]] = {}
     for row in rows.get("CONNECTED", ()):
         connected.setdefault(row["stream"], []).append(row["place"])

@@ -1,4 +1,4 @@
-"""The columns of the table `connections`: one row for each TCP connection that carries or should carry Pulsar."""
+"""The columns of the table `connections`: one row for each TCP connection that carries Pulsar or is expected to."""
 
 from __future__ import annotations
 

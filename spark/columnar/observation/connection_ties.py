@@ -4,7 +4,8 @@ Rules of this file
 1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. When the whole
    recording is known, `connection_groups` determines which of these matter. This module only records them; for frequent
    frames, it does so once for each window.
-2. Only values that pcli.codec.observe.tracking joins are ties: SUBSCRIBE and PRODUCER open a topic, LOOKUP does not.
+2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie, a
+   topic in LOOKUP is not.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def ties_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def merge_ties(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the distinct ties of several windows, each with its lowest place, for `connection_groups`."""
+    """Return the distinct ties of several windows, each with its lowest place. `connection_groups` uses them."""
     columns = [name for name in TIES.names if name != "place"]
     table = pa.Table.from_batches(batches, TIES).group_by(columns, use_threads=False).aggregate([("place", "min")])
     arrays = {name: table["place_min" if name == "place" else name].combine_chunks() for name in TIES.names}
@@ -114,7 +115,7 @@ _TEXTS: Final = {
         "CONNECTED": "",
     }.items()
 }
-"""Commands that are ties by themselves, and the text of the tie."""
+"""Commands that are ties themselves, and the texts of the ties."""
 
 _SIDES: Final = {
     BY_NAME["PRODUCER"].number: "producer",

@@ -58,7 +58,7 @@ _FIGURES: Final = {
 
 
 def _own(one: FinalConsumer, name: str, value: int) -> Any:
-    """Return a counter of an attached consumer, or ``value``, the counter at the end of the last session."""
+    """Return the value of an attached consumer; otherwise ``value``, the counter at the end of the last session."""
     return one.figures[name] if one.figures else value
 
 
@@ -67,7 +67,7 @@ def _parked(one: FinalConsumer) -> int:
 
 
 def _if_certain(get: Callable[[FinalConsumer], Any]) -> Callable[[FinalConsumer], Any]:
-    """Return a function that returns null if a frame of the consumer may be missing (permit_figures)."""
+    """Return a function that returns None if a frame of the consumer may be missing (permit_figures)."""
     return lambda one: None if why_unknown(one.record) else get(one)
 
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. A row contains everything that pcli.codec.observe reads from a frame (frames_from_rows.py restores the frame).
    Payloads are omitted; the row contains the result of the checksum instead.
-2. The row of a dead letter includes the payload, because the batch contains the origin of each message.
+2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message.
 3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
 4. ``place`` and ``stream`` are plain columns, so that a later stage can replace them by the recording's numbers.
@@ -57,7 +57,7 @@ HEADS: Final = pa.schema(
 """One row for each frame, note, end of a connection, or connection."""
 
 _HIGHEST: Final = 0x7FFFFFFF
-"""The highest type that fits the column ``type``. Higher types are read from the bytes."""
+"""The highest type number that fits the column ``type``. Higher numbers are read from the bytes."""
 
 _SCANNED: Final = 10
 """Number of bytes after the command that are compared in all rows at once (wire.frame)."""
@@ -95,7 +95,7 @@ def dead_letters(frames: Frames) -> Longs:
 
 
 def _ends(frames: Frames) -> Longs:
-    """Return where the bytes before the payload end for each frame, as an index into the data."""
+    """Return the end of the bytes before the payload of each frame, as an index into the data."""
     whole = frames.places.start + frames.places.kept
     heads = np.minimum(np.maximum(frames.metadata_end, frames.command_end + _SCANNED), whole)
     ends: Longs = np.where(frames.metadata_end >= 0, heads, whole)

@@ -69,7 +69,7 @@ class HeadFrame(CapturedFrame):
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)
             if parts.payload_start >= 0:
-                # Bytes that were made from columns have a different length prefix (resent_messages).
+                # The length prefix of bytes that were made from columns is different (resent_messages).
                 parts.payload_end = min(self.kept, self.size)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum

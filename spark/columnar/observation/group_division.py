@@ -3,13 +3,13 @@
 Rules of this file
 1. The state of a connection depends on all its frames and on no topic. Connections with the same ports, and those of a
    proxied conversation, are in the same part.
-2. The state of a topic needs the traffic of its producers and consumers on all connections. These form one part, with
-   everything that is tied to them (connection_groups.py). About the connections, the part needs only their ends, their
+2. The state of a topic needs the traffic of its producers and consumers on all connections. This traffic and everything
+   that is tied to it (connection_groups.py) form one part. Of the connections, the part needs only their ends, their
    doubts, and the times of frames from the broker (partial_trackers.py).
 3. The few commands that are not traffic are sent to every part that is related to their connection. A part's results
    about objects of other parts are dropped (`Division.is_of`).
-4. Only the connection of a producer without PRODUCER is known. All producers and consumers of that connection are
-   therefore in one part, together with the frames that belong to none of them.
+4. For a producer without a captured PRODUCER, only the connection is known. All producers and consumers of that
+   connection are therefore in one part, together with the frames of the connection that belong to none of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Division:
     owners: dict[Owner, int] = field(default_factory=dict)
     """The part of topics of each producer and consumer."""
     rest: dict[int, int] = field(default_factory=dict)
-    """The part of topics for a connection's unknown producers and consumers."""
+    """The part of topics that receives the frames of a connection's unknown producers and consumers."""
     receivers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The parts of topics that receive the commands of each connection."""
     things: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Division:
         return self.owners.get(owner, self.rest[owner[0]])
 
     def is_of(self, part: int, record: Any) -> bool:
-        """Return whether a record, which must not be about a connection, belongs to this part."""
+        """Return whether a record belongs to this part. The record must not be about a connection."""
         match record:
             case TopicRecord():
                 return self._owns(part, "topic", record.name)

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The connections of a client address may be in many groups. Groups therefore do not keep records of hosts. Each group
-   writes events as rows, and one task replays all rows in order (`play`).
+   writes events as rows, and one task replays the rows of all groups in order (`play`).
 2. The Hosts class of pcli.codec.observe.tracking fills the records, as for a whole recording.
 """
 

@@ -84,7 +84,7 @@ INNER: Final[dict[str, pa.Schema]] = {"host_events": HOST_EVENTS, "capture_parts
 PACKED: Final = pa.schema(
     [column("table", TEXT, "name of the table"), column("data", BYTES, "its rows, as an Arrow stream")]
 )
-"""Tables of different schemas as rows of one schema."""
+"""Tables with different schemas as rows of one schema."""
 
 
 def pack(tables: Mapping[str, pa.RecordBatch]) -> pa.RecordBatch:
@@ -95,7 +95,7 @@ def pack(tables: Mapping[str, pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> dict[str, list[pa.RecordBatch]]:
-    """Return the tables in rows of PACKED: for each name, the list of the groups' tables, which may be empty."""
+    """Return the tables in rows of PACKED: for each name, the list of all groups' tables, which may be empty."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*TABLES, *INNER)}
     for row in (row for batch in batches for row in batch.to_pylist()):
         with pa.ipc.open_stream(row["data"]) as stream:

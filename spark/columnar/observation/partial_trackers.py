@@ -1,8 +1,8 @@
-"""Two Trackers that each do a part of a Tracker's work: connections without topics, and topics without connections.
+"""Two Trackers that share a Tracker's work: one tracks connections without topics, one topics without connections.
 
 Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
-are observed (`TopicTracker`), at the same positions among the frames. From the broker's frames in other parts, a part
-of topics receives only the times (`BrokerFrameTime`).
+are observed (`TopicTracker`), at the same positions among the frames. Of the broker's frames in other parts, a part of
+topics receives only the times (`BrokerFrameTime`).
 
 Rules of this file
 1. An event has the place and order of the frame, note or end that caused it. If a frame raises doubts about its
@@ -58,7 +58,7 @@ class LinkTracker(Tracker):
     """A Tracker for connections and hosts, which records the events that topics need."""
 
     def __init__(self, **options: Any) -> None:
-        """Create a Tracker. The option ``hosts`` is a HostLog, which has the position in the recording."""
+        """Create a Tracker. The option ``hosts`` is a HostLog, which contains the position in the recording."""
         super().__init__(**options)
         self._log: HostLog = options["hosts"]
         self._over = False

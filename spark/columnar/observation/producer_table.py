@@ -1,4 +1,4 @@
-"""The columns of the table `producers`: a row for each producer, across its reconnects, at the end of the recording."""
+"""The columns of the table `producers`: one row for each producer, across reconnects, at the end of the recording."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Tables made of objects: each column is a cell with its description and the source of its values.
 
 Rules of this file
-1. Unknown values become null. In records, these are -1, 0 (as a time or frame) and the empty text.
+1. Unknown values become null. In records, -1, 0 (as a time or frame) and the empty text are unknown values.
 2. A number from the wire that is too large for its column becomes null.
-3. Counts by name (kinds of ends, errors) are a list of names with counts, because there are many names and they are not
-   fixed.
+3. Counts by name (kinds of ends, errors) are a list of names with counts, because the names are many and not fixed.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def non_negative(value: int) -> int | None:
 
 
 def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
-    """Return the number of occurrences by name."""
+    """Return the number of occurrences of each name."""
     return [{"name": name, "count": tally.count} for name, tally in tallies.items()]
 
 
@@ -96,5 +95,5 @@ def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str
 
 
 def state_duration(stretch: StateDuration, now_ns: int) -> int:
-    """Return the total duration of a state in ns. A state that has not ended counts until ``now_ns``."""
+    """Return the total duration of a state in ns. A state that has not ended is counted until ``now_ns``."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. All facts come from notes, connections and the numbers of their frames; no frame is read.
-2. The other fields of a CaptureRecord (connections that began before the capture, with one direction, of other
-   protocols, incomplete frames, dropped records) are counted by groups and summed (`whole`).
+2. The other fields of a CaptureRecord (connections that began before the capture, that have one direction only, or that
+   use other protocols; incomplete frames; dropped records) are counted by groups and summed (`whole`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def recording_of(
 
 
 def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
-    """Return the counts in a group's record."""
+    """Return the counts of a group's CaptureRecord."""
     row: dict[str, Any] = {name: getattr(capture, name) for name in ("midstream", "one_way", "unfinished")}
     for name in ("evicted", "other_streams"):
         row[name] = [{"name": kind, "count": count} for kind, count in getattr(capture, name).items()]
@@ -86,7 +86,7 @@ def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
 
 
 def whole(recording: Recording, parts: Iterable[pa.RecordBatch]) -> CaptureRecord:
-    """Return the record of the recording from the counts of all groups."""
+    """Return the CaptureRecord of the recording, computed from the counts of all groups."""
     capture = replace(recording.capture, evicted={}, other_streams={})
     for row in (row for batch in parts for row in batch.to_pylist()):
         for name in ("midstream", "one_way", "unfinished"):

@@ -43,14 +43,14 @@ class FinalSubscription:
 
     record: SubscriptionRecord
     figures: dict[str, Any]
-    """The statistics of the subscription; empty if the broker has removed it, or if it was never opened."""
+    """The statistics of the subscription; empty if the broker removed the subscription, or if it was never opened."""
     now_ns: int
 
 
 def topics_of(
     tracker: SubscriptionTracker, standing: FinalStatistics, is_own: Callable[[Any], bool]
 ) -> tuple[list[FinalTopic], list[FinalSubscription]]:
-    """Return all topics with names, and their subscriptions except those without a captured SUBSCRIBE.
+    """Return all topics with known names, and their subscriptions except those without a captured SUBSCRIBE.
 
     ``is_own`` selects the records of this part.
     """

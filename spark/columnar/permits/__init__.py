@@ -1,4 +1,4 @@
-"""The table `permits`: permits of consumers over time, by prefix sums over splits; no task holds a whole history.
+"""The table `permits`: permits of consumers over time. Prefix sums over splits avoid a task that holds a whole history.
 
 - permit_buckets: permits granted by FLOWs and used by MESSAGEs, by session and second
 - permit_sessions: the session to which each sum belongs, and the balance at its start

@@ -3,12 +3,12 @@
 Rules of this file
 1. Permits are counted as in permit_ledger.py: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
    messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if the metadata was not captured.
-2. A window yields changes: the sums and the lowest prefix sum for each run of frames of one consumer within one bucket
-   and between two events of its connection. Changes do not depend on how a session began.
+2. A window yields changes. A change contains the sums and the lowest prefix sum of a run of frames: the frames of one
+   consumer within one bucket and between two events of its connection. Changes do not depend on how a session began.
 3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part. With these
    balances, the changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts
-   are merged (`merge_permits`): sums, the minimum of the lowest, the last balance. The table is therefore independent
-   of the cuts.
+   are merged (`merge_permits`): the merged row has the sums, the minimum of the lowest balances, and the last balance.
+   The table is therefore independent of the cuts.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def costs(frames: Frames) -> Longs:
     starts, counts = frames.set_start[sets], (frames.set_end - frames.set_start)[sets]
     owner = np.repeat(np.arange(len(sets)), counts)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Bits beyond the size of the batch do not count. The last word is therefore masked.
+    # Bits beyond the size of the batch are not counted, so the last word is masked.
     bits = np.clip(size[sets][owner] - 64 * nth, 0, 64).astype(np.uint64)
     words = frames.words[starts[owner] + nth].astype(np.uint64)
     kept = np.where(bits >= 64, words, words & ((np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1)))
@@ -193,7 +193,7 @@ def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the sums of each part of a session, for permit_starts; ``changes``: all changes of one or more cuts."""
+    """Return the sums of each part of a session for permit_starts; ``changes``: all changes of one or more cuts."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]
@@ -262,4 +262,4 @@ _HOW: Final = {
     "first_frame": "min",
     "last_frame": "max",
 }
-"""How rows of the same session and bucket are merged. All other columns of PERMITS are the key of a row."""
+"""Functions that merge rows of the same session and bucket. The other columns of PERMITS are the key of a row."""

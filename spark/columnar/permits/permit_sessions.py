@@ -4,8 +4,8 @@ Rules of this file
 1. Sessions are defined as in pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins a session, unless its id
    belongs to a consumer that is ready. CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end the session. A session's
    number is the number of its SUBSCRIBE frame, or 0 if this frame was not captured. After the end of a session, FLOWs
-   do not count, but MESSAGEs do.
-2. Each part of a recording (a cut) contains only sums between one event of a connection and the next. This module
+   are not counted, but MESSAGEs are.
+2. A part of a recording (a cut) contributes only the sums between one event of a connection and the next. This module
    combines all parts by these sums alone, so the number of rows depends on consumers and cuts, not on traffic.
 """
 

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The result is equal to that of `read_capture`: the same frames in the same order, with the same notes and stream ends
-   between them. Ordinary packets are processed together and leave the objects of codec.capture in the same state as
-   `read_capture` would; all other packets are processed by these objects.
+   between them. Ordinary packets are processed together, and the objects of codec.capture are then set to the state
+   that `read_capture` would produce. These objects process all other packets.
 2. The result does not depend on where windows begin and end.
 3. The state between two windows can be pickled, and another reader can continue from it.
 """
@@ -39,7 +39,7 @@ SMALL: Final = 32
 
 @dataclass(slots=True)
 class State:
-    """All open connections and the counters. The reader changes these objects: pickle them before reading on."""
+    """All open connections and the counters. The reader changes these objects: pickle them before you continue."""
 
     fast: fast_path.Reader
     """The reader of the object path (`codec.capture`), with its tables."""
@@ -51,7 +51,7 @@ class Reader:
     def __init__(
         self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
     ) -> None:
-        """``carried``: the state to continue from, including its options. ``tcp``: the connections to use."""
+        """``carried``: the state to continue from, including the options. ``tcp``: the connections to use."""
         self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried.fast
         """The reader of the object path."""
         self.notes: Notes = []
@@ -68,7 +68,7 @@ class Reader:
 
     @property
     def fed(self) -> int:
-        """Number of data packets delivered so far, over all connections; valid between windows only."""
+        """Number of data packets delivered so far, over all connections; valid only between windows."""
         return self._recent.fed
 
     @property
@@ -88,7 +88,7 @@ class Reader:
         return past
 
     def begin_file(self) -> None:
-        """Begin a new file of the recording: truncated packets are reported once for each file."""
+        """Begin a new file of the recording: truncated packets are reported only once for each file."""
         self.fast.tcp.extractor.snapped = False
 
     def take(self, records: Records) -> Places:
@@ -130,7 +130,7 @@ class Reader:
 
 
 def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW) -> Iterator[tuple[Places, Notes]]:
-    """Read whole recordings like `read_capture`, in windows of about ``size`` bytes, always with stream ends.
+    """Read whole recordings like `read_capture`, in windows of about ``size`` bytes. Stream ends are always included.
 
     Raises CaptureError if no file is a capture.
     """
@@ -149,7 +149,7 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
 
 
 def new_tcp(options: ReadOptions) -> TcpReassembly:
-    """Return the connections for a new `Reader`, with the objects that they need."""
+    """Return the connections for a new `Reader`, together with the objects that they need."""
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = True
     tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)

@@ -1,8 +1,8 @@
-"""Capture files to large windows of records: the same packets and notes that `read_capture` reads.
+"""Read capture files in large windows of records: the same packets and notes that `read_capture` reads.
 
 Rules of this file
-1. The modules of codec.capture open, decompress and validate a file; only the windows are made here.
-2. Decryption secrets are skipped: nothing here decrypts.
+1. The modules of codec.capture open, decompress and validate a file; this module only forms the windows.
+2. Decryption secrets are skipped, because the columnar reader does not decrypt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 __all__ = ["WINDOW", "windows"]
 
 WINDOW: Final = 16 * 1024 * 1024
-"""Bytes of a window: large enough to make the cost of a call negligible, small enough for caches and memory."""
+"""Size of a window in bytes: large enough to make the cost of a call negligible, small enough for caches and memory."""
 
 
 def windows(name: str, source: Source, size: int = WINDOW) -> Iterator[Records | Note]:

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A lane holds the packets of one connection in the window: two sides, each a sequence of packets in capture order.
-2. A side stops being ordinary at an unusual packet, and at data that do not continue the previous data. The first data
-   must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
+2. A side stops being ordinary at an unusual packet, and at data that does not continue the previous data. The first
+   data must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
 3. A direction that is not armed stops being ordinary at its next packet: only `TcpReassembly.segment` can process it.
    An ignored direction (IGNORE) stops only at an unusual packet.
 4. Both sides stop at the same packet, because a packet of one side may change the other.
@@ -23,7 +23,7 @@ __all__ = ["Conversation", "Side", "Traffic"]
 
 
 class Side:
-    """The packets of a direction. Positions ``at`` to ``end`` in the order of `Traffic` are not processed yet."""
+    """The packets of a direction. Positions ``at`` to ``end`` in the order of `Traffic` are not yet processed."""
 
     __slots__ = ("at", "end", "key")
 
@@ -99,7 +99,7 @@ class Traffic:
         return index < len(self.data_list) and self.data_list[index] < end
 
     def position(self, side: Side, packet: int) -> int:
-        """Return the first position of a side at or after a packet of the window."""
+        """Return a side's first position whose packet is at or after an index of the window."""
         return bisect_left(self.packets, packet, side.at, side.end)
 
 

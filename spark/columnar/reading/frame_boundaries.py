@@ -1,9 +1,9 @@
-"""The frames in joined bytes, and which of them the object path must process.
+"""The frames in joined bytes, and the frames that the object path must process.
 
 Rules of this file
-1. Nothing is changed here. If a frame is unusual, the connection is reported with the packet from which the object path
-   must process it.
-2. That is the packet in which the first unusual frame begins: no earlier packet contains any of its bytes.
+1. This module changes no state. If a frame is unusual, the result contains its connection and the packet from which the
+   object path must process the connection.
+2. This packet is the one in which the first unusual frame begins: no earlier packet contains any of its bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FrameBoundaries:
 
 
 def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
-    """Return all frames, found by their length prefixes alone."""
+    """Return all frames. Only the length prefixes are used to find them."""
     frames: list[int] = []
     seen, opened = [0], []
     for start, end in zip(joined.start.tolist(), joined.end.tolist()):
@@ -58,7 +58,7 @@ def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
     bounds = np.array(seen, np.int64)
     counts = bounds[1:] - bounds[:-1]
     owner = np.repeat(np.arange(len(counts)), counts)
-    # A frame ends where the next one begins. The last frame of a stretch ends where the incomplete one begins.
+    # A frame ends where the next one begins. The last frame of a stretch ends where the incomplete frame begins.
     ends = np.empty_like(begins)
     ends[:-1] = begins[1:]
     some = np.flatnonzero(counts)

@@ -1,11 +1,11 @@
-"""Stretches of ordinary packets of many directions at once: deliver their frames and update the directions.
+"""Deliver the frames of stretches of ordinary packets, for many directions at once, and update the directions.
 
 Rules of this file
 1. No state changes until all frames are checked. A connection with an unusual frame is left unchanged.
 2. Afterwards each direction has the state that `capture.fast_path` would produce packet by packet: offset, expected
    sequence number, acknowledgement, the incomplete frame with its packets, and the verified bytes.
-3. This includes ``Connection.last``, which only packets on the slow path change: those that are not lean, those that
-   follow fewer than eight bytes of a frame, and all packets of an unverified direction.
+3. This includes ``Connection.last``, which only packets on the slow path change. These are packets that are not lean,
+   packets after fewer than eight bytes of a frame, and all packets of an unverified direction.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class InOrderRuns:
         return wrong
 
     def _add(self, one: Stretch) -> None:
-        """Store data that do not complete the open frame, as `codec.capture.fast_path` does."""
+        """Store data that does not complete the open frame, as `codec.capture.fast_path` does."""
         direction, before = one.direction, len(one.direction.run)
         packets, begins = self._joiner.add(one)
         times = self._records.time_ns[packets].tolist()
@@ -124,7 +124,7 @@ class InOrderRuns:
         self._found.put([one.direction for one in joined.stretches], columns)
 
     def _note_short(self, joined: Joined, frames: FrameBoundaries, first: Longs, good: Bools) -> None:
-        """Record packets on the slow path: those after a frame's first few bytes, up to the end of its lengths."""
+        """Record packets on the slow path: those between a frame's first few bytes and the end of its length fields."""
         short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
         owner = frames.owner[short]
         short = short[good[owner] & (frames.start[short] >= (joined.start + joined.waited)[owner])]
@@ -184,7 +184,7 @@ class InOrderRuns:
         elif not lean.all():
             self._record_slow_packet(one.direction, int(packets[~lean][-1]))
         if one.direction.next == IGNORE:
-            # The fast path skips lean packets with data and does not read their acknowledgement.
+            # The fast path processes lean packets with data without reading their acknowledgement.
             packets = packets[(self._traffic.size[at:end] == 0) | ~lean]
         if len(packets):
             one.direction.ack = int(self._segments.ack[packets[-1]])
@@ -195,11 +195,11 @@ class InOrderRuns:
 
 
 def _first_segments(joined: Joined, frames: FrameBoundaries) -> Longs:
-    """Return the segment in which each frame begins: the stretch's first if the frame began in an earlier window."""
+    """Return the segment in which each frame begins; the first of the stretch for frames of earlier windows."""
     last = frames.last
     ended = joined.ends.take(last) == frames.start + frames.size
     first = np.empty_like(last)
-    # The segment in which the previous frame ended, or the next one if both ended together.
+    # The segment in which the previous frame ended, or the next segment if frame and segment ended together.
     first[1:] = last[:-1] + ended[:-1]
     owners, heads = frames.heads
     first[heads] = joined.first[owners]

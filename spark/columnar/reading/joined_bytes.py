@@ -3,7 +3,7 @@
 Rules of this file
 1. The bytes that a direction has stored (``Direction.run``) precede its stretch's data. Frames that span packets or
    windows therefore need no special treatment.
-2. Bytes are copied once, from the window into the pool. Data that do not complete the open frame are appended to the
+2. Bytes are copied once, from the window into the pool. Data that does not complete the open frame is appended to the
    stored bytes instead; otherwise each window would copy the open frames of all directions.
 """
 
@@ -82,7 +82,7 @@ class Joiner:
         return int(self._traffic.size[positions].sum()) < one.direction.need
 
     def add(self, one: Stretch) -> tuple[Longs, Longs]:
-        """Append the bytes to those stored; return each packet's index in the window and the start of its bytes."""
+        """Append the bytes to the stored bytes; return each packet's index in the window and the start of its bytes."""
         first, last = self._bounds([one])[0]
         positions = self._traffic.data[first:last]
         size = self._traffic.size[positions]

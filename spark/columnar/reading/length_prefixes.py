@@ -1,8 +1,8 @@
 """Frames in joined bytes: a loop over length prefixes, then one check of all frames together.
 
 Rules of this file
-1. The loop trusts every length; it is the only work done per frame. Unusual frames are found afterwards, and the
-   caller passes their packets to the object path one by one.
+1. The loop accepts every length. It is the only step that runs once per frame. Unusual frames are found afterwards, and
+   the caller passes their packets to the object path one by one.
 2. A frame is unusual if its lengths contradict each other or exceed the limit, if its command does not begin with its
    type, or if it is a CONNECTED, which may change the limit.
 """
@@ -40,7 +40,7 @@ def walk(pool: bytearray, start: int, end: int, frames: list[int]) -> int:
                 frames.append(at)
                 at += length(view, at)[0] + 4
         except struct_error:
-            # No complete length follows, so there is no frame here. The previous frame is incomplete if it exceeds end.
+            # No complete length follows, so no frame begins here. The previous frame is incomplete if it exceeds end.
             frames.pop()
             return at if at <= end else frames.pop()
 
@@ -49,13 +49,13 @@ def unusual(pool: bytearray, start: Longs, size: Longs, limit: Longs) -> Bools:
     """Return which complete frames, of ``size`` bytes including the length prefix, are not ordinary."""
     if len(pool) < _HEAD.itemsize:
         return np.ones(len(start), np.bool_)
-    # A frame that is too short is unusual in any case, so the contents of its head do not matter.
+    # A frame that is too short is unusual in any case, so the content of its head is irrelevant.
     heads = np.ndarray((len(pool) - 9,), "V10", pool, 0, (1,))[np.minimum(start, len(pool) - _HEAD.itemsize)].view(
         _HEAD
     )
     command, first = heads["command"].astype(np.int64), heads["first"].astype(np.uint16)
     wrong: Bools = (size < command + 8) | (size > limit) | (command < 2)
-    # The subtraction is unsigned: a value below the first type becomes one far above the last.
+    # The subtraction is unsigned: a value below the first type becomes a value far above the last type.
     wrong |= (first - np.uint16(_FIRST_TYPE) > _LAST_TYPE - _FIRST_TYPE) | (first == _CONNECTED)
     return wrong
 

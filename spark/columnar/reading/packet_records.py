@@ -1,4 +1,4 @@
-"""Packets of a window as columns: position of the bytes, timestamp and interface of each packet.
+"""Packets of a window as columns: the position, timestamp and interface of each packet.
 
 Rules of this file
 1. The loop over a pcap only finds where each record begins. Its fields are read for all records at once.
@@ -77,7 +77,7 @@ class PcapFormat:
 
 
 def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records, int]:
-    """Return all complete records of a window from a record's start on, and the start of the first incomplete one."""
+    """Return all complete records from ``position`` on, and the start of the first incomplete record."""
     found: list[int] = []
     pull, header, size = Struct(form.order + "8xI").unpack_from, form.header, len(data)
     try:
@@ -85,7 +85,7 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
             found.append(position)
             position += header + pull(data, position)[0]
     except struct_error:
-        # No complete header follows, so there is no record here. The previous record is incomplete if it exceeds size.
+        # No complete header follows, so no record begins here. The previous record is incomplete if it exceeds size.
         found.pop()
         if position > size:
             position = found.pop()

@@ -3,8 +3,8 @@
 Rules of this file
 1. The loop steps from block to block. Enhanced packets are checked together afterwards. Other blocks are passed in
    order to the reader of `codec.capture.pcapng`, because they change the meaning of later packets.
-2. If any check of a window fails, the reader of the object path reads the window again, because it stops at the right
-   packet with the right message.
+2. If any check of a window fails, the reader of the object path reads the window again, because that reader stops at
+   the right packet with the right message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["PcapngColumns"]
 _ENHANCED: Final = 6
 _HEAD: Final = 28
 _LEAST: Final = 32
-"""Bytes of an enhanced packet block before its packet, and the total with the length at its end."""
+"""Number of bytes before the packet in an enhanced packet block, and that number plus the length field at its end."""
 _SECTION: Final = 0x0A0D0D0A
 _WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
 """Blocks that the reader of the object path parses: section, interface, two obsolete packet blocks, secrets."""
@@ -59,7 +59,7 @@ class PcapngColumns(PcapngReader):
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
         """Append the packets of a window's complete blocks to ``found``, even if CaptureError is raised.
 
-        Returns the start of the next block, the bytes needed for it, and the number of bytes to skip there instead.
+        Returns the start of the next block, and the number of bytes that the caller must then provide or skip.
         """
         before = (list(self.interfaces), self.order, self._time, len(self.secrets))
         try:
@@ -142,7 +142,7 @@ class PcapngColumns(PcapngReader):
             face[mine] = faces.setdefault(interface, len(faces))
             times[mine] = _times(interface, high[mine], low[mine])
         self._time = int(times[-1])
-        # Only a block that exceeds its packet by at least this much can contain the comment.
+        # Only a block that is larger than its packet by at least this much can contain the comment.
         for row in np.flatnonzero(length - kept > _LEAST + len(LEFT_OUT)).tolist():
             if LEFT_OUT in data[int(start[row] + kept[row]) : int(at[row] + length[row])]:
                 twin = self.interfaces[number[row]].after_left_out()

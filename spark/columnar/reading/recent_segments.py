@@ -1,4 +1,4 @@
-"""The most recent data packets, for comparison with retransmissions, when most packets are processed together.
+"""The most recent data packets, used to check retransmissions when most packets are processed together.
 
 Rules of this file
 1. The content is equal to that of `capture.recent_packets` at the current packet: the last HISTORY data packets before
@@ -26,7 +26,7 @@ _key = itemgetter(0)
 
 
 class RecentSegments(History):
-    """A `History` that consists of entries and of packets of a window."""
+    """A `History` of single entries and of packets in a window."""
 
     def __init__(self) -> None:
         self._before: list[Entry] = []
@@ -34,7 +34,8 @@ class RecentSegments(History):
         self._single: list[tuple[int, Entry]] = []
         """Entries processed one by one, each with twice the index of the packet at which it was delivered."""
         self._taken: list[Longs] = []
-        """For each packet: number of its direction, or -1 if it was processed alone, and offset in the direction."""
+        """For each packet: the number of its direction (-1 if the packet was processed alone) and its offset in the
+        direction."""
         self._directions: list[Direction] = []
         self._window: tuple[bytes, Longs, Longs] | None = None
         self.fed = 0
@@ -43,7 +44,7 @@ class RecentSegments(History):
         """Index of the current packet in the window."""
 
     def begin(self, data: bytes, at: Longs, stop: Longs) -> None:
-        """Begin a window in which packets are processed together; their data are data[at:stop]."""
+        """Begin a window in which packets are processed together; the data of a packet is data[at:stop]."""
         self._window = (data, at, stop)
         self._taken = [np.full(len(at), -1, np.int64), np.zeros(len(at), np.int64)]
 
@@ -64,7 +65,7 @@ class RecentSegments(History):
         return [entry for entry in self._last(self.turn, direction) if entry[0] is direction]
 
     def end(self, count: int) -> None:
-        """End the window of ``count`` packets."""
+        """End the window, which has ``count`` packets."""
         kept = self._last(count, None)
         self._before = [(direction, at, data[start:end], 0, end - start) for direction, at, data, start, end in kept]
         self._single, self._taken, self._directions, self._window, self.turn = [], [], [], None, 0

@@ -2,10 +2,10 @@
 
 Rules of this file
 1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another one can
-   begin after it. It is therefore enough that all heads are plausible. The frame itself must be valid only if a packet
-   ends within the next head.
-2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way. A
-   direction that nears the end of its budget is left to the object path.
+   begin after it. Therefore only the heads must be plausible. The frame itself must be valid only if a packet ends
+   within the next head.
+2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way.
+   The object path processes a direction whose budget is nearly used up.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def plausible(pool: bytearray, start: Longs) -> Bools:
 
 
 def may_begin(pool: bytearray, start: int, end: int) -> bool:
-    """Return whether an incomplete frame can begin there; True if it has fewer than HEAD_SIZE bytes."""
+    """Return whether an incomplete frame can begin at a position; True if fewer than HEAD_SIZE bytes follow."""
     return end - start < HEAD_SIZE or PATTERNS[None].match(pool, start) is not None
 
 

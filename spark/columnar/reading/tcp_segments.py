@@ -1,4 +1,4 @@
-"""TCP segments of a window as columns: link, IP and TCP headers of all packets at once.
+"""TCP segments of a window as columns: the link, IP and TCP headers of all packets are read at once.
 
 Rules of this file
 1. A plain packet has simple headers: Ethernet (up to two VLAN tags), Linux cooked, BSD loopback or raw IP; IPv4 without
@@ -6,8 +6,8 @@ Rules of this file
    `pull_segment`.
 2. An ordinary packet is plain and complete, and has ACK but not SYN, FIN or RST. Only ordinary packets are processed
    together.
-3. `codec.capture.fast_path` processes a lean packet without reading the connection. For all others it stores the packet
-   number in ``Connection.last``, so the columnar reader must do the same.
+3. `codec.capture.fast_path` processes a lean packet without reading the connection. For every other packet it stores
+   the packet number in ``Connection.last``, so the columnar reader must do the same.
 4. Headers are gathered as records of 40 or 60 bytes, so one pass over memory reads all their fields.
 """
 
@@ -30,7 +30,7 @@ _BSD_IPV6: Final = (10, 24, 28, 30)
 _TYPED: Final = {1: (12, 14), 113: (14, 16), 276: (0, 20)}
 """Link types with an EtherType: its offset, and the offset of the next header."""
 _RAW: Final = {12: 0, 14: 0, 101: 0, 228: IPV4, 229: IPV6}
-"""Link types without a header: the network protocol; 0 if the IP version field determines it."""
+"""Link types without a header, with the network protocol; 0 if the IP version field determines the protocol."""
 _LOOPS: Final = (0, 108)
 
 _V4: Final = np.dtype(
@@ -62,7 +62,7 @@ _V6: Final = np.dtype(
         "itemsize": 60,
     }
 )
-"""IP and TCP headers. Addresses and ports are only compared, so they stay in the machine's byte order."""
+"""IP and TCP headers. Addresses and ports are only compared, so they are kept in the machine's byte order."""
 
 FACTORS: Final = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD], np.uint64
@@ -115,7 +115,7 @@ def read_segments(records: Records) -> Segments | None:
 
 
 def _network(records: Records) -> tuple[Longs, Longs]:
-    """Return the EtherType and position of each network header; EtherType 0 if it is not found here."""
+    """Return the EtherType and position of each network header; the EtherType is 0 if it cannot be determined."""
     if len(records.interfaces) == 1:
         return _of_link(records, records.interfaces[0].link, slice(None))
     kind, place = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
@@ -170,7 +170,7 @@ def _u8(data: bytes, at: Longs, there: Bools) -> Longs:
 
 
 def _u16(data: bytes, at: Longs, there: Bools) -> Longs:
-    """Return the two-byte number at each place, 0 where there is none."""
+    """Return the two-byte number at each position; 0 where ``there`` is false."""
     words = np.ndarray((max(0, len(data) - 1),), ">u2", data, 0, (1,))
     if there.all():
         return words[at].astype(np.int64)
@@ -191,7 +191,7 @@ def _take_v4(records: Records, segments: Segments, mine: Longs, places: Longs) -
     lean = length > 0
     skip = np.array([face.skip for face in records.interfaces], np.int64)[records.face[mine]]
     lean &= (skip > 0) & (place - records.start[mine] == skip)
-    # Length 0: the packet was captured before segmentation offload, so its length on the wire counts.
+    # Length 0: the packet was captured before segmentation offload, so the packet's length on the wire is used.
     stop = place + np.where(length > 0, length, records.wire[mine] - (place - records.start[mine]))
     if not plain.all():
         mine, place, stop, lean, head = mine[plain], place[plain], stop[plain], lean[plain], head[plain]

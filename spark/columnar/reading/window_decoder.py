@@ -2,11 +2,11 @@
 
 Rules of this file
 1. Unusual packets are processed in capture order over all connections, so stream numbers, timers, gaps and ends are the
-   same as in `read_capture`. A stretch is processed before the first other packet that follows it.
+   same as those of `read_capture`. A stretch is processed before the first other packet that follows it.
 2. A timer fires at its packet, whichever connection that packet belongs to. A connection with a timer is processed
    together with others only up to that packet.
-3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, packets are therefore
-   processed one by one for a while, longer each time, so that no traffic can cause the same bytes to be scanned
+3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, a number of packets is
+   therefore processed one by one. The number increases each time, so no traffic can cause the same bytes to be scanned
    repeatedly.
 """
 
@@ -33,9 +33,9 @@ from pcli.spark.columnar.reading.window_frames import WindowFrames
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Minimum number of packets of a connection at the start of a window for processing together with the others."""
+"""Minimum number of packets with which a connection is processed together with the others at the start of a window."""
 LATER: Final = 48
-"""Minimum number of packets of a connection within a window for processing as a separate stretch."""
+"""Minimum number of packets that are processed as a separate stretch within a window."""
 
 
 class WindowDecoder:

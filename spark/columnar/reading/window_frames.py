@@ -23,7 +23,7 @@ from pcli.spark.columnar.frame_columns import Longs, Places
 __all__ = ["Notes", "WindowFrames"]
 
 Notes = list[tuple[int, Note | StreamEnd]]
-"""Notes and stream ends, each with the row of the frame that it precedes."""
+"""Notes and stream ends, each with the row of the frame that follows it."""
 
 _NONE: Final = np.zeros(0, np.int64)
 

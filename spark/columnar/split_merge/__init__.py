@@ -1,4 +1,4 @@
-"""Merge splits of a capture that were read independently. The result is that of `read_capture` for every split size.
+"""Merge splits of a capture that were read independently. The result is that of `read_capture` for any split size.
 
 1. Each split is read by `EdgeReader`. A split that starts mid-capture holds back the packets of connections whose frame
    boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).
@@ -9,10 +9,10 @@
 3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,
    `merge_results`).
 
-The result differs from that of one reader in four cases: which connections are dropped when there are more than
-MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; the IP fragments of one packet in two splits; the order of the
-notes of two connections about one packet; and whether a retransmission with different bytes is still compared with a
-first transmission nearly HISTORY data packets earlier in another split.
+The result can differ from the result of one reader in four cases: which connections are dropped when there are more
+than MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; IP fragments of one packet that are in two splits; the
+order of the notes of two connections about one packet; and whether a retransmission with different bytes is still
+compared with a first transmission that is nearly HISTORY data packets earlier, in a different split.
 """
 
 from pcli.spark.columnar.split_merge.connection_chains import chain, context_of

@@ -1,7 +1,8 @@
 """`chain`: one connection through all splits that contain it.
 
 Rules of this file
-1. `chain` is a pure function of its spans and of the splits read again so far. It may run anywhere and repeatedly.
+1. `chain` is a pure function of its spans and of the splits read again so far. It may run in any process, and
+   repeatedly.
 2. The small facts about the whole recording are in `Context`.
 3. A span is either valid or read again as a whole. If its validity is uncertain, it is read again.
 """
@@ -67,7 +68,7 @@ class RereadResult:
 
 @dataclass(slots=True)
 class ValidConnection:
-    """A connection in a split, whose rows are valid."""
+    """A connection in a split that contains its valid rows."""
 
     split: int
     stream: int
@@ -80,12 +81,12 @@ class ValidConnection:
     sync: tuple[int, int] = (OWN, OWN)
     anchored: tuple[int, int] = (NO_OFFSET, NO_OFFSET)
     lost: tuple[int, int] = (NO_OFFSET, NO_OFFSET)
-    """As in `SplitRenumbering`, for the directions of the broker and of the client."""
+    """The values of `SplitRenumbering` for the directions of the broker and of the client."""
 
 
 @dataclass(slots=True)
 class ChainResult:
-    """The result for one connection: for the whole recording, or up to the first order."""
+    """The result for one connection: for the whole recording, or up to the first `RereadOrder`."""
 
     extra: list[Extra] = field(default_factory=list)
     """Items whose streams are numbered by the packets that started them."""
@@ -210,7 +211,7 @@ class _Step:
         if assumed is not None and true is not None and assumed.keys != true.keys:
             over = end is None or end.stream.number != first or end.finished
             if over:
-                return None  # the end of a connection depends on which direction is the first
+                return None  # the end of a connection depends on which direction is first
         if end is None:
             return CarriedState(None, [], self._next)
         slide = dict.fromkeys(end.keys, 0)

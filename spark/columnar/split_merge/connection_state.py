@@ -1,8 +1,8 @@
 """The state of a connection at the boundary of two splits: renumbering, comparison, merge.
 
 Rules of this file
-1. Packets and offsets in a split are the split's own; `shifted_by` replaces them with the recording's. Sequence numbers
-   do not change.
+1. Packet numbers and offsets in a split are relative to the split; `shifted_by` replaces them with those of the
+   recording. Sequence numbers do not change.
 2. Two states are equal if no future packet can distinguish them. For a direction that is in order, and at or in a frame
    with a certain boundary, this requires an equal next sequence number, equal bytes and packets of the open frame, and
    an equal last acknowledgement.
@@ -45,7 +45,7 @@ def is_skipped(connection: Connection) -> bool:
 
 
 def states_agree(true: Connection, assumed: Connection) -> bool:
-    """Return whether the assumed state equals the true state. ``assumed`` already has the recording's packets."""
+    """Return whether the assumed state equals the true state. ``assumed`` contains the recording's packet numbers."""
     if not (true.oriented and assumed.oriented) or true.stream.kind != "pulsar":
         return False
     if true.paused or true.closing >= 0 or true.finished or true.ended is not None:
@@ -105,7 +105,7 @@ def _move(direction: Direction, packets: int) -> None:
 
 
 def _shift_offsets(direction: Direction, offsets: int) -> None:
-    """Add to all offsets of a direction; sequence numbers do not change."""
+    """Add a number to all offsets of a direction; sequence numbers do not change."""
     direction.offset += offsets
     direction.base = (direction.base - offsets) & _MASK
     direction.fin += offsets if direction.fin >= 0 else 0
@@ -136,7 +136,7 @@ def apply_true_state(
         return False
     for direction, was, start, mark in pairs:
         if direction.search is not None:
-            return False  # the search has positions that are offsets, which no function adjusts
+            return False  # the search contains offsets that no function adjusts
         # The budget always suffices for checks of frames, which read no more bytes than arrived. Searches may read
         # more bytes.
         before = was.offset + mark.lost - start.offset + 1024
@@ -172,7 +172,7 @@ def _apply_carried(direction: Direction, was: Direction, assumed: Direction, mar
 
 
 def sync_level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:
-    """Return the certainty at an offset of the split; ``was``: the direction in the carried state."""
+    """Return the certainty at an offset of the split; ``was`` is the direction in the carried state."""
     level = sync_level(was.sync)
     if offset >= marks.lost:
         return sync_level(RESYNC)

@@ -1,10 +1,10 @@
-"""TCP reassembly without other connections, which records when the end of a connection could have been reported.
+"""TCP reassembly of some connections, which records when the end of each one could have been reported.
 
 `TcpReassembly` reports the end of a reset connection when a different connection starts, unless the end was reported
 before (rule 5 there). A split, or the replay of one connection, contains only some of these starts. Each end is
-therefore reported at a time that depends on its connection only, with the intervals in which a start would have caused
-the report; `merge_splits` moves the end to this start. An end that only the start of a different connection could have
-caused is also reported; `merge_splits` keeps or drops it.
+therefore reported at a time that depends only on its connection, together with the intervals in which a start would
+have caused the report; `merge_splits` moves the end to this start. An end that only the start of a different connection
+could have caused is also reported; `merge_splits` keeps or drops it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ReportInterval:
     """The packet after the interval; 0 if it is unlimited."""
     refused: bool
     silent: bool
-    """The values of the `StreamEnd` in this interval, with `refused`."""
+    """The values of the `StreamEnd` in this interval, including `refused`."""
 
     def shifted_by(self, packets: int) -> ReportInterval:
         """Return a copy with ``packets`` added to the packet numbers."""
@@ -126,14 +126,14 @@ class DeferredEndsOutput(Output):
 
 
 def _reported(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
-    """Return the values ``refused`` and ``silent``, as in `Output.end`."""
+    """Return the values ``refused`` and ``silent``, computed as in `Output.end`."""
     direction, _, _, flags = ended
     silent = not direction.offset and not direction.peer.offset
     return bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn, silent
 
 
 class DeferredEndsTcp(TcpReassembly):
-    """TCP reassembly of an input that is one part of a capture."""
+    """TCP reassembly of one part of a capture."""
 
     def __init__(self, extractor: FrameExtractor, classifier: StreamClassifier, limit: int) -> None:
         """Create the reassembly; the extractor's output must be a DeferredEndsOutput."""

@@ -1,14 +1,15 @@
-"""Held packets of a connection that a split met in the middle, until its frame boundaries are known.
+"""Packets of a connection that started before the split, held until its frame boundaries are known.
 
 Rules of this file
-1. All packets are held, whatever their kind. The merge replays them on the state at the end of the previous split,
-   which gives the exact result. The assumed state only determines where the split continues independently.
+1. Packets of all kinds are held. The merge replays them on the state at the end of the previous split, which gives the
+   exact result. The assumed state determines only where the split continues independently.
 2. The assumed state is the state after the last held packet: both directions are in order, at or within a frame. It is
    created when both directions were captured and each direction with data contains a complete valid frame. The merge
    compares it with the true state. A wrong assumption costs time but loses no frame.
-3. After an unusual event (a gap, a retransmission, an end) no assumption is made for some packets.
-4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held, which
-   suffices for a connection without Pulsar. If the connection contains frames, the split is read again.
+3. After an unusual event (a gap, a retransmission, an end), the state is not assumed before some more packets were
+   held.
+4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held. These
+   suffice for a connection without Pulsar. If the connection contains frames, the split is read again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 __all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
 
 FAR: Final = 1 << 40
-"""Offset assigned to the first byte that a split reads from a connection that began earlier; above any real offset."""
+"""Offset assigned to the first byte that a split reads from a connection that began earlier; greater than any real
+offset."""
 
 MOST_HELD: Final = 8 << 20
 """Maximum number of held bytes of a connection that may be Pulsar; more than the largest frames with the default
@@ -74,7 +76,7 @@ def segment_of(held: HeldSegment) -> Segment:
 
 
 class _Side:
-    """The held bytes of a direction that are in order."""
+    """The held bytes of a direction, as far as they are in order."""
 
     __slots__ = ("ack", "first", "found", "marks", "next", "run", "search", "seen")
 
@@ -98,7 +100,7 @@ class _Side:
             self.reset(held.seq)
         size = len(held.data)
         if ahead < 0:
-            return size <= 1  # one byte: a keep-alive
+            return size <= 1  # one byte is a keep-alive
         if size:
             self.marks.append((len(self.run), held.packet, held.time_ns))
             self.run += held.data
@@ -159,7 +161,7 @@ class HeldConnection:
         sides, limit = self._sides.values(), self.connection.there.limit
         if not all(side.seen for side in sides) and len(self.held) < _ONE_SIDED:
             return False
-        # A direction without data is at a frame boundary, or within a frame that continues in its next packet.
+        # A direction without data is at a frame boundary, or in a frame that continues in its next packet.
         enough = any if len(self.held) >= _QUIET else all
         return enough(side.run for side in sides) and all(side.look(limit) for side in sides)
 

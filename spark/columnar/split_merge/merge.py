@@ -1,9 +1,9 @@
 """The merge of all connections: numbers of the recording, and the order of all items.
 
 Rules of this file
-1. Connections are numbered by their first packets, as by one reader.
-2. An end that the start of another connection would have caused is moved to that start (`deferred_tcp_ends`): the
-   starts are known only here.
+1. Connections are numbered in the order of their first packets, as a single reader numbers them.
+2. An end that the start of a different connection would have caused is moved to that start (`deferred_tcp_ends`),
+   because only the merge knows all starts.
 3. Truncated packets are reported once for each file.
 """
 
@@ -34,7 +34,7 @@ def merge_splits(
 ) -> MergedSplits:
     """Assign all numbers.
 
-    ``parts``: a number of the file for each split; ``chained``: all connections, without orders.
+    ``parts``: the number of each split's file; ``chained``: all connections, none of which has a `RereadOrder`.
     """
     streams = {born: stream for one in chained for born, stream in one.streams.items()}
     numbers = {born: number for number, born in enumerate(sorted(streams))}
@@ -93,7 +93,7 @@ def _sorted(
 
 
 class _ConnectionStarts:
-    """The starts of connections, and their places within the turns of the packets."""
+    """The starts of connections, with their places within the turns of their packets."""
 
     def __init__(
         self, context: Context, splits: Sequence[SplitEdges], chained: Sequence[ChainResult], packets: Sequence[int]
@@ -110,7 +110,7 @@ class _ConnectionStarts:
     def bring_forward(self, extra: Extra) -> bool:
         """Move an end to the first start that would have caused it.
 
-        Return False if there is none and one is required.
+        Return False if there is no such start and the end requires one.
         """
         ready, extra.ready = extra.ready, IMMEDIATE
         for time in ready.times:

@@ -1,12 +1,12 @@
 """Results of the merge: valid rows of each split, their numbers in the recording, and additional items.
 
-A split in the middle of a recording is read with its own numbers: packets from 1, connections ("streams") from 0,
-offsets of connections met in the middle from `held_packets.FAR`. All work on its rows may use these numbers, keyed by
-(split, stream). The merge returns one `MergedSplit` for each split.
+A split in the middle of a recording is read with numbers that are relative to the split: packets from 1, connections
+("streams") from 0, offsets of earlier connections from `held_packets.FAR`. All processing of its rows may use these
+numbers, with (split, stream) as the key. The merge returns one `MergedSplit` for each split.
 
 Rules of this file
 1. The rows of a (split, stream) are either valid and renumbered, or all dropped. In the latter case ``extra`` contains
-   them. An aggregate by (split, stream) is dropped in the same way, and the extra rows are aggregated instead.
+   them. An aggregate of a dropped (split, stream) is also dropped, and the extra rows are aggregated instead.
 2. There are few extra rows: frames across the boundary of a split, rows of splits read again, items from the end of the
    recording. They have the recording's numbers.
 3. The order is (split, turn, place): ``turn`` is the packet that completed a row, ``place`` its order within the turn.
@@ -33,7 +33,7 @@ AFTER: Final = 1 << 40
 """`Extra.place` of items of the packet itself, after all items of timers at that packet."""
 
 OWN: Final = -1
-"""Value in `SplitRenumbering.sync` if the row's own value applies."""
+"""Value in `SplitRenumbering.sync` that leaves the value of each row unchanged."""
 
 DROPPED: Final = -1
 """Value in `SplitRenumbering.streams` if no row of the stream is valid."""
@@ -80,11 +80,11 @@ class SplitRenumbering:
     offsets: Longs
     """Values to add to offsets, by 2 * stream + from_client."""
     sync: Longs
-    """Certainty of frame boundaries, by 2 * stream + from_client; OWN if the row's own value applies."""
+    """Certainty of frame boundaries, by 2 * stream + from_client; OWN leaves the value of each row unchanged."""
     anchored: Longs
     """The split's offset from which the certainty is at most ANCHORED, with the same index."""
     lost: Longs
-    """The split's offset from which the certainty is RESYNC. Neither limit applies to OWN."""
+    """The split's offset from which the certainty is RESYNC. Both limits are ignored where ``sync`` is OWN."""
 
     @classmethod
     def of_none(cls, packets: int, streams: int) -> SplitRenumbering:

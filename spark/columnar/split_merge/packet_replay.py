@@ -31,7 +31,7 @@ __all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
 _RING: Final = -1
 LAST: Final = 1 << 59
 _END: Final = 1 << 60
-"""Places within a turn of items from timers, from the end of a file, and from the end of the recording."""
+"""Places of items within a turn: from timers, from the end of a file, and from the end of the recording."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class CarriedState:
     recent: list[Recent] = field(default_factory=list)
     """Data packets that may still be in the history, with their ordinals in the recording."""
     packet: int = 0
-    """The last processed packet: timers up to here have been triggered."""
+    """The last processed packet. Timers up to this packet have been triggered."""
     ready: list[ReportInterval] = field(default_factory=list)
     """Intervals in which the end of the connection could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
@@ -141,12 +141,12 @@ class Replay:
     # -- packets and events ------------------------------------------------------------------------------------------
 
     def packet(self, held: HeldSegment, fed: int) -> None:
-        """Process a packet of this connection; ``fed``: number of data packets of the recording before it."""
+        """Process a packet of this connection; ``fed``: number of data packets before it in the recording."""
         self._pass(held.packet)
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
-            # `capture.fast_path` ignores these packets: they do not even count as captured packets of their
+            # `capture.fast_path` ignores these packets: they are not even counted as captured packets of their
             # direction.
             direction.ack = direction.ack if held.data or held.missing else held.ack
             return
@@ -203,7 +203,7 @@ class Replay:
 
 
 def _is_plain(held: HeldSegment) -> bool:
-    """Return whether the fast path processes such a packet, as far as the segment shows.
+    """Return whether the fast path processes this packet, as far as the segment shows.
 
     The fast path never processes packets in tunnels.
     """
@@ -211,7 +211,7 @@ def _is_plain(held: HeldSegment) -> bool:
 
 
 def replay_held(replay: Replay, held: Iterable[HeldSegment], packets: int, fed: int) -> None:
-    """Replay a split's held packets; the numbers of packets and data packets before the split are added."""
+    """Replay a split's held packets; the numbers of packets and data packets before the split are added to theirs."""
     for one in held:
         replay.packet(shifted(one, packets), one.fed + fed)
 

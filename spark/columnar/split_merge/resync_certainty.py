@@ -25,12 +25,12 @@ NO_OFFSET: Final = 1 << 62
 
 @dataclass(slots=True)
 class ResyncMarks:
-    """The record of a direction that started with an assumed state. Offsets are the split's."""
+    """The record of a direction that started with an assumed state. Offsets are relative to the split."""
 
     asked: bool = False
     """Whether the maximum frame size, or the budget of bytes for checks, had an effect."""
     rejected: bool = False
-    """Whether a frame was rejected whose boundary may have been certain."""
+    """Whether a rejected frame may have had a certain boundary."""
     anchored: int = NO_OFFSET
     """Offset from which the certainty of frames is at most ANCHORED."""
     lost: int = NO_OFFSET
@@ -38,7 +38,7 @@ class ResyncMarks:
 
 
 class EdgeFrameExtractor(FrameExtractor):
-    """An extractor that records what makes frame boundaries less certain."""
+    """An extractor that records the events that make frame boundaries less certain."""
 
     def __init__(self, output: Output, classifier: StreamClassifier) -> None:
         super().__init__(output, classifier)

@@ -1,10 +1,10 @@
-"""TCP of a split in the middle of a recording, and the data about it that the merge needs.
+"""TCP reassembly of a split in the middle of a recording, and the data about the split that the merge needs.
 
 Rules of this file
 1. A connection that starts in the split is read as usual. The packets of a connection without a SYN are held
    (`held_packets`) until it continues from an assumed state.
-2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the part of a key in a
-   split; it is valid or read again as a whole.
+2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the data of one key in a
+   split. It is valid or read again as a whole.
 3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
    frame boundaries are less certain, and whether a retransmission precedes the assumed state. Frames after an assumed
    state are checked like those after a resynchronization, so they are valid whether or not the true boundaries are
@@ -62,34 +62,34 @@ class ConnectionStart:
 
 @dataclass(slots=True)
 class ConnectionSpan:
-    """The part of a key in a split. All numbers are the split's."""
+    """The data of one key in a split. All numbers are relative to the split."""
 
     key: bytes
     """The value of `key_of`."""
     held: list[HeldSegment] = field(default_factory=list)
-    """The first packets, if the connection was met in the middle."""
+    """The first packets, if the connection started before the split."""
     given_up: bool = False
-    """Whether the connection has no Pulsar: ``held`` then contains only its first SYN, FIN and RST packets."""
+    """Whether the connection carries no Pulsar; ``held`` then contains only its first SYN, FIN and RST packets."""
     assumed: bytes = b""
-    """The pickled connection after ``held``; empty if the split ended before or the connection was given up."""
+    """The pickled connection after ``held``; empty if the split ended earlier or the connection was given up."""
     connection_starts: list[ConnectionStart] = field(default_factory=list)
     """Starts of connections within the split."""
     streams: list[int] = field(default_factory=list)
-    """Numbers, in the split, of the connections on this key; the held connection is first."""
+    """Numbers, in the split, of the connections with this key; the held connection is first."""
     rows: list[int] = field(default_factory=list)
     """Number of frames of each of these connections."""
     met: list[Stream] = field(default_factory=list)
     """Streams of these connections."""
     marks: dict[bytes, ResyncMarks] = field(default_factory=dict)
-    """Marks of the held connection by the keys of its directions."""
+    """Marks of the held connection, by the keys of its directions."""
     back: bool = False
     """True if a retransmission or an end on the held connection precedes the assumed state."""
     end: bytes = b""
-    """The last of these connections at the end of the split, pickled; empty if it was removed."""
+    """The last of these connections at the end of the split, pickled; empty if the reader had removed it."""
     ready: list[ReportInterval] = field(default_factory=list)
-    """The intervals in which its waiting end could have been reported, see `deferred_tcp_ends`."""
+    """The intervals in which the pending end of that connection could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """The packet at which its timer was set."""
+    """The packet at which the timer of that connection was set."""
     recent: list[Recent] = field(default_factory=list)
     placed_events: list[PlacedEvent] = field(default_factory=list)
     """Notes and ends of connections, in order."""
@@ -161,7 +161,7 @@ class EdgeTcp(DeferredEndsTcp):
             self._keep(hold, segment, packet, time_ns)
 
     def _hold_new(self, segment: Segment, packet: int) -> Direction:
-        """Hold a connection that the split met in the middle."""
+        """Hold a connection that started before the split."""
         direction = self.table.create(segment, packet, self.limit, self.classifier)
         key = key_of(segment.key)
         span = self.spans[key] = ConnectionSpan(key, streams=[direction.stream.number], met=[direction.stream])
@@ -205,7 +205,7 @@ class EdgeTcp(DeferredEndsTcp):
             span.assumed = pickle.dumps(connection)
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
-        """Skip bytes that were omitted on purpose. For a held packet, this is recorded instead."""
+        """Skip bytes that were omitted on purpose. For a held packet, the omission is recorded instead."""
         self._left_out = packet
         direction = self.table.directions.get(segment.key)
         if direction is not None and direction.connection not in self._holds:
@@ -263,13 +263,13 @@ class SplitEdges:
     """Number of connections."""
     spans: list[ConnectionSpan]
     connection_starts: dict[int, int]
-    """`ConnectionStart.row` by packet."""
+    """`ConnectionStart.row` by the packet that started the connection."""
     notes: list[Note]
-    """Notes of the file, if reading ended here."""
+    """Notes about the file, if its reading ended in this split."""
 
 
 class EdgeReader:
-    """A reader of a split's windows, whose places have the split's numbers."""
+    """A reader of a split's windows. The places that it returns contain numbers of the split."""
 
     def __init__(self, options: ReadOptions, *, first: bool) -> None:
         """Create a reader; ``first``: the split is the first of its recording."""
@@ -284,7 +284,7 @@ class EdgeReader:
         self._placed_events: list[PlacedEvent] = []
         self._notes: list[Note] = []
         self.noted = False
-        """Whether there is a note about a connection so far, usually about missing bytes."""
+        """Whether a note about a connection, usually about missing bytes, exists so far."""
 
     def take(self, records: Records) -> Places:
         """Return the frames that these packets completed, without those of held connections."""
