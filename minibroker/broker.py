@@ -1,7 +1,7 @@
 """The broker as a function of bytes and times. It has no clock, socket or thread.
 
 Rules of this file
-1. A turn is one call from outside, for bytes of a connection, a frame, timers, or a change by REST. All effects are
+1. A turn is one external call: for bytes of a connection, a frame, timers, or a change by REST. All effects are
    complete when the call returns: scheduled dispatchers have run, and closing connections have released their producers
    and consumers. `drain` then returns the bytes to write.
 2. The caller passes the time, which never decreases. Timers that are due run before the bytes are processed.
@@ -51,7 +51,7 @@ _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile
 
 
 class Broker:
-    """One broker. It must be used from one event loop or one test only."""
+    """One broker. Only one event loop or one test may use it."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Broker:
     ) -> None:
         self.settings = settings
         self.instance = instance
-        """Number of this start of the broker; part of generated producer names."""
+        """Number of this start of the broker. Generated producer names contain it."""
         self.service_url = service_url
         """The URL in LOOKUP responses."""
         self.http_url = http_url
         self.now = now
         """Time of the current turn or timer, in milliseconds since 1970."""
         self.turn_end = now
-        """Time at the end of this turn; later than ``now`` while overdue timers run."""
+        """Time at the end of this turn. It is later than ``now`` while overdue timers run."""
         self.pool = Pool() if pool is None else pool
         self.cache = EntryCache()
         """Cached entries of all topics."""
@@ -146,7 +146,7 @@ class Broker:
         self.finish_turn()
 
     def set_writable(self, connection: Connection, now: int, *, yes: bool) -> None:
-        """Set whether a client reads fast enough; entries are sent only then."""
+        """Set whether a client reads fast enough. Entries are sent only to clients that do."""
         self.begin_turn(now)
         connection.congested = not yes
         self._update_writable(connection)
@@ -155,7 +155,8 @@ class Broker:
     def drain(self) -> list[tuple[Connection, bytes]]:
         """Return the bytes to write by connection. Connections that are `closing` must be closed afterwards.
 
-        When these bytes are written, call finish_turn: a client whose output exceeded the limit can then receive more.
+        When these bytes are written, the caller must call finish_turn: a client whose output exceeded the limit can
+        then receive more.
         """
         if not self.dirty:
             return []
@@ -223,7 +224,7 @@ class Broker:
         return self._timers.deadline
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Call a function after a delay of at least 1 ms, so that time advances in a chain of timers."""
+        """Call a function after a delay of at least 1 ms. The minimum makes time advance in a chain of timers."""
         return self._timers.call_at(self.now + max(1, delay_ms), action)
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
@@ -302,7 +303,7 @@ class Broker:
         topic.unload()
 
     def terminate(self, topic: Topic) -> tuple[int, int]:
-        """Terminate a topic. Return ledger id and entry id of the last entry."""
+        """Terminate a topic. Return the ledger id and entry id of the last entry."""
         return topic.terminate()
 
     def delete_topic(self, name: TopicName, *, force: bool = False) -> None:

@@ -36,11 +36,11 @@ _FAMILIES: Final = {
     "/admin/v3/transactions": "transactions",
     "/ws/v2": "WebSocket clients",
 }
-"""Parts of Pulsar's REST API other than topics, namespaces and tenants. A part that has no endpoint here is missing."""
+"""Parts of Pulsar's REST API other than topics, namespaces and tenants. A part without an endpoint here is missing."""
 
 
 class EndpointRow(NamedTuple):
-    """An endpoint: all methods of one path."""
+    """An endpoint, which comprises all methods of one path."""
 
     methods: list[str]
     path: str
@@ -51,7 +51,7 @@ class EndpointRow(NamedTuple):
 def dispatcher_rows() -> list[dict[str, Any]]:
     """Return a row for each dispatcher: class, subscriptions, topics, setting, since, until, file.
 
-    The first row that has a matching subscription type and topic, and whose setting is on, applies to a subscription.
+    The first row with a matching subscription type, topic and setting applies to a subscription.
     Empty cells are None.
     """
     return [

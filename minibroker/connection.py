@@ -8,7 +8,7 @@ Rules of this file
    a handler. An exception caused by a bug has the same effect and is reported.
 3. Everything sent in one turn is collected in ``out`` and joined by the broker. If it exceeds the limit, ``writable``
    is False and no more entries are read for the client.
-4. Closing takes effect at the end of the turn, so a dispatcher that closes a connection is not called back meanwhile.
+4. Closing takes effect at the end of the turn, so a dispatcher that closes a connection is not called back before that.
 """
 
 from __future__ import annotations
@@ -151,17 +151,17 @@ class Connection:
         self.queued = 0
         """Number of bytes in ``out``."""
         self.writable = True
-        """Whether entries may be sent: the client reads fast enough."""
+        """Whether entries may be sent: True while the client reads fast enough."""
         self.congested = False
         """Whether the server's unwritten output exceeds the limit."""
         self.input_paused = False
         """Whether input is paused until large responses are written."""
         self.closing = False
-        """Whether input is ignored and the socket closes after the frames queued so far."""
+        """Whether input is ignored and the socket will close after the frames queued so far."""
         self.released = False
         """Whether the producers and consumers were released."""
         self.reason = ""
-        """Why the broker closed the connection, for the log."""
+        """The reason why the broker closed the connection, for the log."""
         self.client_socket: Any = None
         """The server's socket object for this connection."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
@@ -222,7 +222,7 @@ class Connection:
             self._close_on_exception(fault)
 
     def _close_on_exception(self, fault: Exception) -> None:
-        """Close after an exception. A RemoteError is the client's fault; any other exception is reported."""
+        """Close after an exception. The client caused a RemoteError; any other exception is a bug and is reported."""
         if isinstance(fault, RemoteError):
             self.fail(fault.text)
         else:
@@ -230,7 +230,7 @@ class Connection:
             self.fail("an internal error of the broker")
 
     def _handle_frames(self, data: bytes) -> int:
-        """Process all whole frames. Return the position of the incomplete rest."""
+        """Process all whole frames. Return the start of the incomplete frame after them."""
         position, size, limit = 0, len(data), self._limit
         producers = self.producers
         hot = self.session.connected
@@ -278,8 +278,8 @@ class Connection:
     def _await_frame_end(self, data: bytes, position: int, size: int) -> int:
         """Compute the number of bytes needed for the next frame.
 
-        A length above the limit closes the connection at once. A length that is too small for the second length field
-        closes the connection when the frame is complete.
+        A length above the limit closes the connection at once. If a length is too small to include the second length
+        field, the connection closes when the frame is complete.
         """
         if size - position < 4:
             self._bytes_needed = 4
@@ -291,7 +291,7 @@ class Connection:
         return position
 
     def _handle_hot_command(self, kind: int, data: bytes, start: int, stop: int) -> bool:
-        """Process ACK, FLOW or PING in its usual form. Return False if the generic path is needed."""
+        """Process an ACK, FLOW or PING in its usual form. Return False if the generic path is needed."""
         if kind == _PING:
             if data[start:stop] != _PING_COMMAND:
                 return False
@@ -304,7 +304,7 @@ class Connection:
         return True
 
     def handle_frame(self, frame: Frame) -> None:
-        """Process one frame with the generic path. Raises RemoteError to close the connection."""
+        """Process one frame on the generic path. Raises RemoteError to close the connection."""
         command, body = read_command(frame.data[8 : frame.parts.command_end])
         frame.type = command.type
         if not self.session.allows(frame.type):
@@ -334,7 +334,7 @@ class Connection:
             self.writable = False
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
-        """Queue a command, followed by the entry for MESSAGE."""
+        """Queue a command. An entry follows a MESSAGE command."""
         self.send(push_frame(body, entry))
 
     def answer_success(self, request_id: int) -> None:
@@ -363,7 +363,7 @@ class Connection:
         self.broker.connection_closing(self)
 
     def fail(self, reason: str) -> None:
-        """Close without a response after an error of the client."""
+        """Close without a response after an error by the client."""
         self.session.fail()
         self.close(reason)
 
@@ -396,7 +396,7 @@ class Connection:
             self._keep_alive_timer = self.broker.call_at(due, self._keep_alive)
 
     def _keep_alive(self) -> None:
-        """Run a keep-alive tick. After a jump in time the next interval starts now, so that the client can respond."""
+        """Run a keep-alive tick. After a jump in time the next interval starts now, so the client can still respond."""
         session = self.session
         action = session.keep_alive.tick(
             self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
@@ -446,13 +446,13 @@ class Connection:
         return self._read_pauses == 0
 
     def pause_reading(self) -> None:
-        """Add a reason (publish throttling) not to read from the client."""
+        """Add a reason, such as publish throttling, not to read from the client."""
         self._read_pauses += 1
         if self._read_pauses == 1:
             self.broker.reading_changed(self)
 
     def resume_reading(self) -> None:
-        """Remove a reason not to read from the client. Without reasons, reading resumes."""
+        """Remove a reason not to read from the client. If no reasons are left, reading resumes."""
         self._read_pauses -= 1
         if self._read_pauses == 0:
             self.broker.reading_changed(self)
@@ -460,7 +460,7 @@ class Connection:
     # -- closed producers and consumers --------------------------------------------------------------------------------
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
-        """Free the id of a closed producer, unless a new producer has it."""
+        """Free the id of a closed producer, unless a new producer uses it."""
         if self.producers.get(producer_id) is producer:
             del self.producers[producer_id]
 
@@ -469,7 +469,7 @@ class Connection:
         self.consumers.pop(consumer_id, None)
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Record that the broker closes this producer. SENDs in flight are then dropped for a while."""
+        """Record that the broker closes this producer. SENDs in flight will be dropped for a while."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000

@@ -6,9 +6,9 @@ __all__ = ["Refused"]
 
 
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
-    """A rejected request. ``code`` is a ServerError, ``text`` the message.
+    """A rejected request. ``code`` is a ServerError, and ``text`` is the message.
 
-    It is not raised to users of the broker: a connection sends it as a response, the REST API as a status.
+    Users of the broker do not receive it as an exception: a connection sends an error response, REST returns a status.
     """
 
     def __init__(self, code: int, text: str) -> None:

@@ -1,8 +1,8 @@
 """Keys of broker.conf and standalone.conf (4.2.4) that are accepted in a file and ignored.
 
-They belong to features that this broker lacks (cluster, BookKeeper, ZooKeeper, TLS, authentication, proxies, load
+The keys belong to features that this broker lacks (cluster, BookKeeper, ZooKeeper, TLS, authentication, proxies, load
 balancer, transactions, compaction, retention, quotas). Sources: the runtime configuration of a real broker, and the
-keys for BookKeeper and plugins in its conf files.
+keys for BookKeeper and plugins in the broker's conf files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pytest plugin: a broker for each test (`pulsar_broker`), or one for the whole run (`pulsar_broker_session`).
+"""The pytest plugin: one broker for each test (`pulsar_broker`) or for the whole run (`pulsar_broker_session`).
 
 Rules of this file
 1. Every pytest run loads this module if pcli is installed. It imports only pytest and the standard library; the

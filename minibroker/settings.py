@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A field is a key that this broker implements. Its default is the value in a real standalone 4.2.4, which can differ
-   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. They are accepted in a file,
-   so that a real broker's file can be loaded, but setting one explicitly is an error.
+   from the default in Pulsar's code. IGNORED contains all other keys of a real conf file. A file may contain them, so
+   that a real broker's file can be loaded, but setting one explicitly is an error.
 2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list,
    and has no effect on any other setting (FieldParser.update).
 """
@@ -25,7 +25,7 @@ __all__ = ["IGNORED", "Row", "Settings"]
 
 @dataclass(slots=True)
 class Settings:
-    """All implemented settings. The name of a time ends in the unit; 0 disables a limit unless stated otherwise."""
+    """All implemented settings. The name of a time ends in its unit; 0 disables a limit unless stated otherwise."""
 
     # Addresses.
     clusterName: Annotated[str, "name of the cluster"] = "standalone"

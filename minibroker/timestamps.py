@@ -5,7 +5,7 @@
 | `instant_text` | REST: statistics, headers of messages | Instant.toString | ``...:20Z`` |
 | `date_text` | the wire: ``connectedSince`` of CONSUMER_STATS_RESPONSE | DateFormatter | ``...:20.000Z`` |
 
-Times are ms since 1970, texts are ISO 8601 in UTC.
+Times are in ms since 1970. Texts are in ISO 8601 format, in UTC.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["date_text", "instant_text"]
 
 
 def instant_text(ms: int) -> str:
-    """Return a time as in REST responses: ``2026-11-21T15:02:00.063Z``, and ``2026-11-21T15:02:00Z`` without ms."""
+    """Return a time as in REST responses: ``2026-11-21T15:02:00.063Z``, or ``2026-11-21T15:02:00Z`` if ms are 0."""
     return date_text(ms) if ms % 1000 else _seconds(ms) + "Z"
 
 

@@ -1,10 +1,10 @@
-"""The ASGI application: passes requests to endpoints and converts the returned values to responses.
+"""The ASGI application, which passes requests to endpoints and converts the returned values to responses.
 
 Rules of this file
 1. A request is one turn of the broker: `begin_turn` is called with the time before it, and `finish_turn` after it.
-2. The body of an error is ``{"reason": …}``. The response for a path that is not in the table is a 404 with an
+2. The body of an error is ``{"reason": …}``. For a path that is not in the table, the response is a 404 with an
    explanation.
-3. Paths are matched percent-encoded, as they were sent, because a topic's name can contain an encoded slash.
+3. Paths are matched in percent-encoded form, as sent, because a topic's name can contain an encoded slash.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rules of this file
 1. An endpoint is a function with a `Call` as its argument. It returns a value (200, as JSON), None (204) or a `Reply`.
    To reject a request, it raises a `RestError`, which contains the status, or an error of the broker.
-2. The parts of a path are percent-encoded, as they were sent; `topic` and `namespace` decode them. An invalid name
-   results in a 412, as on the real broker.
+2. The parts of a path are percent-encoded, as sent; `topic` and `namespace` decode them. An invalid name results in a
+   412, as on the real broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
 
 class RestError(Exception):
-    """A rejected request: status and reason."""
+    """The status and reason of a rejected request."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class RestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response with a status, headers or a media type."""
+    """A response with a status, headers and a media type."""
 
     status: int
     value: Any = None
@@ -66,7 +66,7 @@ class Call:
     """The content type."""
 
     def path_text(self, name: str) -> str:
-        """Return a part of the path, decoded."""
+        """Return a decoded part of the path."""
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:

@@ -1,7 +1,7 @@
 """The REST response for a stored message (generateResponseWithEntry).
 
-The body is the uncompressed payload; the headers contain the metadata. The payload of a batch or an encrypted message
-is returned as it was sent; a payload that cannot be decompressed is returned unchanged.
+The body is the uncompressed payload, and the headers contain the metadata. The payload of a batch or an encrypted
+message is returned as it was sent. A payload that cannot be decompressed is returned unchanged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def message_response(entry: Entry) -> Reply:
 
 
 def _opened(metadata: pb.MessageMetadata, data: bytes) -> bytes:
-    from pcli.codec.payload.compression import decompress  # imported late: only this function needs the codecs
+    from pcli.codec.payload.compression import decompress  # late import: only this function needs the codecs
 
     opened = data if metadata.encryption_keys else decompress(metadata.compression, data, metadata.uncompressed_size)
     return opened if isinstance(opened, bytes) else data

@@ -17,7 +17,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, int]:
-    """Return the ledger and partition of the topic. Raises 405 if it has none or several."""
+    """Return the ledger and partition of the topic. Raises 405 if the topic has no ledger or several ledgers."""
     topic = call.persistent_topic(operation)
     assert topic.ledger is not None
     return topic.ledger, topic.partition
@@ -74,7 +74,7 @@ def _examine(call: Call) -> Reply:
 
 
 def _backlog_size(call: Call) -> Any:
-    """Return the number of bytes after a message id; all bytes after -1:-1."""
+    """Return the number of bytes after a message id. The id -1:-1 counts all bytes."""
     ledger, _ = _ledger(call, "Get backlog size")
     body = call.body
     if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):

@@ -25,15 +25,15 @@ _ONE: Final = f"{_TOPIC}/subscription/{{subscription}}"
 _MAX: Final = (1 << 63) - 1
 """Ledger or entry id that means the end of the topic."""
 _MOST_LOOKED_AT: Final = 10_000
-"""Maximum number of entries of analyzeBacklog (``subscriptionBacklogScanMaxEntries``)."""
+"""Maximum number of entries that analyzeBacklog reads (``subscriptionBacklogScanMaxEntries``)."""
 _LARGEST_BATCH: Final = 1 << 16
-"""Maximum batch size for a cursor position within a batch, because the client declares the number of messages."""
+"""Maximum batch size for a position within a batch. It is limited because the client declares the batch size."""
 _FEW: Final = 1000
-"""A backlog with fewer entries does not expire if its first message is newer than the requested age."""
+"""Number of entries below which a backlog does not expire if its first message is newer than the requested age."""
 
 
 def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
-    """Return an endpoint that applies an operation to the topic, or to each partition with the subscription."""
+    """Return an endpoint that applies an operation to the topic, or to each partition that has the subscription."""
 
     def do(call: Call) -> None:
         name = call.path_text("subscription")
@@ -91,7 +91,7 @@ def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
-    """Return the offset to read next, and the remaining bits within a batch. isExcluded applies only in a batch."""
+    """Return the offset to read next and the remaining bits of a batch. isExcluded applies only within a batch."""
     ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
     if ledger_id < 0:
         return ledger.first, None

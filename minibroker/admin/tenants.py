@@ -1,4 +1,4 @@
-"""Tenants and clusters. There is one cluster; names of other clusters are stored and returned."""
+"""Tenants and clusters. There is only one cluster. Names of other clusters are stored and returned."""
 
 from __future__ import annotations
 

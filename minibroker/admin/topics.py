@@ -1,10 +1,10 @@
-"""Topics: create, delete, list, unload, terminate, and their properties (PersistentTopics of 4.2.4).
+"""Topics: create, delete, list, unload, terminate, and access to their properties (PersistentTopics of 4.2.4).
 
 Rules of this file
 1. Without ``force``, deleting a topic with connected clients results in a 412. Subscriptions without consumers do not
    prevent the deletion.
-2. Operations that the real broker executes in the background (compaction, truncation, trimming) return the response of
-   a finished operation. Closed ledgers that are not needed are deleted as usual.
+2. For operations that the real broker executes in the background (compaction, truncation, trimming), the response is
+   that of a finished operation. Closed ledgers that are not needed are deleted as usual.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def check_unused(call: Call, names: list[TopicName]) -> None:
 
 
 def delete_topic(broker: Broker, name: TopicName) -> None:
-    """Delete a topic or partition even if clients are connected; for a whole topic, also its policies and schemas."""
+    """Delete a topic or partition even if clients are connected. For a whole topic, delete its policies and schemas."""
     broker.delete_topic(name, force=True)
     if name.partition < 0:
         delete_policies_and_schemas(broker, name)

@@ -2,9 +2,9 @@
 
 A module exports ``HANDLERS``, which maps command names to functions (connection, body, frame). A function raises
 Refused to reject a request; the connection then sends the error. It raises RemoteError to close the connection. The
-functions in ``HOT_HANDLERS`` take plain numbers instead of a body, for the two most frequent commands besides SEND:
-ACK(connection, consumer id, ack type, ids, request id) and FLOW(connection, consumer id, permits), as decoded by
-`codec.wire.hot`.
+functions in ``HOT_HANDLERS`` have plain numbers as arguments, not a body. They handle the two most frequent commands
+besides SEND: ACK(connection, consumer id, ack type, ids, request id) and FLOW(connection, consumer id, permits), as
+decoded by `codec.wire.hot`.
 """
 
 from __future__ import annotations
@@ -54,4 +54,4 @@ HANDLERS: Final[dict[int, Handler]] = {
 HOT_HANDLERS: Final[dict[int, Callable[..., None]]] = {
     BY_NAME[name].number: handler for module in (acknowledge, flow) for name, handler in module.HOT_HANDLERS.items()
 }
-"""Handlers with plain numbers, by command type."""
+"""Handlers that accept plain numbers, by command type."""

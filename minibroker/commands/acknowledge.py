@@ -24,7 +24,7 @@ __all__ = ["HANDLERS", "HOT_HANDLERS"]
 def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
 ) -> None:
-    """Handle an ACK without ack sets, properties and transactions; ids as from `pull_ack`; no request id is -1."""
+    """Handle an ACK without ack sets, properties and transactions. ``ids`` is from `pull_ack`; -1: no request id."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return

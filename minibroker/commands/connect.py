@@ -22,7 +22,7 @@ def _connect(connection: Connection, command: pb.CommandConnect, frame: Frame) -
 
 
 def _auth_response(connection: Connection, command: pb.CommandAuthResponse, frame: Frame) -> None:
-    """Reject AUTH_RESPONSE, as no challenge was sent. A complete one gets an error before the connection closes."""
+    """Reject AUTH_RESPONSE, because no challenge was sent. If it is complete, send ERROR before closing."""
     if not (
         command.HasField("response") and command.response.auth_method_name and command.response.HasField("auth_data")
     ):

@@ -73,7 +73,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
 
 
 def _last_message(subscription: Subscription) -> Entry | None:
-    """Return the last entry that is not a marker, or else the last marker. Return None if the topic is empty."""
+    """Return the last entry that is not a marker, or the last marker if there is none. Return None without entries."""
     ledger = subscription.topic.ledger
     assert ledger is not None
     for offset in range(ledger.next - 1, ledger.first - 1, -1):
@@ -116,7 +116,7 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
 
 
 def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: Frame) -> None:
-    """Handle UNSUBSCRIBE from the only consumer, or with force.
+    """Handle UNSUBSCRIBE from the only consumer, or with the field ``force``.
 
     Other consumers get CLOSE_CONSUMER; the sender does not.
     """
@@ -137,7 +137,7 @@ def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: F
 
 
 def close(connection: Connection, command: pb.CommandCloseConsumer, frame: Frame) -> None:
-    """Handle CLOSE_CONSUMER. The response is always SUCCESS, also for an unknown or joining consumer."""
+    """Handle CLOSE_CONSUMER. The response is always SUCCESS, even for an unknown or joining consumer."""
     connection.pending_subscribes.pop(command.consumer_id, None)
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:

@@ -1,4 +1,4 @@
-"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES. Both have no response, and are ignored for an unknown consumer."""
+"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES. They have no response and are ignored for an unknown consumer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-The checks of PRODUCER are in the real broker's order. The check of the backlog quota, between the checks of the
-producer limit and of the encryption, is not implemented.
+The order of the checks is that of the real broker. The check of the backlog quota, which follows the check of the
+producer limit and precedes that of the encryption, is not implemented.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
 
 
 def close_producer(connection: Connection, command: pb.CommandCloseProducer, _: Frame) -> None:
-    """Handle CLOSE_PRODUCER. SUCCESS is sent after the responses to waiting producers, also for an unknown producer."""
+    """Handle CLOSE_PRODUCER. SUCCESS follows the responses to waiting producers, and is sent even for an unknown id."""
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
         producer.leave()

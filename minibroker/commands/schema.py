@@ -23,7 +23,7 @@ _VERSION_BYTES: Final = 8
 
 
 def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -> None:
-    """Handle GET_SCHEMA for the latest or a given version. The topic need not be loaded."""
+    """Handle GET_SCHEMA for the latest or a given version. The topic does not have to be loaded."""
     version = None
     if command.HasField("schema_version"):
         if not command.schema_version:

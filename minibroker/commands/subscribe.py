@@ -161,7 +161,7 @@ def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
 
 
 _MAX_TRIES: Final = 5
-"""Maximum number of attempts if other consumers join first (AbstractDispatcherSingleActiveConsumer)."""
+"""Maximum number of attempts to join before other consumers (AbstractDispatcherSingleActiveConsumer)."""
 
 
 def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:

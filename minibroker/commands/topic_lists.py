@@ -5,8 +5,8 @@ Rules of this file (ServerCnx, TopicListService; 4.2.4)
 2. The broker filters a list if the length of the pattern is at most ``subscriptionPatternMaxLength``. Otherwise the
    list is complete, with filtered = false, and a watcher is refused. The length includes the scheme for a list, but not
    for a watcher.
-3. If the client already has the current hash, a list has changed = false and no topics, and a watcher receives an empty
-   list.
+3. If the client already has the current hash, a list has changed = false and contains no topics, and a watcher receives
+   an empty list.
 4. The error for an invalid pattern is MetadataError for a list and InvalidTopicName for a watcher. The error for an
    unknown scheme is MetadataError for a list and AuthorizationError for a watcher.
 """

@@ -1,11 +1,11 @@
-"""Commands of transactions: the responses of a 4.2.4 broker with transactions disabled (the default).
+"""Transaction commands: the responses of a 4.2.4 broker with transactions disabled (the default).
 
 Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
 1. The response to a coordinator command is ERROR instead of the command's response.
-2. Ending a transaction on a topic or subscription, which is a command between brokers, succeeds if it has no effect: if
-   the topic or subscription does not exist, or for a commit on a topic.
+2. Ending a transaction on a topic or subscription is a command between brokers. It succeeds if it has no effect: if the
+   topic or subscription does not exist, or for a commit on a topic.
 
-Commands of scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
+Commands for scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Dispatchers: one file each, selected by subscription type and persistence in `dispatcher_table`.
+"""Dispatchers: each is in one file, and the subscription type and persistence select one in `dispatcher_table`.
 
 For persistent topics there are `single_active` (Exclusive, Failover), `multiple_consumers` (Shared) and `sticky_key`
-(Key_Shared), each with a Classic or Streaming variant. `non_persistent_…` are the dispatchers of non-persistent topics.
-The other modules are parts of dispatchers: `active_consumer_election`, `round_robin`, `consumer_selectors`,
-`key_hash_ranges`, `draining_hashes`, `redelivery_controller` and `delayed_delivery`.
+(Key_Shared), each with a Classic or Streaming variant. The modules named `non_persistent_…` contain the dispatchers of
+non-persistent topics. The other modules are parts of dispatchers: `active_consumer_election`, `round_robin`,
+`consumer_selectors`, `key_hash_ranges`, `draining_hashes`, `redelivery_controller` and `delayed_delivery`.
 """
 
 from pcli.minibroker.dispatch.dispatcher_table import KINDS, DispatcherKind, make_dispatcher

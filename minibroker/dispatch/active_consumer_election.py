@@ -1,8 +1,8 @@
 """The election of the active consumer (AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer).
 
 Only consumers with the best priority level take part. On a partition, they are sorted by name, and the partition index
-modulo their number selects one. On a topic without partitions, a hash ring of their names selects one. A new consumer
-can become active.
+modulo the number of these consumers selects one. On a topic without partitions, a hash ring of their names selects one.
+A new consumer can become active.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ RING_POINTS: Final = 100
 
 
 def candidates(consumers: list[Consumer]) -> list[Consumer]:
-    """Return the consumers of the best level by name; among equal names the earlier one comes first."""
+    """Return the consumers of the best level, sorted by name. Consumers with equal names keep their order."""
     best = min(consumer.priority for consumer in consumers)
     return sorted((one for one in consumers if one.priority == best), key=lambda one: one.name)
 
 
 def by_index(found: list[Consumer], index: int) -> Consumer:
-    """Select by the index of the partition."""
+    """Return the consumer selected by the index of the partition."""
     return found[index % len(found)]
 
 
 def by_ring(found: list[Consumer], topic: str) -> Consumer:
-    """Select the first point on the ring at or above the hash of the full topic name.
+    """Return the consumer of the first point on the ring at or above the hash of the full topic name.
 
-    Of equal points the last one is used.
+    If two consumers have the same point, the later one in the list owns it.
     """
     points: dict[int, Consumer] = {}
     for consumer in found:

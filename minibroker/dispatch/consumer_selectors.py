@@ -1,12 +1,12 @@
-"""The consumer selectors of Key_Shared: slot of a key to consumer (interface StickyKeyConsumerSelector).
+"""The consumer selectors of Key_Shared. They map the slot of a key to a consumer (interface StickyKeyConsumerSelector).
 
 | selector | when | slots |
 |---|---|---|
-| ConsistentHashing | auto-split, ``subscriptionKeySharedUseConsistentHashing`` (default) | 1 to 65535 |
-| HashRangeAutoSplit | auto-split without it | 0 to 65535 |
+| ConsistentHashing | auto-split with ``subscriptionKeySharedUseConsistentHashing`` (default) | 1 to 65535 |
+| HashRangeAutoSplit | auto-split without this setting | 0 to 65535 |
 | HashRangeExclusive | sticky: consumers declare their ranges | 0 to 65535 |
 
-The slot of a key is never 0: 0 means unknown, and a key that hashes to 0 gets slot 1. The ring of the classic
+The slot of a key is never 0, because 0 means unknown. A key that hashes to 0 gets slot 1. The ring of the Classic
 dispatcher has the size of an int.
 """
 
@@ -45,14 +45,14 @@ class ConsumerSelector(Protocol):
         """Return the consumer of a slot, or None."""
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Return the ranges of each consumer, both ends included, for statistics."""
+        """Return the ranges of each consumer for statistics. Both ends are included."""
 
 
 class ConsistentHashing:
     """A ring with ``points`` points per consumer (ConsistentHashingStickyKeyConsumerSelector).
 
-    Consumers with the same name get different indexes. If two consumers share a point, the first owns it and the others
-    queue.
+    Consumers with the same name get different indexes. If consumers share a point, the first one owns it and the others
+    wait in a queue.
     """
 
     def __init__(self, points: int, size: int = CONSISTENT_RANGE) -> None:
@@ -74,7 +74,7 @@ class ConsistentHashing:
             owners.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove the points of a consumer; the next consumer queued at a point owns it."""
+        """Remove the points of a consumer. The next consumer in the queue of a point becomes its owner."""
         for point in self._points_of(consumer.name, self._index.pop(consumer)):
             owners = self._owners[point]
             owners.remove(consumer)
@@ -83,7 +83,7 @@ class ConsistentHashing:
                 self._points.pop(bisect_left(self._points, point))
 
     def slot(self, key_hash: int) -> int:
-        """Return a slot from 1 to the size of the ring."""
+        """Return the slot of a key, from 1 to the size of the ring."""
         return key_hash % self._size + 1
 
     def select(self, slot: int) -> Consumer | None:
@@ -95,7 +95,7 @@ class ConsistentHashing:
         return self._owners[points[place if place < len(points) else 0]][0]
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Return the ranges, with adjacent ones merged; slots above the last point belong to the first owner."""
+        """Return the ranges, with adjacent ones merged. Slots above the last point belong to the first owner."""
         found: dict[Consumer, list[tuple[int, int]]] = {}
         start = 1
         for point in self._points:
@@ -112,7 +112,10 @@ class ConsistentHashing:
 
 
 class HashRangeAutoSplit:
-    """Each new consumer gets the lower half of the widest range (HashRangeAutoSplitStickyKeyConsumerSelector)."""
+    """A selector that splits the widest range for each new consumer (HashRangeAutoSplitStickyKeyConsumerSelector).
+
+    The new consumer gets the lower half.
+    """
 
     def __init__(self) -> None:
         self._bounds: list[int] = []
@@ -134,7 +137,7 @@ class HashRangeAutoSplit:
         self._put(upper - (widest >> 1), consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Merge the consumer's range into the next higher one; the highest range is merged into the one below."""
+        """Merge the consumer's range into the next higher range, or the highest range into the one below."""
         bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
         place = self._bounds.index(bound)
         if bound == SLOTS and place:
@@ -169,16 +172,16 @@ class HashRangeAutoSplit:
 
 
 class HashRangeExclusive:
-    """Ranges declared by the consumers, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
+    """A selector with ranges declared by consumers, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
         self._ranges: dict[Consumer, KeyHashRanges] = {}
         self._starts: list[int] = []
         self._by_start: list[tuple[int, Consumer]] = []
-        """End and owner of each range, in order of the starts."""
+        """End and owner of each range, ordered by the start of the range."""
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer with its ranges. Raises Refused if they are invalid or overlap another consumer's."""
+        """Add a consumer and its ranges. Raises Refused if they are invalid or overlap another consumer's ranges."""
         meta = consumer.key_shared_meta
         ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()
@@ -191,7 +194,7 @@ class HashRangeExclusive:
         self._sort_ranges()
 
     def overlapping_consumer(self, ranges: KeyHashRanges) -> Consumer | None:
-        """Return a consumer whose ranges overlap these, or None."""
+        """Return a consumer whose ranges overlap the ranges in ``meta``, or None."""
         return next((one for one, taken in self._ranges.items() if taken.overlap(ranges)), None)
 
     def remove(self, consumer: Consumer) -> None:
@@ -231,7 +234,7 @@ def _refused(text: str) -> Refused:
 
 
 def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
-    """Add a range, merged with the last one if they are adjacent."""
+    """Add a range, or merge it with the last one if they are adjacent."""
     if ranges and ranges[-1][1] == start - 1:
         ranges[-1] = (ranges[-1][0], end)
     else:

@@ -1,8 +1,8 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
 Delivery times are grouped into intervals of 2^n milliseconds, the longest that fits into a tick. Unless
-``deliverAtTimeStrict`` is set, an entry can be delivered up to one tick early. Offsets are returned in order of their
-delivery times.
+``deliverAtTimeStrict`` is set, an entry can be delivered up to one tick early. Offsets are returned in order of
+delivery time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["InMemoryDelayedDeliveryTracker"]
 
 
 class InMemoryDelayedDeliveryTracker:
-    """Offsets by delivery time."""
+    """Offsets of the delayed entries, by delivery time."""
 
     __slots__ = ("_groups", "_heap", "_precision", "_strict", "_tick", "fixed_delays", "highest", "size")
 
@@ -27,7 +27,7 @@ class InMemoryDelayedDeliveryTracker:
         self.highest = 0
         """The latest delivery time of all added entries."""
         self.fixed_delays = True
-        """Whether all times were added in ascending order. If so, no later entry can be due earlier."""
+        """Whether all times were added in ascending order. If so, no entry added later can be due earlier."""
 
     def cutoff(self, now: int) -> int:
         """Return the time up to which entries are due."""
@@ -74,7 +74,7 @@ class InMemoryDelayedDeliveryTracker:
         return max(0, self._heap[0] - self._limit(now))
 
     def clear(self) -> None:
-        """Remove all entries: they will be read again."""
+        """Remove all entries, because they will be read again."""
         self._heap.clear()
         self._groups.clear()
         self.size, self.highest, self.fixed_delays = 0, 0, True

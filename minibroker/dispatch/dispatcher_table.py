@@ -29,24 +29,24 @@ __all__ = ["KINDS", "DispatcherKind", "make_dispatcher"]
 
 @dataclass(frozen=True, slots=True)
 class DispatcherKind:
-    """One dispatcher."""
+    """One row of the table: a dispatcher and the conditions that select it."""
 
     types: tuple[int, ...]
-    """The subscription types that it serves."""
+    """The subscription types that the dispatcher serves."""
     domain: str
-    """The domain of its topics: persistent or non-persistent."""
+    """The domain of the topics: persistent or non-persistent."""
     setting: str
-    """The setting that selects it; empty if it is selected by default."""
+    """The setting that selects the dispatcher; empty if it is selected by default."""
     make: Callable[..., Any]
-    """Its class, named as in Pulsar."""
+    """The dispatcher's class, named as in Pulsar."""
     since: str
-    """The version of Pulsar that introduced it."""
+    """The version of Pulsar that introduced the dispatcher."""
     until: str = ""
-    """The version of Pulsar that removed it; empty if none did."""
+    """The version of Pulsar that removed the dispatcher; empty if it still exists."""
 
     @property
     def file(self) -> str:
-        """The path of its module."""
+        """The path of the module that contains the class."""
         return self.make.__module__.removeprefix("pcli.").replace(".", "/") + ".py"
 
 
@@ -83,7 +83,7 @@ KINDS: Final = (
     DispatcherKind((SHARED,), "non-persistent", "", NonPersistentDispatcherMultipleConsumers, "1.20"),
     DispatcherKind((KEY_SHARED,), "non-persistent", "", NonPersistentStickyKeyDispatcherMultipleConsumers, "2.4"),
 )
-"""The first row with a matching type, persistence and setting is used."""
+"""Rows of the table. The first row with a matching type, persistence and setting is used."""
 
 
 def make_dispatcher(subscription: Subscription, kind: int, meta: pb.KeySharedMeta | None) -> Dispatcher:

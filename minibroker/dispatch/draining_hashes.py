@@ -1,6 +1,6 @@
-"""DrainingHashesTracker (PIP-379): slots assigned to another consumer while the previous one has pending entries.
+"""DrainingHashesTracker (PIP-379): slots assigned to a new consumer while the previous one has pending entries in them.
 
-No entry of such a slot is sent to the new consumer until the previous one has no pending entries left in this slot.
+No entry of a draining slot is sent to the new consumer until the previous one has no pending entries left in this slot.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["DrainingHashesTracker"]
 class _Draining:
     consumer: Consumer
     entries: int
-    """Entries of this slot pending at the consumer."""
+    """Number of entries of this slot that are pending at the consumer."""
     blocking: int
-    """How often an entry was blocked."""
+    """How often the slot blocked an entry."""
 
 
 class DrainingHashesTracker:
@@ -38,7 +38,7 @@ class DrainingHashesTracker:
         return len(self._slots)
 
     def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
-        """Track the pending entries of each consumer in slots that it lost; called after slots were reassigned."""
+        """Track the pending entries of each consumer in slots that it lost. Called after slots were reassigned."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
             for slot, entries in Counter(consumer.hashes.values()).items():
@@ -59,7 +59,7 @@ class DrainingHashesTracker:
         return True
 
     def entry_released(self, slot: int, consumer: Consumer) -> bool:
-        """Record that an entry is no longer pending at a consumer. Return whether this unblocks a slot."""
+        """Record that an entry is no longer pending at a consumer. Return whether this unblocks entries of its slot."""
         one = self._slots.get(slot)
         if one is None or one.consumer is not consumer:
             return False
@@ -70,5 +70,5 @@ class DrainingHashesTracker:
         return one.blocking > 0
 
     def of(self, consumer: Consumer) -> list[tuple[int, int, int]]:
-        """Return slot, pending entries and blocked entries of one consumer, for statistics."""
+        """Return the draining slots of one consumer for statistics: slot, pending entries, blocked entries."""
         return [(slot, one.entries, one.blocking) for slot, one in self._slots.items() if one.consumer is consumer]

@@ -3,11 +3,11 @@
 Rules of this file
 1. Entries to redeliver are sent before new entries, lowest offset first. Entries at or below the mark-delete position
    are not redelivered.
-2. Consumers take turns in slices, not in single messages: each selected consumer gets as many entries as its permits,
-   its limit of unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize`` allow. Better priority levels come
-   first.
-3. An entry without an available consumer is added to the entries to redeliver. Its redelivery count does not change:
-   only REDELIVER increases it.
+2. Consumers are served in turn, each with a slice of entries and not with a single message. The slice is limited by the
+   consumer's permits, its limit of unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize``. Better priority
+   levels are served first.
+3. If no consumer is available for an entry, it is added to the entries to redeliver. Its redelivery count does not
+   change: only REDELIVER increases it.
 4. All chunks of a message are sent to one consumer while it has permits.
 5. When the first consumer joins, delivery restarts at the mark-delete position.
 """
@@ -42,17 +42,17 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_permits = 0
         self.total_unacked = 0
         self.blocked = False
-        """Whether the subscription has reached its limit of unacknowledged messages. No new entries are read while this
-        is True."""
+        """Whether the subscription has reached its limit of unacknowledged messages. While it is True, no new entries
+        are read."""
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
         self._chunks: dict[str, Consumer] = {}
-        """The consumer that received the first chunk of a message, by uuid."""
+        """The consumer that received the first chunk of each message, by uuid."""
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer; with the first one, delivery restarts at the mark-delete position."""
+        """Add a consumer. If it is the first one, delivery restarts at the mark-delete position."""
         if not self.consumers:
             self.cursor.rewind()
             self.replay.clear()
@@ -62,7 +62,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.round_robin.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer; its pending entries are redelivered to the others."""
+        """Remove a consumer. Its pending entries are redelivered to the other consumers."""
         self.consumers.remove(consumer)
         self.total_permits -= consumer.permits
         self.decrease_unacked(consumer.unacked)
@@ -88,7 +88,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     # -- events --------------------------------------------------------------------------------------------------------
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:
-        """Count more permits."""
+        """Add the permits to the total, and schedule the dispatcher."""
         self.total_permits += permits
         self.broker.schedule(self)
 
@@ -114,7 +114,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             replay.forget(offset)
 
     def decrease_unacked(self, messages: int) -> None:
-        """Decrease the number of unacknowledged messages; reading resumes below half of the limit."""
+        """Decrease the number of unacknowledged messages. Reading resumes when it is below half of the limit."""
         self.total_unacked -= messages
         limit = self.subscription.max_unacked
         if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):
@@ -122,7 +122,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.broker.schedule(self)
 
     def cursor_moved(self) -> None:
-        """Remove entries up to the new mark-delete position from redelivery and from the pending acks."""
+        """Remove entries up to the new mark-delete position from the redelivery queue and from the pending acks."""
         done = self.cursor.mark_delete
         self.replay.forget_below(done + 1)
         for consumer in self.consumers:
@@ -178,7 +178,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return self.replay.lowest(size)
 
     def _is_lookahead_exhausted(self) -> bool:
-        """Return whether so many entries with the same fixed delay are waiting that no later entry can be due."""
+        """Return whether enough entries with the same fixed delay are waiting that no later entry can be due."""
         tracker = self.delayed_tracker
         if tracker is None or not tracker.size:
             return False
@@ -202,7 +202,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return True
 
     def replay_due(self, size: int) -> bool:
-        """Add the due delayed entries to redelivery. Return whether there were any."""
+        """Add the due delayed entries to the redelivery queue. Return whether there were any."""
         if self.delayed_tracker is None or not self.delayed_tracker.size:
             return False
         due = self.delayed_tracker.due(self.broker.now, size)
@@ -216,7 +216,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         wait = self.delayed_tracker.wait(self.broker.now) if self.delayed_tracker is not None else -1
         if self._delay_timer is not None:
             if 0 <= self._delay_timer.due - self.broker.now <= wait:
-                return  # the timer fires early enough, and is then set again
+                return  # the timer expires early enough and is then set again
             self._delay_timer.cancel()
             self._delay_timer = None
         if wait >= 0:
@@ -229,7 +229,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Distribute entries. Return whether any were sent; the others are added to redelivery."""
+        """Distribute entries. Return whether any were sent; the others are added to the redelivery queue."""
         chunked = False
         messages = 0
         for entry in entries:
@@ -279,7 +279,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return kept
 
     def _dispatch_chunks(self, entries: list[Entry], *, replay: bool) -> bool:
-        """Distribute chunks to the consumer of the first chunk, other entries by permits (SharedConsumerAssignor)."""
+        """Send chunks to the consumer of the first chunk, and other entries by permits (SharedConsumerAssignor)."""
         shares: dict[Consumer, list[Entry]] = {}
         permits: dict[Consumer, int] = {}
         current: Consumer | None = None

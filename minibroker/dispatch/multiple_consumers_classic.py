@@ -1,8 +1,8 @@
 """PersistentDispatcherMultipleConsumersClassic: the dispatcher for Shared before Pulsar 4.0.
 
 The setting ``subscriptionSharedUseClassicPersistentImplementation`` selects it. The size of a slice is rounded down
-instead of up. (Pulsar's class does not skip consumers whose socket is not writable. This one does, to limit their
-memory.)
+instead of up. (Pulsar's class also sends to consumers whose socket is not writable. This class skips them, to limit the
+memory that they use.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """NonPersistentDispatcherSingleActiveConsumer: Exclusive and Failover on non-persistent topics.
 
 The election is the same as on persistent topics, but without delay. On topics without partitions the first consumer by
-name is active. A change is not announced; only a new consumer that does not become active is notified.
+name is active. A change of the active consumer is not announced; only a new consumer that does not become active is
+notified.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
         return self._active
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer, which can become active."""
+        """Add a consumer. It can become active."""
         self.consumers.append(consumer)
         before, self._active = self._active, self._choose()
         if self.failover and before is self._active:

@@ -17,7 +17,7 @@ __all__ = ["NonPersistentStickyKeyDispatcherMultipleConsumers"]
 
 
 class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher):
-    """The dispatcher that sends to the consumer of the key."""
+    """The dispatcher that selects the consumer by the key of the entry."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
@@ -25,15 +25,15 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         self.selector = make_selector(meta, self.settings)
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """Return a consumer whose declared ranges overlap these, or None."""
+        """Return a consumer whose declared ranges overlap the ranges in ``meta``, or None."""
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether the mode is the same as the first consumer's."""
+        """Return whether the mode is the same as that of the first consumer."""
         return is_sticky(meta) == self.sticky
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer with its slots."""
+        """Add a consumer and assign its slots."""
         self.selector.add(consumer)
         self.consumers.append(consumer)
 

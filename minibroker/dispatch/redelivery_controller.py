@@ -1,7 +1,7 @@
 """MessageRedeliveryController with InMemoryRedeliveryTracker: entries to redeliver and their redelivery counts.
 
-The lowest offsets are redelivered first. On Key_Shared each waiting entry keeps its slot, so that later entries of the
-slot can wait for it.
+The lowest offsets are redelivered first. On Key_Shared the slot of each waiting entry is kept, so that later entries of
+the same slot can wait for it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ __all__ = ["MessageRedeliveryController"]
 
 
 class MessageRedeliveryController:
-    """The offsets to redeliver."""
+    """The offsets to redeliver, with their slots and redelivery counts."""
 
     __slots__ = ("_heap", "_slots", "counts", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[int, int] = {}
-        """Offset to slot; 0 means no slot."""
+        """Slots by offset; 0 means no slot."""
         self.counts: dict[int, int] = {}
-        """Offset to redelivery count."""
+        """Redelivery counts by offset."""
         self._heap: list[int] = []
         self._slots: dict[int, int] = {}
 
@@ -29,7 +29,7 @@ class MessageRedeliveryController:
         return len(self.waiting)
 
     def add(self, offset: int, slot: int = 0) -> None:
-        """Add an entry. An entry that already waits keeps its slot."""
+        """Add an entry. If it is already waiting, its slot does not change."""
         before = self.waiting.get(offset, -1)
         if before > 0 or before == slot:
             return
@@ -50,7 +50,7 @@ class MessageRedeliveryController:
                 del self._slots[slot]
 
     def holds(self, slot: int) -> bool:
-        """Return whether an entry of this slot waits."""
+        """Return whether any entry of this slot is waiting."""
         return slot in self._slots
 
     def lowest(self, count: int, passes: Callable[[int, int], bool] | None = None) -> list[int]:
@@ -76,7 +76,7 @@ class MessageRedeliveryController:
         return found
 
     def count(self, offsets: Iterable[int]) -> None:
-        """Increase the redelivery counts."""
+        """Increase the redelivery counts of entries."""
         for offset in offsets:
             self.counts[offset] = self.counts.get(offset, 0) + 1
 

@@ -1,8 +1,8 @@
 """The round robin of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
 
 Consumers are ordered by priority level, 0 first. Selection continues after the consumer that was selected last. If
-another available consumer has a better level than the next one, it is selected first. If no consumer of its level is
-available, worse levels follow.
+an available consumer has a better level than the next consumer, it is selected first. If no consumer of a level is
+available, the consumers of worse levels are considered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """The round robin over the dispatcher's own list of consumers."""
+    """The round robin over the list of consumers, which the dispatcher owns."""
 
     __slots__ = ("consumers", "index")
 

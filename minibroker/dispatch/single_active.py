@@ -3,11 +3,11 @@
 Rules of this file
 1. One active consumer receives all messages in order; the other consumers of a Failover subscription stand by. When the
    active consumer changes, delivery restarts at the first unacknowledged entry.
-2. On Failover a change takes effect after ``activeConsumerFailoverDelayTimeMillis``, for the first consumer too. Until
-   then FLOW and REDELIVER have no effect.
+2. On Failover a change takes effect after ``activeConsumerFailoverDelayTimeMillis``; this includes the first consumer.
+   Until then FLOW and REDELIVER have no effect.
 3. The permits limit the number of entries in a read. All entries that were read are sent, even if the permits run out.
-4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts stay 0.
-5. An Exclusive consumer with key hash ranges receives only entries in these ranges. The others stay unacknowledged.
+4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts are always 0.
+5. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self.failover = failover
         self._active: Consumer | None = None
         self._activated = False
-        """Whether the active consumer receives entries, because the failover delay is over."""
+        """Whether the active consumer receives entries: True when the failover delay is over."""
         self._timer: Timer | None = None
         self._ranges: KeyHashRanges | None = None
 
@@ -48,17 +48,17 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer. It may become active; otherwise it is notified that it is not."""
+        """Add a consumer. If the active consumer does not change, notify the new one that it is not active."""
         self.consumers.append(consumer)
         if not self._elect() and self.failover:
             consumer.send_active_consumer_change(active=consumer is self._active)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer; the next active one restarts at the first unacknowledged entry."""
+        """Remove a consumer. Delivery to the next active one starts at the first unacknowledged entry."""
         self.consumers.remove(consumer)
         if self.consumers and self.subscription.resetting:
-            # After a seek by the active consumer no other is elected: delivery pauses until a consumer joins or leaves
-            # (verified on 4.2.4).
+            # After a seek by the active consumer no new consumer is elected: delivery pauses until a consumer joins or
+            # leaves (verified on 4.2.4).
             self._activated = False
             self._cancel_timer()
             return
@@ -120,7 +120,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """If the active consumer requests it, restart at the first unacknowledged entry; the ids are ignored.
+        """If the active consumer requests redelivery, restart at the first unacknowledged entry. Ids are ignored.
 
         The epoch is always applied, because the client drops messages with an older epoch.
         """

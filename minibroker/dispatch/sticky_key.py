@@ -3,10 +3,10 @@
 Rules of this file, in addition to those of Shared
 1. The slot of an entry's key determines its consumer (`consumer_selectors`). Entries of one key are sent in order.
 2. An entry waits while an earlier entry of its slot waits, while its slot drains at another consumer
-   (`draining_hashes`), and while its consumer has no permits. All later entries of the slot then wait too.
-3. Entries of other slots may be sent before waiting ones, within the limits of
+   (`draining_hashes`), or while its consumer has no permits. All later entries of the slot then also wait.
+3. Entries of other slots may be sent before waiting entries, within the limits of
    ``keySharedLookAheadMsgInReplayThreshold…``.
-4. With allowOutOfOrderDelivery an entry waits only for permits of its consumer.
+4. With allowOutOfOrderDelivery an entry waits only until its consumer has permits.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "is_sticky", "make_
 
 
 def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
-    """Return whether consumers declare their ranges; otherwise ranges are assigned."""
+    """Return whether consumers declare their ranges. If not, ranges are assigned."""
     return meta is not None and meta.keySharedMode == pb.STICKY
 
 
 def overlapping_consumer_in(selector: ConsumerSelector, meta: pb.KeySharedMeta) -> Consumer | None:
-    """Return a consumer whose declared ranges overlap these, or None."""
+    """Return a consumer whose declared ranges overlap the ranges in ``meta``, or None."""
     return selector.overlapping_consumer(KeyHashRanges.of(meta)) if isinstance(selector, HashRangeExclusive) else None
 
 
@@ -54,7 +54,7 @@ def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> Consumer
 
 
 class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipleConsumers):
-    """The dispatcher that sends by key."""
+    """The dispatcher that selects the consumer by the key of the entry."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
@@ -63,7 +63,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
         self._replay_blocked = False
-        """Whether no waiting entry can be sent until the state changes, so they are not checked again."""
+        """Whether no waiting entry can be sent until the state changes. If True, they are not checked again."""
         self._unblock_timer: Timer | None = None
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
@@ -71,23 +71,23 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return make_selector(meta, self.settings)
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """Return a consumer whose declared ranges overlap these, or None."""
+        """Return a consumer whose declared ranges overlap the ranges in ``meta``, or None."""
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether mode and ordering are the same as the first consumer's."""
+        """Return whether mode and ordering are the same as those of the first consumer."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
     @property
     def drains_hashes(self) -> bool:
-        """Whether slots drain: in auto-split mode with ordered delivery."""
+        """Whether slots drain: True in auto-split mode with ordered delivery."""
         return not self.sticky and not self.out_of_order
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer with its slots. Raises Refused if no slots can be assigned."""
+        """Add a consumer and assign its slots. Raises Refused if no slots can be assigned."""
         self.selector.add(consumer)
         super().add(consumer)
         self._slots_reassigned()
@@ -106,7 +106,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
             self.broker.schedule(self)
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:
-        """Count more permits; waiting entries may be sendable."""
+        """Add the permits to the total. Waiting entries may become sendable."""
         self._replay_blocked = False
         super().add_permits(consumer, permits)
 
@@ -116,12 +116,12 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         super().redeliver(consumer, offsets, epoch)
 
     def cursor_moved(self) -> None:
-        """Remove acknowledged entries from redelivery."""
+        """Remove acknowledged entries from the redelivery queue."""
         self._replay_blocked = False
         super().cursor_moved()
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Record a removed pending ack; its slot may be drained."""
+        """Record that a pending ack was removed. Its slot may then be drained."""
         slot = consumer.hashes.pop(offset, 0)
         if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
             self._unblock_timer = self.broker.call_later(
@@ -134,7 +134,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.broker.schedule(self)
 
     def replay_due(self, size: int) -> bool:
-        """Add the due delayed entries to redelivery."""
+        """Add the due delayed entries to the redelivery queue. Return whether there were any."""
         taken = super().replay_due(size)
         if taken:
             self._replay_blocked = False
@@ -184,7 +184,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return min(bounds) if bounds else self.subscription.max_unacked
 
     def _reserve_permit(self, consumer: Consumer, slot: int, permits: dict[Consumer, int]) -> bool:
-        """Return whether one more entry of this slot may be sent to this consumer, and if so use one permit."""
+        """Return whether one more entry of this slot may be sent to this consumer. If so, use one permit."""
         left = permits.get(consumer)
         if left is None:
             left = self._available_entries(consumer)
@@ -202,7 +202,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return min(consumer.permits, int(-(-consumer.unacked_room() // average)))
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Distribute entries by key. Return whether any were sent; the others wait with their slots."""
+        """Distribute entries by key. Return whether any were sent; the others wait, each with its slot."""
         selector, waiting = self.selector, self.replay
         held: set[int] = set()
         permits: dict[Consumer, int] = {}

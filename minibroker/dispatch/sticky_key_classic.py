@@ -1,9 +1,9 @@
 """PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared before Pulsar 4.0, without draining hashes.
 
 The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while others
-have pending entries is *recently joined*: it receives only entries read before it joined, until all of those are
-acknowledged. Entries of all keys wait for this; with draining hashes only those of the affected keys do. The ring has
-the size of an int, so keys map to consumers differently.
+have pending entries is *recently joined*: it receives only entries that were read before it joined, until all of them
+are acknowledged. Entries of all keys wait for this; with draining hashes only entries of the affected keys wait. The
+ring has the size of an int, so keys are mapped to different consumers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription, meta)
         self.recently_joined: dict[Consumer, int] = {}
-        """Recently joined consumers with the read position at that time, in order of joining."""
+        """Recently joined consumers, in order of joining, and the read position when each one joined."""
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
         """Return the selector; the ring has the size of an int."""
@@ -39,11 +39,11 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
 
     @property
     def drains_hashes(self) -> bool:
-        """False: no hashes drain."""
+        """False, because this dispatcher does not drain hashes."""
         return False
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer, as recently joined if others have more than one unacknowledged entry."""
+        """Add a consumer. It is recently joined if the others have more than one unacknowledged entry."""
         unacked = self.cursor.read_position - self.cursor.mark_delete - 1
         late = bool(self.consumers) and unacked > 1 and not self.out_of_order
         super().add(consumer)
@@ -51,7 +51,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             self.recently_joined[consumer] = self.cursor.read_position
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer; a single remaining one is not recently joined."""
+        """Remove a consumer. If only one remains, it is no longer recently joined."""
         super().remove(consumer)
         self.recently_joined.pop(consumer, None)
         if len(self.consumers) <= 1:
@@ -67,7 +67,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         super().run()
 
     def entry_acknowledged(self, offset: int) -> None:
-        """Remove an acknowledged entry; recently joined consumers may be released."""
+        """Remove an acknowledged entry. Recently joined consumers may be released."""
         super().entry_acknowledged(offset)
         if self.recently_joined:
             self._replay_blocked = False
@@ -92,7 +92,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
     def _can_receive(self, offset: int, *, replay: bool, key_hash: int = -1) -> bool:
         """Return whether the consumer of the key may receive an entry.
 
-        A recently joined one may receive only earlier entries.
+        A recently joined consumer may receive only entries read before it joined.
         """
         slot = self.replay.waiting.get(offset, 0) if key_hash < 0 else self.selector.slot(key_hash)
         owner = self.selector.select(slot) if slot else None

@@ -1,3 +1,3 @@
-"""MiniBroker: the broker in a separate thread for tests and tools, and the values that it returns."""
+"""MiniBroker, a broker in a separate thread for tests and tools, and the values that it returns."""
 
 __all__: list[str] = []

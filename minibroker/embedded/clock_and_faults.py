@@ -51,10 +51,10 @@ class BrokerClock:
 
 
 class BrokerFaults:
-    """The injected faults; iterate over them."""
+    """The injected faults. To list them, iterate over this object."""
 
     def __init__(self, first: Iterable[Fault], frames: Frames | None, run_in_broker: RunInBroker) -> None:
-        """``first``: faults from the start; ``frames``: source of the open connections when a fault is added."""
+        """``first``: faults active from the start. ``frames``: source of the open connections when a fault is added."""
         self._first = list(first)
         self._frames = frames
         self._run_in_broker = run_in_broker
@@ -69,11 +69,11 @@ class BrokerFaults:
     def add(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
     ) -> Fault:
-        """Add a fault for matching frames; ``fired`` of the returned Fault counts its uses.
+        """Add a fault for matching frames. ``fired`` of the returned Fault counts its uses.
 
-        ``on``: a filter, empty for every frame; ``do``: drop, delay (by ``ms``), duplicate, corrupt, error (named by
-        ``error``: ``ServiceNotReady``) or close; ``after``: number of matches to skip first; ``times``: maximum number
-        of uses; None for no limit. Raises LocalError for invalid arguments.
+        ``on`` is a filter, empty for every frame. ``do`` is drop, delay (by ``ms``), duplicate, corrupt, error (named
+        by ``error``, for example ``ServiceNotReady``) or close. ``after`` is the number of matches to skip first.
+        ``times`` is the maximum number of uses, or None for no limit. Raises LocalError for invalid arguments.
         """
         from pcli.codec.faults import Fault
 

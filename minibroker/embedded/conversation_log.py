@@ -1,11 +1,11 @@
-"""The frames between the broker and its clients, kept as bytes and decoded on demand.
+"""The frames between the broker and its clients. They are kept as bytes and decoded on demand.
 
 Rules of this file
 1. A chunk of bytes is recorded with a single append. It is decoded to frames once, when frames are requested.
-2. The number of kept bytes is limited; the oldest bytes are dropped. Names defined in them (for example of consumer 3)
-   remain known.
-3. The broker's thread appends, and any thread may read. There is one lock; appending does not acquire it.
-4. The decoder is imported with the first request: most brokers in tests never need it.
+2. The number of kept bytes is limited; the oldest bytes are dropped. Names that they define (for example the name of
+   consumer 3) remain known.
+3. The broker's thread appends, and any thread may read. There is one lock, which an append does not acquire.
+4. The decoder is imported with the first request, because most brokers in tests never need it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoggedFrame:
 
     @property
     def type(self) -> str:
-        """The command: ``SEND``, ``MESSAGE``."""
+        """The name of the command, for example ``SEND`` or ``MESSAGE``."""
         return name_of(self.facts.frame.type)
 
     @property
@@ -101,10 +101,10 @@ class LoggedFrame:
 
 
 class Frames:
-    """The log of all frames. It is a tap; iterate over it, or call it with a filter."""
+    """The log of all frames. It is a tap. To get frames, iterate over it or call it with a filter."""
 
     def __init__(self, limit: int, max_frame_size: int) -> None:
-        """``limit``: maximum number of kept bytes."""
+        """``limit`` is the maximum number of kept bytes."""
         self._limit = limit
         self._added = 0
         """Number of bytes in all added chunks; only the broker's thread writes it."""
@@ -118,7 +118,7 @@ class Frames:
         self._lock = threading.RLock()
 
     def __call__(self, filter: str = "") -> list[LoggedFrame]:  # noqa: A002  (what it is called everywhere)
-        """Return the frames that match a filter (``pulsar.type == 'ACK'``), or all.
+        """Return the frames that match a filter (``pulsar.type == 'ACK'``), or all frames.
 
         Raises LocalError for an invalid filter.
         """
@@ -158,7 +158,7 @@ class Frames:
             self._read.clear()
 
     def fork(self) -> LiveFrames:
-        """Return a copy of the decoder's state of all connections."""
+        """Return a copy of the decoder's state for all connections."""
         with self._lock:
             self._read_all()
             return self._live().fork()
@@ -197,7 +197,7 @@ class Frames:
             self._read_one()
 
     def _read_one(self, types: frozenset[int] | None = None) -> None:
-        """Decode the frames that the oldest chunk completes, or only those of some types."""
+        """Decode the frames that the oldest chunk completes, or only frames of some types."""
         number, from_client, time_ns, data = self._chunks.popleft()
         if data is None:
             self._live().close(number)

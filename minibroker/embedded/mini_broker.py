@@ -3,10 +3,10 @@
 Rules of this file
 1. Every call runs in the broker's thread between two turns, and the caller waits for the result. Calls from any thread
    see a consistent state.
-2. Results are plain values (snapshots.py) and frames (conversation_log.py). Both remain available after the broker has
+2. Results are plain values (snapshots.py) and frames (conversation_log.py). They remain available after the broker has
    stopped.
-3. An invalid setting, a port in use or an unknown name raises LocalError. Only `wait_until` raises TimeoutError, with
-   the state that it found.
+3. An invalid setting, a port in use or an unknown name raises LocalError. Only `wait_until` raises TimeoutError, which
+   contains the last state.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class MiniBroker:
 
         - ``port``, ``http_port``: 0 means any free port; ``bind``: the address for both; ``advertised_address``: the
           host in the URLs that clients receive
-        - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the settings to start from
+        - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the initial settings
         - ``topics``: topics to create at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file for every byte of every connection
         - ``clock``: a ``manual`` clock changes only with ``broker.clock.advance(seconds)``
-        - ``max_backlog``: limit on stored entries in bytes or as ``2G``; entries above it are refused
+        - ``max_backlog``: limit on stored entries in bytes or as ``2G``; entries that exceed it are refused
         - ``faults``, ``taps``: active from the first connection on
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         """
@@ -116,10 +116,9 @@ class MiniBroker:
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start.
+        """Start the broker. When this method returns, it accepts connections.
 
-        When this method returns, the broker accepts connections. Raises LocalError if a port is in use or the capture
-        cannot be written.
+        Raises LocalError if a port is in use or the capture cannot be written.
         """
         if self._server is not None:
             raise LocalError("a MiniBroker can be started only once; use restart() to simulate a restart")
@@ -205,17 +204,17 @@ class MiniBroker:
 
     @property
     def service_url(self) -> str:
-        """``pulsar://host:port``, for clients."""
+        """The service URL for clients, ``pulsar://host:port``."""
         return self._running().service_url
 
     @property
     def http_url(self) -> str:
-        """``http://host:port``, for REST."""
+        """The URL for REST, ``http://host:port``."""
         return self._running().http_url
 
     @property
     def frames(self) -> Frames:
-        """The frames of all clients: iterate, or call ``broker.frames("pulsar.type == 'ACK'")``."""
+        """The frames of all clients. Iterate over them, or call ``broker.frames("pulsar.type == 'ACK'")``."""
         if self._frames is None:
             raise LocalError("no frames are kept: max_log is 0")
         return self._frames
@@ -252,8 +251,8 @@ class MiniBroker:
     def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
         """Wait until ``predicate(broker)`` is true, and return its value. The predicate is called after each turn.
 
-        The predicate counts as false if it uses a topic or subscription that does not exist. Raises TimeoutError with
-        the state found.
+        If the predicate uses a topic or subscription that does not exist, it counts as false. Raises TimeoutError with
+        the last state.
         """
         waiter = self._waiter(predicate)
         try:
@@ -300,7 +299,7 @@ class MiniBroker:
     # -- actions -------------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 0) -> None:
-        """Create a topic unless it exists; 0 partitions means not partitioned. Raises LocalError if it fails."""
+        """Create a topic unless it exists. With 0 partitions it is not partitioned. Raises LocalError if this fails."""
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 
@@ -314,7 +313,7 @@ class MiniBroker:
     ) -> int:
         """Close the connection of a client (``address:port`` or number), or close a producer or consumer by name.
 
-        Without arguments, all connections are closed. Returns the number closed; raises LocalError if a name is
+        Without arguments, all connections are closed. Returns how many were closed. Raises LocalError if a name is
         unknown. Closed producers and consumers are notified (CLOSE_PRODUCER, CLOSE_CONSUMER) and reconnect on the same
         connection.
         """

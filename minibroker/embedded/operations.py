@@ -37,7 +37,7 @@ _Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
 
 def partitioned_name(text: str) -> tuple[TopicName, int]:
-    """Parse ``orders`` or ``jobs:4``. Return the topic name and the number of partitions, or 0. Raises LocalError."""
+    """Parse ``orders`` or ``jobs:4``. Return the topic name and the number of partitions or 0. Raises LocalError."""
     name, colon, count = text.rpartition(":")
     if not colon or not name or "/" in count:
         return TopicName.parse(text), 0
@@ -66,7 +66,7 @@ def state(broker: Broker, name: TopicName, run_in_broker: _Reader) -> TopicState
         return partitioned_state(str(name), partitions)
     topic = broker.topic_registry.load(name)
     if topic is None:
-        if name.partition >= 0 and broker.topic_registry.partitions(name.base):  # non-persistent, without clients
+        if name.partition >= 0 and broker.topic_registry.partitions(name.base):  # non-persistent and without clients
             return TopicState(str(name), read=list)
         known = {TopicName.parse(one).local: one for one in topic_names(broker)}
         raise LocalError(f"there is no topic {name}{near(name.local, known)}")
@@ -74,7 +74,7 @@ def state(broker: Broker, name: TopicName, run_in_broker: _Reader) -> TopicState
 
 
 def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -> None:
-    """Create a topic unless it exists. Raises LocalError if it exists as a different kind or is not allowed."""
+    """Create a topic unless it exists. Raises LocalError if creation is not allowed or a different kind exists."""
     broker = server.broker
     broker.begin_turn(server.now())
     registry = broker.topic_registry
@@ -113,7 +113,7 @@ def unload(server: InterceptingServer, name: TopicName) -> None:
 def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
     """Close connections, producers or consumers by name, or all of them if the name is empty.
 
-    Return their number. Raises LocalError.
+    Returns how many were closed. Raises LocalError if a name is unknown.
     """
     server.broker.begin_turn(server.now())
     closed = (

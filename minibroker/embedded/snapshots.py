@@ -1,12 +1,12 @@
-"""Snapshots of topics: plain values as of the time of the call.
+"""Snapshots of topics: plain values that describe the time of the call.
 
 Rules of this file
 1. A snapshot never changes. It reads stored messages from the broker only on demand. Its cost therefore does not depend
    on the number of messages.
-2. Messages are those of the application: batches are split, payloads uncompressed and chunks joined. Encrypted payloads
-   are not decrypted. Markers are omitted.
+2. Messages are as the application sent them: batches are split, payloads uncompressed and chunks joined. Encrypted
+   payloads are not decrypted. Markers are omitted.
 3. Message ids are strings as in all of pcli: ledger:entry, then :partition and :batch if present.
-4. The snapshot of a partitioned topic contains the partitions' snapshots and the sums.
+4. The snapshot of a partitioned topic contains the snapshots of the partitions and the sums over them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StoredMessage:
     """One message of a topic."""
 
     id: str
-    """``ledger:entry[:partition][:batch]``"""
+    """The message id, ``ledger:entry[:partition][:batch]``."""
     payload: bytes
     """The payload, or the ciphertext of an encrypted message."""
     key: str | None
@@ -73,7 +73,7 @@ class ProducerState:
 
     name: str
     client: str
-    """``address:port``"""
+    """``address:port`` of the client."""
     messages_in: int
 
 
@@ -83,7 +83,7 @@ class ConsumerState:
 
     name: str
     client: str
-    """``address:port``"""
+    """``address:port`` of the client."""
     permits: int
     """Available permits; a batch can make them negative."""
     unacked: int
@@ -171,7 +171,7 @@ class TopicState:
         self.name = name
         """The full name."""
         self.partitions = tuple(partitions)
-        """The partitions of a partitioned topic; otherwise empty."""
+        """The partitions of a partitioned topic; empty for other topics."""
         self.producers = tuple(producers)
         self.subscriptions = subscriptions or {}
         """Subscriptions by name; empty for a partitioned topic, because its partitions have them."""
@@ -181,7 +181,7 @@ class TopicState:
 
     @property
     def messages(self) -> list[StoredMessage]:
-        """The messages that were stored at the time of the snapshot and still are, in order, partition by partition."""
+        """Messages that were stored at the time of the snapshot and still exist, in order, partition by partition."""
         if self._messages is None:
             self._messages = self._read()
         return self._messages

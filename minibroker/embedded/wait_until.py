@@ -40,7 +40,7 @@ class Waiter(Generic[_T]):
                     self.result.set_result(value)
 
     def timed_out(self, timeout: float, seen: list[str]) -> TimeoutError:
-        """Return the TimeoutError. ``seen``: the state found, as lines."""
+        """Return the TimeoutError. ``seen`` contains the state as lines."""
         if self._missing is not None:
             last = f"the predicate failed with {type(self._missing).__name__}: {self._missing}"
         else:

@@ -43,7 +43,7 @@ class Namespace:
     bundles: int = 4
     clusters: list[str] = field(default_factory=list)
     policies: dict[str, Any] = field(default_factory=dict)
-    """Values, as returned by `Policy.read`, by the policy's name for namespaces."""
+    """Values returned by `Policy.read`, by the policy's name for namespaces."""
     quotas: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Backlog quotas by type."""
     permissions: dict[str, list[str]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Policies:
         return next((value for value in values if value is not None), default)
 
     def policy(self, topic: TopicName, name: str) -> Any:
-        """Return a topic's policy by its name for topics: the topic's, the namespace's, or one built from settings.
+        """Return a topic policy by its name for topics, from the topic, the namespace or else the settings.
 
         Returns None if no setting corresponds to the policy.
         """
@@ -129,7 +129,7 @@ class Policies:
         return policy.read(name, {"ratePeriodInSecond": 1, **default})
 
     def _levels(self, topic: TopicName, policy: Policy) -> list[Any]:
-        """Return the values of a policy for the topic and for its namespace; None if it is not set."""
+        """Return a policy's values for the topic and for its namespace. A value is None if it is not set."""
         values = []
         if policy.topic and self.topics:
             values.append(self.topics.get(str(topic.base), {}).get(policy.topic))

@@ -49,7 +49,7 @@ class Policy:
     listed: bool = False
     """Whether the policies of a namespace contain it even if it was never set."""
     either: bool = False
-    """Whether True at any level takes precedence: a topic cannot revoke what its namespace or the broker requires."""
+    """Whether True overrides False at any level: a topic cannot revoke what its namespace or the broker requires."""
     by_cluster: bool = False
     """Whether the policies of a namespace contain it under the cluster's name."""
     no_content: bool = False

@@ -3,13 +3,13 @@
 Rules of this file
 1. A schema is valid if Avro's Java parser accepts it without checking defaults: names consist of letters, digits, ``_``
    and ``$``; a type may be referenced before it is declared; the ``type`` of a declaration is a string.
-2. Compatibility follows SchemaValidator, that is, Avro's schema resolution. Records match by their fields, regardless
-   of their names. Enums and fixed types match by their names without namespace. An enum symbol unknown to the reader is
-   not an error. Only the reader's aliases are used.
+2. Compatibility follows SchemaValidator, which implements Avro's schema resolution. Records match by their fields, and
+   their names are ignored. Enums and fixed types match by their names without namespace. An enum symbol that the
+   reader's schema lacks is not an error. Only the reader's aliases are used.
 3. Two schemas are equal if they differ only in documentation, aliases and the defaults of enums.
 4. The nesting depth and the number of steps of a comparison are limited, because clients send the schemas.
 
-Source: the Avro 1.12 specification, and the behaviour of a 4.2.4 broker for the table of pairs in the tests.
+Source: the Avro 1.12 specification, and the behaviour of a 4.2.4 broker for the pairs of schemas in the tests.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class AvroSchema:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        """A primitive type, or record, enum, fixed, array, map, union."""
+        """The name of a primitive type, or record, enum, fixed, array, map or union."""
         self.name = ""
         """The full name of a record, enum or fixed type."""
         self.aliases: list[str] = []
         """The full names of the aliases."""
         self.fields: list[Field] = []
         self.children: list[AvroSchema] = []
-        """Types of the fields, branches of the union, or the single type of items or values."""
+        """Types of the fields, branches of the union, or the one type of items or values."""
         self.symbols: list[str] = []
         self.size = 0
         """Size of a fixed type, in bytes."""
@@ -114,7 +114,7 @@ def _no_number(word: str) -> None:
 
 
 class _Parser:
-    """Parser of one schema: collects the named types, and the references that are not resolved yet."""
+    """Parser of one schema. It collects the named types and the unresolved references."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroSchema] = {}
@@ -286,8 +286,8 @@ def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
 class _Resolution:
     """One comparison: the reader's aliases and the remaining pairs of types.
 
-    All pairs must be compatible. They are processed from a list, each once. There are alternatives only if a record can
-    be read as one of several records of a union; each alternative uses a separate list.
+    All pairs must be compatible. Each pair in the list is processed once. There are alternatives only if a record can
+    be read as one of several records of a union. Each alternative uses a separate list.
     """
 
     def __init__(self, reader: AvroSchema) -> None:
@@ -299,7 +299,7 @@ class _Resolution:
         self._collect(reader)
 
     def _collect(self, root: AvroSchema) -> None:
-        """Collect the reader's aliases of types, and of fields by record name."""
+        """Collect the aliases of the reader's types, and the aliases of fields by record name."""
         todo, met = [root], {id(root)}
         while todo:
             schema = todo.pop()
@@ -316,7 +316,7 @@ class _Resolution:
     def check(self, reader: AvroSchema, writer: AvroSchema, where: str, seen: set[tuple[int, int]]) -> None:
         """Raise AvroError at the first incompatible pair.
 
-        ``seen`` contains the processed pairs and is extended.
+        ``seen`` contains the pairs processed before; further pairs are added to it.
         """
         before = self._todo, self._seen
         self._todo, self._seen = [(reader, writer, where)], seen
@@ -371,8 +371,8 @@ class _Resolution:
     def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
         """Compare a value that is not a union with a union.
 
-        The first branch with the same kind and name is used, or else one with the same structure, or else one that
-        matches by promotion.
+        The first branch with the same kind and name is used. If there is none, the first one with the same structure is
+        used, or else the first one that matches by promotion.
         """
         same = [branch for branch in reader.children if branch.kind == writer.kind]
         if writer.kind in _NAMED:

@@ -4,9 +4,9 @@ Rules of this file
 1. Schemas are stored by schema id, which is the topic's name without scheme and partition. Versions are numbered from 0
    and are eight bytes, big-endian, on the wire. A deletion is also a version: it deletes all earlier versions, and the
    numbering continues.
-2. A known schema is not stored again. Schemas checked as Avro (Avro, Json, Protobuf) are compared by their normal form,
-   all others by their bytes. Names and properties are not compared.
-3. A new schema must be compatible with the latest version, and with all versions under a transitive strategy. A schema
+2. A known schema is not stored again. Schemas checked as Avro (Avro, Json, Protobuf) are compared by their normal form.
+   All other schemas are compared by their bytes. Names and properties are not compared.
+3. A new schema must be compatible with the latest version, or with all versions under a transitive strategy. A schema
    of a different type is compatible only under ALWAYS_COMPATIBLE.
 4. A consumer's schema must be able to read the latest version, or all versions under a transitive backward strategy.
 
@@ -41,7 +41,7 @@ _WORDS: Final = {
 }
 
 TYPE_NAMES: Final[dict[int, str]] = {number: _WORDS.get(name, name.upper()) for name, number in pb.Schema.Type.items()}
-"""Names in the Java enum SchemaType by protocol number. REST responses and properties contain them."""
+"""Names in the Java enum SchemaType, by protocol number. They are used in REST responses and properties."""
 
 _NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()} | {"BYTES": 0}
 
@@ -70,7 +70,7 @@ class StoredSchema:
         """The time of storage in milliseconds since 1970."""
         self.parsed = parsed
         self.key = parsed.key()
-        """The comparison key. Equal schemas have equal keys."""
+        """The key for comparisons. Equal schemas have equal keys."""
 
 
 class _Parsed(NamedTuple):
@@ -118,7 +118,7 @@ def _root_message(data: bytes) -> str | None:
 
     A 4.2.4 broker compares only this name (ProtobufNativeSchemaCompatibilityCheck).
     """
-    from pcli.codec.payload.protobuf_native import parse_native  # imported late: it loads all of codec.payload
+    from pcli.codec.payload.protobuf_native import parse_native  # late import: it loads all of codec.payload
 
     kind = parse_native(data)
     return None if isinstance(kind, Problem) else kind.DESCRIPTOR.full_name
@@ -192,7 +192,7 @@ class SchemaRegistry:
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Raise Refused unless a consumer with this schema may read the topic, which is in use."""
+        """Raise Refused unless a consumer with this schema may read the topic. The topic was used before."""
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return

@@ -1,7 +1,7 @@
-"""The HTTP server: runs the admin application with uvicorn's protocol class in the broker's event loop.
+"""The HTTP server, which runs the admin application with uvicorn's protocol class in the broker's event loop.
 
-Only uvicorn's protocol is used, one object per connection, and not its server. Frames that a request causes are written
-before its response.
+Only uvicorn's protocol is used, one object per connection, and not uvicorn's server. Frames that a request causes are
+written before the response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HttpServer:
     """All HTTP connections of one broker."""
 
     def __init__(self, broker: Broker, now: Callable[[], int], flush: Callable[[], None]) -> None:
-        """``now``: milliseconds since 1970; ``flush``: writes the frames of the broker."""
+        """``now`` returns milliseconds since 1970; ``flush`` writes the frames of the broker."""
         self._broker = broker
         self._now = now
         self._flush = flush

@@ -44,9 +44,10 @@ class InterceptingServer(Server):
         http_taps: Iterable[Tap] = (),
         intercept: bool,
     ) -> None:
-        """``intercept``: whether client sockets use taps and faults; otherwise plain client sockets are created.
+        """If ``intercept`` is False, plain client sockets without taps and faults are created.
 
-        ``taps`` receive the binary protocol; ``http_taps`` receive HTTP. The connections of both share one numbering.
+        ``taps`` receive the binary protocol; ``http_taps`` receive HTTP. Connections of both kinds are numbered
+        together.
         """
         super().__init__(settings, pool=pool, clock=clock.now)
         self.clock = clock
@@ -86,7 +87,7 @@ class InterceptingServer(Server):
         try:
             return await super()._listen(factory, port)
         except OSError as fault:
-            # The loop wraps the system's message in additional text; errors of name resolution have negative numbers.
+            # The loop adds text to the system's message; errors of name resolution have negative numbers.
             reason = (
                 os.strerror(fault.errno)
                 if fault.errno is not None and fault.errno > 0
@@ -137,7 +138,7 @@ class _InterceptedSocket(ClientSocket):
         """Whether the server has closed the socket."""
         self._cut = False
         self._delayed: dict[bool, deque[Step]] = {True: deque(), False: deque()}
-        """Delayed steps, to the broker (True) and to the client (False), in order."""
+        """Delayed steps in order; the first value of a step is True for the broker and False for the client."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
@@ -171,7 +172,7 @@ class _InterceptedSocket(ClientSocket):
             self._do(step)
 
     def close(self) -> None:
-        """Close after the delayed steps."""
+        """Close when the delayed steps are done."""
         server = self._watched
         due = 0 if server.injector is None else server.injector.last_due(self.number, from_client=False)
         if due > server.clock.time_ns():
@@ -180,7 +181,7 @@ class _InterceptedSocket(ClientSocket):
             self._end()
 
     def abort(self) -> None:
-        """Close now."""
+        """Close the socket at once."""
         self._ended = True
         super().abort()
 

@@ -1,8 +1,9 @@
 """The broker on sockets, with a clock, an event loop and ports.
 
 Rules of this file
-1. The broker works in turns: bytes go to `Broker.receive`, then all output is written, one write per connection. If a
-   write allows more output (to a client whose output exceeded the limit), this output is written in the same turn.
+1. The broker works in turns: bytes are passed to `Broker.receive`, then all output is written, one write per
+   connection. If a write makes room for more output to a client that exceeded the limit, it is written in the same
+   turn.
 2. One timer of the loop serves all timers of the broker.
 3. If a client does not read, no entries are sent above the high-water mark of its socket. If its responses also
    accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection.
@@ -32,7 +33,7 @@ __all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
 _log = logging.getLogger("pcli.minibroker")
 
 _FULL: Final = 8 << 20
-"""Number of bytes waiting for one client at which its requests are no longer read."""
+"""Number of bytes waiting for one client above which its requests are no longer read."""
 
 _LINGER: Final = 0.5
 """Maximum time in seconds for a closed connection to write its output."""
@@ -94,12 +95,12 @@ class Server:
 
     @property
     def service_url(self) -> str:
-        """``pulsar://host:port``."""
+        """The service URL, ``pulsar://host:port``."""
         return self.broker.service_url
 
     @property
     def http_url(self) -> str:
-        """``http://host:port``."""
+        """The URL of the REST API, ``http://host:port``."""
         return self.broker.http_url
 
     # -- start and stop ------------------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ class Server:
         self._arm()
 
     def new_client_socket(self) -> ClientSocket:
-        """Return the protocol of a new client; subclasses can override it."""
+        """Return the protocol of a new client. Subclasses can override this method."""
         return ClientSocket(self)
 
     async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
@@ -244,7 +245,7 @@ class ClientSocket(asyncio.Protocol):
         self._server = server
         self._transport: Any = None
         self._input_held = False
-        """Whether the client's requests are not read, because the client does not read its responses."""
+        """Whether the client's requests are not read because the client does not read its responses."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
@@ -296,7 +297,7 @@ class ClientSocket(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close after the pending output. A client that does not read has limited time."""
+        """Close after the pending output. If the client does not read, abort the connection after a time limit."""
         transport = self._transport
         if transport is not None:
             transport.close()
@@ -304,7 +305,7 @@ class ClientSocket(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(_LINGER, transport.abort)
 
     def abort(self) -> None:
-        """Close now."""
+        """Close the socket at once."""
         if self._transport is not None:
             self._transport.abort()
 

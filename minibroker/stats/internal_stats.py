@@ -1,7 +1,7 @@
 """Ledgers and cursors of a topic, as in ``internalStats`` (PersistentTopicInternalStats, CursorStats of 4.2.4).
 
-Positions are written ``ledger:entry``, and ranges of acknowledged entries ``(before:last]``, as by the real broker.
-There are no cursor ledgers and no compacted ledger; their ids are -1.
+Positions are written as ``ledger:entry``, and ranges of acknowledged entries as ``(before:last]``, as on the real
+broker. There are no cursor ledgers and no compacted ledger; their ids are -1.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def internal_stats(topic: Topic) -> Json:
 
 
 def _waits(subscription: Subscription) -> bool:
-    """Return whether the subscription's dispatcher waits for new entries."""
+    """Return whether the subscription's dispatcher is waiting for new entries."""
     cursor = subscription.cursor
     return cursor is not None and not cursor.has_more and any(one.available for one in subscription.consumers)
 

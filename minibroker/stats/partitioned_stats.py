@@ -1,7 +1,7 @@
 """Statistics of partitioned topics: the sums over the partitions (PartitionedTopicStats of 4.2.4).
 
-Values that cannot be summed are zero. For the topic's times, the latest value is used. Publishers and consumers at the
-same list position are summed, without names.
+Values that cannot be summed are zero. For a time of the topic, the latest value is used. Publishers and consumers at
+the same list position are summed and have no names.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _ONE_BY_ONE: Final = frozenset(
 """Fields that apply only to a single topic or client."""
 
 _NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
-"""Times that are not summed and have the value 1970. (Times whose names end in ``Timestamp`` are 0.)"""
+"""Times that are not summed and have the value 1970. (Times with names that end in ``Timestamp`` are 0.)"""
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
-    """Return the statistics of a partitioned topic and, with ``each``, of its partitions."""
+    """Return the statistics of a partitioned topic. With ``each``, include those of its partitions."""
     return {
         **_merge(list(partitions.values())),
         "metadata": {"partitions": count, "deleted": False},

@@ -1,8 +1,9 @@
 """Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
 
 As on the real broker, a rate is the count between the last two measurements, divided by the time between them, or by
-the time since the client connected if it is shorter. A client that connected after the last measurement has a rate of
-0. Subscriptions of non-persistent topics are also measured, because dropped messages belong to no consumer.
+the time from the client's connect to the last measurement if that is shorter. A client that connected after the last
+measurement has a rate of 0. Subscriptions of non-persistent topics are also measured, because dropped messages belong
+to no consumer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NO_RATE: Final = Rate()
 """The rate of a client that connected after the last measurement."""
 
 _Counters = tuple[int, ...]
-"""Counters in the order of Rate's fields."""
+"""Counters in the order of the fields of Rate."""
 _ZERO: Final[_Counters] = (0,) * 7
 
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. All fields of a real response are present. Fields of missing features (offloading, transactions, entry filters,
    replication, compaction) have the values that a real broker reports if the feature is not used.
-2. Counters start when the topic is loaded; `Rates` measures rates. Backlogs count entries.
+2. Counters start when the topic is loaded. `Rates` measures rates. Backlogs are in entries.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _NON_PERSISTENT: Final[Json] = {
 """Values of fields that differ on non-persistent topics."""
 
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
-"""A field of producers on a non-persistent topic. This broker never drops SENDs because of a limit."""
+"""A field of producers on a non-persistent topic. It is 0 because this broker never drops SENDs to enforce a limit."""
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:

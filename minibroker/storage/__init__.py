@@ -1,3 +1,3 @@
-"""The storage of a persistent topic: entries, the managed ledger that contains them, and the cursors that read it."""
+"""The storage of a persistent topic: entries, the managed ledger that contains them, and the cursors of the ledger."""
 
 __all__: list[str] = []

@@ -1,12 +1,12 @@
 """ManagedCursor: the position of a subscription in its topic.
 
 Rules of this file
-1. All entries up to the mark-delete position are acknowledged. Single entries after it can be acknowledged out of order
-   and form runs. When all entries before a run are acknowledged, the mark-delete position moves to the end of the run,
-   across ledgers.
+1. All entries up to the mark-delete position are acknowledged. Entries after it can be acknowledged out of order.
+   Consecutive acknowledged entries form a run. When all entries before a run are acknowledged, the mark-delete position
+   moves to the end of the run, across ledgers.
 2. A partly acknowledged batch is an unacknowledged entry with an ack set of the remaining messages.
 3. If the mark-delete position passes the read position, the read position follows it.
-4. Entries acknowledged out of order are stored as bits, in pages of 1024 offsets. A million of them takes about 100 KB,
+4. Entries acknowledged out of order are stored as bits, in pages of 1024 offsets. A million entries take about 100 KB,
    and every operation except listing them visits only the pages in its range.
 
 Source of the rules: ManagedCursorImpl.
@@ -25,13 +25,13 @@ _SHIFT: Final = 10
 _PAGE: Final = 1 << _SHIFT
 _MASK: Final = _PAGE - 1
 _FULL: Final = (1 << _PAGE) - 1
-"""A page in which all entries are deleted; one object is shared by all such pages."""
+"""A page in which all entries are deleted. All of these pages share this object."""
 
 
 class ManagedCursor:
-    """The read and acknowledged entries of one subscription.
+    """The state of one subscription: which entries are read and which are acknowledged.
 
-    ``mark_delete`` is an offset, -1 before the first entry.
+    ``mark_delete`` is an offset, or -1 before the first entry.
     """
 
     __slots__ = (
@@ -56,11 +56,11 @@ class ManagedCursor:
         self.read_position = mark_delete + 1
         """Offset at which the next read starts."""
         self.properties: dict[str, int] = {}
-        """Properties that acknowledgements set, for compaction and replicated subscriptions."""
+        """Properties that acknowledgements set; used for compaction and replicated subscriptions."""
         self.ack_sets: dict[int, int] = {}
-        """Ack sets of partly acknowledged entries: offset to bits, 1 = not acknowledged."""
+        """Ack sets of partly acknowledged entries, by offset; a bit is 1 if the message is not acknowledged."""
         self._pages: dict[int, int] = {}
-        """Page number to bits, 1 = deleted. Bits at or below the mark-delete position are undefined."""
+        """Bits by page number, 1 = deleted. Bits at or below the mark-delete position are undefined."""
         self._deleted = 0
         """Number of deleted entries after the mark-delete position."""
         self._highest = -1
@@ -116,7 +116,7 @@ class ManagedCursor:
             self.read_position = self.mark_delete + 1
 
     def next_unacked(self, offset: int) -> int:
-        """Return the first offset from ``offset`` on that is not deleted; it may not exist yet."""
+        """Return the first offset at or after ``offset`` that is not deleted. Its entry may not exist yet."""
         if offset <= self.mark_delete:
             offset = self.mark_delete + 1
         if not self._deleted:
@@ -135,7 +135,7 @@ class ManagedCursor:
         return offset
 
     def nth_unacked(self, count: int) -> int:
-        """Return the offset of the ``count``-th unacknowledged entry (from 1), or of the last entry."""
+        """Return the offset of the ``count``-th unacknowledged entry (counted from 1), or of the last entry."""
         offset, last = self.mark_delete, self._ledger.next - 1
         while count > 0:
             offset = self.next_unacked(offset + 1)
@@ -153,7 +153,7 @@ class ManagedCursor:
     def seek(self, offset: int) -> None:
         """Move to ``offset``.
 
-        Entries before it are acknowledged, all others are not, and the next read starts there.
+        All entries before it are acknowledged, all others are not, and the next read starts at ``offset``.
         """
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
@@ -164,7 +164,7 @@ class ManagedCursor:
     def read(self, count: int, max_bytes: int) -> list[Entry]:
         """Read the next entries that are not deleted, and move the read position past them.
 
-        Returns at most ``count`` entries of ``max_bytes`` in total, but at least one if there is one.
+        Returns at most ``count`` entries of ``max_bytes`` in total, but at least one if any entry is left.
         """
         ledger, position = self._ledger, self.read_position
         if position >= ledger.next:
@@ -179,7 +179,7 @@ class ManagedCursor:
         return entries
 
     def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
-        """Read single entries where some of them are deleted, and the entries after those in one read."""
+        """Read entries one by one where some of them are deleted, and all entries after the deleted ones at once."""
         ledger = self._ledger
         entries: list[Entry] = []
         position = self.next_unacked(self.read_position)
@@ -240,7 +240,7 @@ class ManagedCursor:
     def _advance(self, offset: int) -> None:
         """Move the mark-delete position to ``offset`` and past the run after it.
 
-        ``_deleted`` excludes entries up to it.
+        The caller must first subtract the entries up to ``offset`` from ``_deleted``.
         """
         before, following = self.mark_delete, offset + 1
         self.mark_delete = offset
@@ -253,7 +253,7 @@ class ManagedCursor:
             _drop(self._pages, (before + 1) >> _SHIFT, (self.mark_delete + 1) >> _SHIFT)
 
     def _drop_ack_sets(self, offset: int) -> None:
-        """Delete the ack sets of entries up to ``offset``, by the shorter of two loops."""
+        """Delete the ack sets of entries up to ``offset``, with the shorter of two loops."""
         if offset - self.mark_delete < len(self.ack_sets):
             for deleted in range(self.mark_delete + 1, offset + 1):
                 self.ack_sets.pop(deleted, None)
@@ -277,7 +277,7 @@ class ManagedCursor:
         return total
 
     def _count_unacked(self, offset: int, count: int) -> int:
-        """Return the number of consecutive unacknowledged entries from ``offset`` on, at most ``count``, at least 1."""
+        """Return the number of consecutive unacknowledged entries from ``offset`` on, between 1 and ``count``."""
         if not self._deleted:
             return count
         end = offset + count
@@ -296,7 +296,7 @@ def _trailing_ones(page: int) -> int:
 
 
 def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append a range, merged with the last one if they are adjacent."""
+    """Append a range, or merge it with the last one if they are adjacent."""
     if ranges and ranges[-1][1] == first - 1:
         ranges[-1] = ranges[-1][0], last
     else:
@@ -304,7 +304,7 @@ def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
 
 
 def _drop(pages: dict[int, int], low: int, high: int) -> None:
-    """Delete the pages from ``low`` up to but not including ``high``, by the shorter of two loops."""
+    """Delete the pages from ``low`` up to but not including ``high``, with the shorter of two loops."""
     if high - low < len(pages):
         for number in range(low, high):
             pages.pop(number, None)

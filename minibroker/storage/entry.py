@@ -4,7 +4,7 @@ Rules of this file
 1. The bytes are stored and sent as the producer sent them. Only a broker entry block before them may be removed.
 2. The metadata is parsed once, on first use, and shared by all subscriptions. If it does not parse, the entry is
    `broken`: the broker acknowledges it and does not deliver it (AbstractBaseDispatcher).
-3. The key of an entry is the key in its metadata; for a batch that is the key of the batch (Commands.resolveStickyKey).
+3. The key of an entry is the key in its metadata. For a batch this is the key of the batch (Commands.resolveStickyKey).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Entry:
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.data = data
-        """As stored: [broker entry block] [checksum block] metadata payload."""
+        """The stored bytes: [broker entry block] [checksum block] metadata payload."""
         self.parsed = False
 
     def parse(self) -> None:
@@ -64,10 +64,10 @@ class Entry:
         self._hash = -1
         data = self.data
         self.block = 0
-        """Start of the producer's bytes."""
+        """Position of the first byte that the producer sent."""
         start = end = -1
         if len(data) >= _HEAD:
-            # Fast check of the usual form: checksum block, metadata.
+            # Fast check for the usual form: a checksum block, then the metadata.
             magic, _, size = _head(data)
             if magic == CHECKSUM_MAGIC and _HEAD + size <= len(data):
                 start, end = _HEAD, _HEAD + size
@@ -97,7 +97,7 @@ class Entry:
 
     @property
     def hash(self) -> int:
-        """Murmur3 hash of the key, 31 bits; the consumer selectors reduce it to their range."""
+        """Murmur3 hash of the key, 31 bits. The consumer selectors reduce it to their range."""
         if not self.parsed:
             self.parse()
         if self._hash < 0:
@@ -119,7 +119,7 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
 
 
 def _text(value: str | bytes) -> str:
-    """Return a text as Java decodes it: invalid UTF-8, which protobuf returns as bytes, gets replacement characters."""
+    """Return a text as Java decodes it. Protobuf returns invalid UTF-8 as bytes; they get replacement characters."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
@@ -131,7 +131,7 @@ def block_start(data: bytes) -> int:
 
 
 def metadata_bounds(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Return start and end of the metadata in a block that starts at ``start``, or -1, -1 if the block is too short."""
+    """Return start and end of the metadata in a block that starts at ``start``. If it is too short, return (-1, -1)."""
     if len(data) >= start + 6 and _u16(data, start)[0] == CHECKSUM_MAGIC:
         start += 6
     if len(data) < start + 4:

@@ -5,7 +5,7 @@ Rules of this file
    identified by ledger id and entry id. This module converts between the two. A topic is a list of ledgers; the last
    one is open.
 2. A ledger that is full or old is closed after the append that filled it, and the next one is opened at once. An unload
-   does the same. A closed ledger without entries is removed. The last confirmed entry belongs to the old ledger until
+   also does this. A closed ledger without entries is removed. The last confirmed entry belongs to the old ledger until
    the first append to the new one.
 3. Data is deleted by whole closed ledgers, oldest first. The last ledger is never deleted.
 4. Recently written or read entries are cached as objects, so all subscriptions share the parsed metadata.
@@ -34,7 +34,7 @@ _MEGABYTE: Final = 1024 * 1024
 _NEVER: Final = 1 << 62
 
 _ENTRY_OVERHEAD: Final = 600
-"""Memory of an entry object with parsed metadata, without its bytes."""
+"""Memory of an entry object with parsed metadata, excluding the entry's bytes."""
 
 
 class Ledger:
@@ -54,19 +54,19 @@ class Ledger:
 
 
 class EntryCache:
-    """Evicts cached entry objects; one cache for all topics.
+    """The cache of entry objects, shared by all topics.
 
-    Each ledger has young and old entries. When the young entries of all ledgers exceed the limit, the old ones are
-    evicted and the young ones become old. No entry is handled individually, and recently used entries stay cached.
+    Each ledger has young and old entries. When the young entries of all ledgers exceed the limit, the old entries are
+    evicted and the young entries become old. No entry is handled individually, and recently used entries stay cached.
     """
 
     __slots__ = ("_old_ledgers", "_young_ledgers", "limit", "size")
 
     def __init__(self, limit: int = 2 * _MEGABYTE) -> None:
         self.limit = limit
-        """Size of the young entries at which they become old; about twice as many bytes are cached at most."""
+        """Size of the young entries at which they become old. The cache contains at most about twice as many bytes."""
         self.size = 0
-        """Size of the young entries, including the objects."""
+        """Size of the young entries, including the memory of the objects."""
         self._young_ledgers: list[ManagedLedger] = []
         self._old_ledgers: list[ManagedLedger] = []
 
@@ -84,7 +84,7 @@ class EntryCache:
 
 
 class ManagedLedger:
-    """The ledgers of one topic. Times are milliseconds since 1970, sizes are bytes of entries."""
+    """The ledgers of one topic. Times are in milliseconds since 1970. Sizes are in bytes of entries."""
 
     __slots__ = (
         "_by_id",
@@ -124,15 +124,15 @@ class ManagedLedger:
         self._settings = settings
         self._cache = cache or EntryCache()
         self.young_entries: dict[int, Entry] = {}
-        """Cached entries by offset; evicted by EntryCache."""
+        """Cached entries by offset. EntryCache evicts them."""
         self.old_entries: dict[int, Entry] = {}
         self._by_id: dict[int, Ledger] = {}
         self.ledgers: list[Ledger] = []
-        """Oldest first; the last one is open unless the topic is terminated."""
+        """Ledgers, oldest first. The last one is open unless the topic is terminated."""
         self.first = storage.start
         """Offset of the oldest stored entry, or ``next`` if none is stored."""
         self.next = storage.end
-        """Offset of the next entry; the last confirmed entry is the one before."""
+        """Offset of the next entry. The last confirmed entry is the one before."""
         self.terminated = False
         self._loaded_at = self.next
         self._full_entries = self._full_size = self._full_at = self._min_age = 0
@@ -194,7 +194,7 @@ class ManagedLedger:
         return self.young_entries.get(offset) or self.old_entries.get(offset) or self._load(offset, offset + 1)[0]
 
     def _load(self, offset: int, end: int) -> list[Entry]:
-        """Load entries from storage, at least one; cached objects are reused."""
+        """Load at least one entry from storage; cached objects are reused."""
         entries: list[Entry] = []
         at = self._index(offset)
         ledger = self.ledgers[at]
@@ -211,7 +211,7 @@ class ManagedLedger:
         return entries
 
     def _cache_entry(self, entry: Entry) -> None:
-        """Cache an entry. ``append`` has its own copy of this code for speed."""
+        """Cache an entry. For speed, ``append`` contains a copy of this code."""
         cache = self._cache
         if not self.young_entries:
             cache.add_ledger(self)
@@ -231,7 +231,7 @@ class ManagedLedger:
         return self.next - self._loaded_at
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return ledger id and entry id of an offset.
+        """Return the ledger id and entry id of an offset.
 
         The entry id is -1 before the first entry. For ``next``, the id of the future entry is returned.
         """
@@ -253,7 +253,7 @@ class ManagedLedger:
         return ledger.base + entry_id if 0 <= entry_id < ledger.entries else None
 
     def next_valid(self, ledger_id: int, entry_id: int) -> int:
-        """Return the offset of the first existing entry at or after an id; ``next`` if there is none."""
+        """Return the offset of the first existing entry at or after an id, or ``next`` if there is none."""
         ledger = self._by_id.get(ledger_id)
         if ledger is not None:
             return ledger.base + min(max(entry_id, 0), ledger.entries)
@@ -278,14 +278,14 @@ class ManagedLedger:
         if not full or not current.entries:
             return
         if self._min_age and now - current.created_ms <= self._min_age:
-            # The ledger is too young to close; from now on only its age is checked.
+            # The ledger is too young to close. Until it is old enough, only its age is checked.
             self._full_entries = self._full_size = _NEVER
             self._full_at = current.created_ms + self._min_age + 1
             return
         self._open_next(now)
 
     def terminate(self, now: int) -> tuple[int, int]:
-        """Accept no more entries. Return ledger id and entry id of the last one."""
+        """Accept no more entries. Return the ledger id and entry id of the last one."""
         if not self.terminated:
             self.terminated = True
             self._current.closed_ms = now
@@ -317,8 +317,9 @@ class ManagedLedger:
     def trim(self, slowest_mark_delete: int | None, retention_minutes: int, retention_mb: int, now: int) -> None:
         """Delete closed ledgers that all durable cursors have acknowledged and that retention does not keep.
 
-        ``slowest_mark_delete`` is an offset, or None without durable cursors. Retention -1 is unlimited, 0 is none. A
-        ledger is deleted if either of the two limits allows it. No ledger after a kept one is deleted.
+        ``slowest_mark_delete`` is an offset, or None without durable cursors. A retention of -1 is unlimited, and 0
+        means no retention. A ledger is deleted if one of the two limits allows it. If a ledger is kept, all ledgers
+        after it are kept.
         """
         deleted = size = 0
         total = self.total_size
@@ -359,12 +360,12 @@ class ManagedLedger:
         self._min_age = settings.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE
 
     def _index(self, offset: int) -> int:
-        """Return the index of the ledger that contains an offset; the last ledger's for later offsets."""
+        """Return the index of the ledger that contains an offset, or of the last ledger if the offset is higher."""
         return bisect_right(self.ledgers, offset, key=_base) - 1
 
 
 def timestamp(entry: Entry) -> int | None:
-    """Return the broker timestamp of an entry or, without one, its publish time; None if the metadata is unreadable."""
+    """Return the broker timestamp of an entry or else its publish time. Return None if the metadata is unreadable."""
     if not entry.parsed:
         entry.parse()
     if entry.block:

@@ -5,7 +5,7 @@ Rules of this file
 2. All storages share one pool. Entries are collected in blocks. When the pool exceeds its memory limit, the oldest
    block of any topic is written to the file. The space of a file is released when its last block is trimmed.
 3. A block is read from the file as a whole and cached, so sequential reads are about as fast as from memory. A block in
-   a file uses a fixed amount of memory, whatever its number of entries, because the index of its entries is stored
+   a file uses a fixed amount of memory, whatever its number of entries, because the index of the entries is stored
    before them in the file.
 """
 
@@ -24,20 +24,20 @@ from pcli.minibroker.errors import Refused
 __all__ = ["Pool", "SpillingStorage", "Storage", "StorageFull"]
 
 _MEMORY: Final = 32 * 1024 * 1024
-"""Limit of the bytes of entries in memory, for all topics together."""
+"""Limit of the entries in memory, in bytes, for all topics together."""
 
 _BLOCK_ENTRIES: Final = 1024
 _BLOCK_BYTES: Final = 256 * 1024
-"""A block is full when it has this many entries, or at least this many bytes."""
+"""A block is full if it contains ``_BLOCK_ENTRIES`` entries or at least ``_BLOCK_BYTES`` bytes."""
 
 _FILE_BYTES: Final = 256 * 1024 * 1024
-"""Size at which the next file is started; space is released per file."""
+"""Size at which a new file is started. Space is released per file."""
 
 _KEPT_BYTES: Final = 4 * 1024 * 1024
-"""Limit of the cached bytes of blocks read from the file; one block is always cached."""
+"""Limit of the cached blocks that were read from the file, in bytes. At least one block is cached."""
 
 _SLICE: Final = 16 * 1024
-"""Maximum number of bytes that a storage reserves at once; room is reserved in slices, not per entry."""
+"""Maximum number of bytes that a storage reserves at once. Room is reserved in slices, not per entry."""
 
 _OVERHEAD: Final = 56
 """Memory of an entry in addition to its bytes: object header, rounding, list slot."""
@@ -46,7 +46,7 @@ _UNBOUNDED: Final = 1 << 62
 
 
 class StorageFull(Refused):
-    """The entry cannot be stored: there is no room (PersistenceError)."""
+    """The entry cannot be stored because there is no room (PersistenceError)."""
 
     def __init__(self, text: str) -> None:
         super().__init__(pb.PersistenceError, text)
@@ -65,15 +65,15 @@ class Storage(Protocol):
 
     @property
     def size(self) -> int:
-        """Stored bytes, including trimmed entries whose block is still stored."""
+        """Stored bytes, including trimmed entries in blocks that are still stored."""
 
     def append(self, data: bytes) -> None:
-        """Store ``data`` as number ``end``. Raises StorageFull, without any change, if there is no room."""
+        """Store ``data`` as entry number ``end``. Raises StorageFull, without any change, if there is no room."""
 
     def read(self, first: int, count: int) -> list[bytes]:
         """Return up to ``count`` entries from number ``first`` on, and at least one if any exists.
 
-        Call again for the rest.
+        To read the rest, call this method again.
         """
 
     def trim(self, first: int) -> None:
@@ -98,7 +98,7 @@ class _Block:
 
     def __init__(self, owner: SpillingStorage | None, first: int) -> None:
         self.owner = owner
-        """The storage that is notified when the block is spilled; the block may be the one that it is filling."""
+        """The storage that is notified when the block is spilled. It may be filling this block."""
         self.first = first
         self.entries: list[bytes] | None = []
         """None if the block is in a file or was trimmed."""
@@ -106,7 +106,7 @@ class _Block:
         """Reserved bytes."""
         self.file: _File | None = None
         self.count = self.position = self.length = 0
-        """In a file: number of entries, start of the block, and its length including the index."""
+        """For a block in a file: number of entries, start of the block, and its length including the index."""
 
     def size(self) -> int:
         """Return the size of the entries in bytes."""
@@ -116,7 +116,7 @@ class _Block:
 class Pool:
     """The room that all storages share.
 
-    ``max_backlog``: limit of the stored bytes of all topics, in memory and in files, with 56 bytes added per entry.
+    ``max_backlog`` limits the stored bytes of all topics, in memory and in files; 56 bytes are added per entry.
     ``open_file`` returns a new empty temporary file.
     """
 
@@ -140,7 +140,7 @@ class Pool:
         self._read_bytes = 0
 
     def close(self) -> None:
-        """Close the files. Their entries are lost; memory is unchanged."""
+        """Close the files. The entries in them are lost; entries in memory are kept."""
         for file in self._files:
             file.file.close()
         self._files.clear()
@@ -246,12 +246,12 @@ class SpillingStorage:
         self._entries: list[bytes] = []
         """The entries of the tail."""
         self._reserved = 0
-        """Bytes reserved for the tail and not used yet."""
+        """Bytes that are reserved for the tail but not used yet."""
         self.start = 0
 
     @property
     def end(self) -> int:
-        """See Storage."""
+        """The attribute ``end`` of Storage."""
         if not self._blocks:
             return self.start
         last = self._blocks[-1]
@@ -259,11 +259,11 @@ class SpillingStorage:
 
     @property
     def size(self) -> int:
-        """See Storage."""
+        """The attribute ``size`` of Storage."""
         return sum(block.size() for block in self._blocks)
 
     def append(self, data: bytes) -> None:
-        """See Storage."""
+        """Store an entry, as defined in Storage."""
         cost = len(data) + _OVERHEAD
         if cost > self._reserved:
             self._reserve(cost)
@@ -271,9 +271,9 @@ class SpillingStorage:
         self._entries.append(data)
 
     def _reserve(self, cost: int) -> None:
-        """Reserve room for one entry of this cost and more, in a new block if the tail is full.
+        """Reserve room for one entry of this cost and for further entries, in a new block if the tail is full.
 
-        The reservation grows gradually: small topics take little of the pool, and busy topics seldom call this method.
+        The reservation grows gradually: small topics use little of the pool, and busy topics seldom call this method.
         """
         pool = self._pool
         if pool.memory > pool.memory_limit:
@@ -297,7 +297,7 @@ class SpillingStorage:
             self._tail, self._entries, self._reserved = _NO_BLOCK, [], 0
 
     def read(self, first: int, count: int) -> list[bytes]:
-        """See Storage. A read ends at the end of a block."""
+        """Return entries, as defined in Storage. A read ends at the end of a block."""
         first = max(first, self.start)
         if first >= self.end or count <= 0:
             return []
@@ -312,7 +312,7 @@ class SpillingStorage:
         return [data[ends[number] : ends[number + 1]] for number in range(at, last)]
 
     def trim(self, first: int) -> None:
-        """See Storage."""
+        """Delete entries, as defined in Storage."""
         end = self.end
         first = min(first, end)
         if first <= self.start:

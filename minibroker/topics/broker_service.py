@@ -28,11 +28,11 @@ class Rate:
     messages_out: float = 0.0
     bytes_out: float = 0.0
     redelivered: float = 0.0
-    """Messages redelivered."""
+    """Redelivered messages."""
     acked: float = 0.0
-    """Messages acknowledged."""
+    """Acknowledged messages."""
     dropped: float = 0.0
-    """Messages dropped because no consumer had permits (only for subscriptions of non-persistent topics)."""
+    """Messages dropped because no consumer had permits; only for subscriptions of non-persistent topics."""
 
 
 class ClientRates(Protocol):
@@ -47,7 +47,7 @@ class BrokerService(Scheduler, Protocol):
 
     settings: Settings
     http_url: str
-    """``http://host:port`` of the REST API."""
+    """URL of the REST API, ``http://host:port``."""
     policies: Policies
     schemas: SchemaRegistry
     watchers: TopicListWatchers

@@ -3,9 +3,10 @@
 Rules of this file
 1. Permits are counted in messages. An entry is sent whole while at least one permit is left, so the permits can become
    negative. Only FLOW adds permits.
-2. On Shared and Key_Shared, sent entries are pending until they are acknowledged, redelivered, or the consumer leaves.
-   A consumer with too many unacknowledged messages is blocked: it receives nothing, and its FLOWs are stored.
-3. Parts of an entry that an old client cannot read are removed here: the checksum, the broker entry metadata.
+2. On Shared and Key_Shared, a sent entry is pending until it is acknowledged or redelivered, or until the consumer
+   leaves. A consumer with too many unacknowledged messages is blocked: it receives nothing, and permits from its FLOWs
+   are stored until it is unblocked.
+3. Parts of an entry that an old client cannot read are removed here: the checksum and the broker entry metadata.
 """
 
 from __future__ import annotations
@@ -81,23 +82,23 @@ class Consumer:
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """Whether the consumer accepts any schema (AutoConsume) and therefore declares none for the topic."""
         self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
-        """Whether deliveries contain its epoch: Exclusive and Failover on persistent topics, without readCompacted."""
+        """Whether the epoch is sent to the client: Exclusive and Failover on persistent topics, no readCompacted."""
         self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.sends_epoch else -1
         """The consumer epoch, sent with every delivery, or -1."""
         self.individual = individual
         """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
         self.permits = 0
         self.permits_while_blocked = 0
-        """Permits of FLOWs received while it was blocked."""
+        """Permits from FLOWs that were received while the consumer was blocked."""
         self.unacked = 0
-        """Messages sent and not acknowledged; always 0 if single entries are not tracked."""
+        """Messages sent but not acknowledged; always 0 if single entries are not tracked."""
         self.blocked = False
         self.max_unacked = 0
         """The effective ``maxUnackedMessagesPerConsumer``; 0 is unlimited."""
         self.pending: dict[int, int] = {}
-        """Pending acks: offset to the number of unacknowledged messages of the entry."""
+        """Pending acks: number of unacknowledged messages of each entry, by offset."""
         self.hashes: dict[int, int] = {}
-        """Offset to slot of the pending entries, on Key_Shared."""
+        """Slots of the pending entries by offset, on Key_Shared."""
         self.partition = subscription.topic.partition
         self._write = MessageFrameWriter(self.id, self.partition).write
         self.closed = False
@@ -110,11 +111,11 @@ class Consumer:
 
     @property
     def available(self) -> bool:
-        """Whether a dispatcher may send to it (isConsumerAvailable)."""
+        """Whether a dispatcher may send to this consumer (isConsumerAvailable)."""
         return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
 
     def flow(self, permits: int) -> int:
-        """Add permits. Return the number that is available at once, 0 if the consumer is blocked."""
+        """Add permits. Return how many of them are available at once: 0 if the consumer is blocked."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
             self.permits_while_blocked += permits
@@ -123,7 +124,7 @@ class Consumer:
         return permits
 
     def unacked_room(self) -> int:
-        """Return how many messages may be sent within the limit of unacknowledged messages; 1 << 62 without one."""
+        """Return how many messages may be sent within the limit of unacknowledged messages, 1 << 62 if unlimited."""
         return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
 
     # -- delivery ------------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ class Consumer:
     def deliver(self, entries: list[Entry], counts: Mapping[int, int], ack_sets: Mapping[int, int]) -> int:
         """Send entries whose metadata has been parsed. Return the permits used.
 
-        ``counts``: offset to redelivery count; ``ack_sets``: offset to the bits that are not acknowledged yet.
+        ``counts`` maps offsets to redelivery counts, ``ack_sets`` maps offsets to the bits that are not acknowledged.
         """
         total = size = everything = 0
         pending = self.pending if self.individual else None
@@ -200,9 +201,9 @@ class Consumer:
     # -- pending acks --------------------------------------------------------------------------------------------------
 
     def release(self, offset: int, messages: int = -1) -> int:
-        """Remove a pending ack, or some of its messages. Return the decrease in unacknowledged messages.
+        """Remove a pending ack, or some messages of its entry. Return the decrease in unacknowledged messages.
 
-        An entry without remaining messages stays pending until it is removed as a whole.
+        An entry without remaining messages is pending until it is removed as a whole.
         """
         left = self.pending.get(offset, -1)
         if left < 0:
@@ -244,7 +245,7 @@ class Consumer:
         """Close the consumer with CLOSE_CONSUMER, or close the connection of clients below version 5."""
         connection = self.connection
         if self.closed:
-            # Another consumer can have this id by now.
+            # A different consumer can have this id by now.
             return
         connection.removed_consumer(self.id)
         self.leave()

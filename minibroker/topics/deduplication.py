@@ -1,13 +1,13 @@
 """MessageDeduplication: detection of messages that a producer resent.
 
 Rules of this file
-1. The highest stored sequence id is kept per producer name. A message is a duplicate if its lowest id is not above it.
-   A batch that contains a stored message is dropped as a whole.
-2. Of a chunked message only the last chunk is checked and recorded.
+1. The highest stored sequence id is recorded for each producer name. A message is a duplicate if its lowest id is not
+   above the recorded id. A batch that contains a stored message is dropped as a whole.
+2. If a message is chunked, only its last chunk is checked and recorded.
 3. When deduplication is enabled for a topic, it starts without recorded ids. An unload keeps the recorded ids.
-4. A producer name is removed after brokerDeduplicationProducerInactivityTimeoutMinutes without a producer.
+4. A producer name is removed if it has no producer for brokerDeduplicationProducerInactivityTimeoutMinutes.
 
-Source of the rules: MessageDeduplication. Pulsar first pushes an id and persists it later; between the two the state is
+Source of the rules: MessageDeduplication. Pulsar first pushes an id and persists it later; in between, the state is
 Unknown. The mini-broker stores an entry at once, so Unknown does not occur.
 """
 
@@ -35,13 +35,13 @@ class MessageDeduplication:
         self._gone: dict[str, int] = {}
         """Names without a producer, with the time of removal (ms)."""
         self._before: tuple[str, int | None] | None = None
-        """The name of the last checked producer and the id that the check overwrote, None if it had none."""
+        """The name of the last checked producer and the id that the check overwrote, None if no id was recorded."""
 
     def check(self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None) -> bool:
-        """Return whether a message is a duplicate, by the sequence ids of its SEND. If it is not, record the ids.
+        """Return whether the sequence ids of a SEND mark its message as a duplicate. If not, record the ids.
 
-        ``highest``: the highest id of a batch, ignored if it is below the lowest. ``metadata``: reads the metadata of a
-        chunk; None for other messages.
+        ``highest`` is the highest id of a batch, ignored if it is below the lowest. ``metadata`` reads the metadata of
+        a chunk; it is None for other messages.
         """
         self._before = None
         if metadata is not None and not _is_last_chunk(metadata()):
@@ -86,5 +86,5 @@ class MessageDeduplication:
 
 
 def _is_last_chunk(metadata: pb.MessageMetadata) -> bool:
-    """Return whether a chunk is the last one; also True for a message that is not chunked."""
+    """Return whether a message is not chunked or is the last chunk."""
     return metadata.chunk_id == metadata.num_chunks_from_msg - 1

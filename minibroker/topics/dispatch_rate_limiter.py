@@ -1,8 +1,8 @@
 """DispatchRateLimiter: the number of entries that a dispatcher may read under its dispatch rates.
 
-The limits of the broker, the topic and the subscription apply together. They are charged after messages are sent: in
-messages or, with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher retries after one
-second.
+The limits of the broker, the topic and the subscription apply together. They are charged after messages are sent: per
+message or, with ``dispatchThrottlingOnBatchMessageEnabled``, per entry. If no tokens are left, the dispatcher retries
+after one second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DispatchRateLimiter"]
 
 _BACK_OFF_MS: Final = 1000
-"""MESSAGE_RATE_BACKOFF_MS."""
+"""Delay in ms before a dispatcher without tokens retries (MESSAGE_RATE_BACKOFF_MS)."""
 
 
 class DispatchRateLimiter:
@@ -33,7 +33,7 @@ class DispatchRateLimiter:
         self._waiting = False
 
     def entries(self, dispatcher: Runnable, wanted: int) -> int:
-        """Return how many entries may be read; if 0, the dispatcher is scheduled later."""
+        """Return how many entries may be read. If the result is 0, the dispatcher is scheduled for later."""
         broker = self._broker
         for limiter in self._limiters:
             messages, size = limiter.available(broker.now)
@@ -48,7 +48,7 @@ class DispatchRateLimiter:
         self._broker.schedule(dispatcher)
 
     def charge(self, messages: int, entries: list[Entry]) -> None:
-        """Charge the sent messages."""
+        """Charge the sent messages to all limits."""
         broker = self._broker
         count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages
         size = sum(len(entry.data) for entry in entries)

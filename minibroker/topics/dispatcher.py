@@ -1,7 +1,7 @@
 """The interfaces of dispatchers, and the code that all dispatchers of persistent topics share.
 
 A dispatcher selects the consumer of each entry. It never waits: `run` does the work that is possible now and returns.
-New permits, entries, acknowledgements and consumers, and timers, schedule it again with ``broker.schedule``.
+New permits, entries, acknowledgements and consumers schedule it again with ``broker.schedule``, and timers do the same.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Dispatcher(ABC):
         """Remove a consumer that was closed or disconnected."""
 
     def run(self) -> None:  # noqa: B027  (on non-persistent topics there is nothing to do)
-        """Do the work that is possible now; nothing for non-persistent topics."""
+        """Do the work that is possible now. On non-persistent topics this does nothing."""
 
     def publish(self, entry: Entry) -> None:  # noqa: B027
         """Deliver a new entry of a non-persistent topic, or drop it."""
@@ -66,11 +66,11 @@ class Dispatcher(ABC):
         """Redeliver entries, or all pending entries of the consumer if ``offsets`` is None; ``epoch`` -1 means none."""
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """Return a consumer whose declared ranges overlap these, or None."""
+        """Return a consumer whose declared ranges overlap the ranges in ``meta``, or None."""
         return None
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether this dispatcher, when it has no consumers, can serve a consumer with this Key_Shared mode."""
+        """Return whether this dispatcher, if it has no consumers, can serve a consumer with this Key_Shared mode."""
         return True
 
 
@@ -100,13 +100,14 @@ class PersistentDispatcher(Dispatcher):
         """Decrease the number of unacknowledged messages of the subscription."""
 
     def cursor_moved(self) -> None:
-        """Record that SEEK, skip or expiry moved the cursor."""
+        """Record that a SEEK, a skip or an expiry moved the cursor."""
         self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:
         """Return how many entries to read.
 
-        With precise flow control, this is the permits divided by the average batch size; otherwise it is the permits.
+        With precise flow control, the result is the permits divided by the average batch size. Otherwise it is the
+        permits.
         """
         if self.settings.preciseDispatcherFlowControl:
             permits = -(-permits // max(1, int(average + 0.5)))
@@ -117,7 +118,7 @@ class PersistentDispatcher(Dispatcher):
         return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
     def check_end_of_topic(self) -> None:
-        """After an empty read of a terminated topic, send REACHED_END_OF_TOPIC once."""
+        """Send REACHED_END_OF_TOPIC once, after an empty read of a terminated topic."""
         if self.ledger.terminated and not self.end_of_topic_sent and self.subscription.backlog == 0:
             self.end_of_topic_sent = True
             self.subscription.send_reached_end_of_topic()

@@ -1,9 +1,9 @@
-"""The effective policies of one topic, looked up when policies change and not for every message.
+"""The effective policies of one topic, looked up when a policy changes and not for every message.
 
 Rules of this file
 1. The topic's policy overrides the namespace's, which overrides the setting (`Policies.effective`).
-2. A changed limit starts with all of its tokens, and reading resumes on connections that the old limit paused. An
-   unchanged limit keeps its tokens when other policies change.
+2. A changed limit starts with all of its tokens, and the broker resumes reading from connections that the old limit
+   paused. An unchanged limit keeps its tokens when other policies change.
 3. System topics do not require encryption and accept any schema.
 """
 
@@ -34,9 +34,9 @@ class Interceptors:
     """The broker entry metadata that is stored before an entry (brokerEntryMetadataInterceptors)."""
 
     index: bool
-    """Whether the index of the entry's last message is written."""
+    """Whether to write the index of the entry's last message."""
     timestamp: bool
-    """Whether the time of storage is written."""
+    """Whether to write the time of storage."""
 
     @classmethod
     def of(cls, classes: list[str]) -> Interceptors:
@@ -46,7 +46,7 @@ class Interceptors:
 
     @property
     def any(self) -> bool:
-        """Whether any metadata is written."""
+        """Whether there is any metadata to write."""
         return self.index or self.timestamp
 
 
@@ -91,7 +91,7 @@ class EffectivePolicies:
         self.encryption_required = effective("encryptionRequireOnProducer") and not self.system
         limit = effective("maxMessageSize")
         self.max_message_size = limit if 0 < limit < settings.maxMessageSize else 0
-        """In bytes; 0 if only the broker's limit applies."""
+        """Maximum message size in bytes; 0 if only the broker's limit applies."""
         self.max_delay = effective("delayedDeliveryMaxDelayInMillis") if effective("delayedDeliveryEnabled") else 0
         """In milliseconds; 0 is unlimited."""
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")

@@ -32,10 +32,10 @@ class MessageFrameWriter:
         self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
         self._ledger = -1
         self._heads: list[tuple[int, bytes]] = []
-        """The command's size and its bytes before the entry id, by size of the entry id."""
+        """Size of the command and its bytes before the entry id, for each size of the entry id."""
 
     def write(self, ledger: int, entry: int, count: int, data: bytes) -> bytes:
-        """Return one frame with the bytes of an entry; ``count`` is the redelivery count."""
+        """Return one frame that contains an entry; ``count`` is the redelivery count."""
         if count:
             return push_message(self._consumer_id, ledger, entry, self._partition, count, data)
         if ledger != self._ledger:
@@ -45,7 +45,7 @@ class MessageFrameWriter:
         return b"".join((_two_lengths(size + 4 + len(data), size), head, number, self._tail, data))
 
     def _begin(self, ledger: int) -> None:
-        """Compute the cached parts for another ledger."""
+        """Compute the cached parts for a different ledger."""
         self._ledger = ledger
         place = b"\x08" + push_varint(ledger) + b"\x10"
         consumer = b"\x08" + push_varint(self._consumer_id) + b"\x12"

@@ -1,14 +1,14 @@
 """A producer inside the broker: its checks and its responses (class Producer).
 
 Rules of this file
-1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the liveness
-   check of another producer with its name. While it is joining, its id is in use, and a SEND closes the connection.
-2. Receipts are sent in the order of the entries. The error of a failed check is sent at once. The order is kept
-   nevertheless, because an append is complete when it returns.
-3. When the broker closes a producer, the connection keeps its id for a while and drops SENDs in flight without a
-   response. Clients below version 5 do not support CLOSE_PRODUCER; their connection is closed.
+1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the check whether
+   another producer with its name is alive. While it is joining, its id is in use, and a SEND closes the connection.
+2. Receipts are sent in the order of the entries. If a check fails, its error is sent at once. This does not change the
+   order, because an append is complete when it returns.
+3. When the broker closes a producer, the connection keeps the producer id for a while and drops SENDs in flight without
+   a response. Clients below version 5 do not support CLOSE_PRODUCER; their connections are closed.
 4. The fast path, which checks only the checksum, is the hot path of the whole broker. `fast_path` is True while it may
-   be used; everything that enables a check clears it.
+   be used; any change that enables a check clears it.
 """
 
 from __future__ import annotations
@@ -71,24 +71,24 @@ class Producer:
         self.connection = connection
         self.id = command.producer_id
         self.request_id = command.request_id
-        """Request id of its PRODUCER command. The command can get two responses."""
+        """Request id of the producer's PRODUCER command. The command can get two responses."""
         self.name = name
         self.access_mode = command.producer_access_mode
         self.topic_epoch = signed(command.topic_epoch) if command.HasField("topic_epoch") else None
-        """The topic epoch that it claims, or None for the next one."""
+        """The topic epoch that the producer claims, or None for the next one."""
         self.encrypted = command.encrypted
         self.metadata = {pair.key: pair.value for pair in command.metadata}
         self.schema_version = schema_version
-        """As on the wire; empty if none."""
+        """The schema version as on the wire; empty if none."""
         self.connected_since = topic.broker.now
         self._write_receipt = SendReceiptWriter(self.id).write
         self.ready = False
-        """Whether it is attached to the topic."""
+        """Whether the producer is attached to the topic."""
         self.closed = False
         self.fast_path = False
         """Whether the fast path may be used: the producer is attached, and the topic requires no checks."""
         self.chunked = False
-        """Whether it has sent a chunk."""
+        """Whether the producer has sent a chunk."""
         self.messages_in = self.bytes_in = 0
 
     # -- SEND ------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Producer:
             topic.broker.schedule(topic)
 
     def publish_command(self, command: pb.CommandSend, block: bytes) -> None:
-        """Store the entry of a SEND with any fields."""
+        """Store the entry of a SEND whose command can contain any fields."""
         highest = command.highest_sequence_id if command.HasField("highest_sequence_id") else -1
         publication = Publication(command.sequence_id, highest, command.num_messages, block)
         publication.chunk, publication.marker = command.is_chunk, command.marker
@@ -140,7 +140,7 @@ class Producer:
         self.chunked = self.chunked or publication.chunk
 
     def send_receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
-        """Send SEND_RECEIPT; ledger and entry are -1 for a duplicate."""
+        """Send SEND_RECEIPT. The ledger id and entry id are -1 for a duplicate."""
         self.connection.send(self._write_receipt(sequence, highest, ledger, entry))
 
     def refuse_send(self, sequence: int, highest: int, refusal: Refused) -> None:
@@ -158,7 +158,7 @@ class Producer:
     # -- joining ---------------------------------------------------------------------------------------------------
 
     def answer_queued(self) -> None:
-        """Send the first of two responses: the producer waits for exclusive access."""
+        """Send the first of two responses, which states that the producer waits for exclusive access."""
         self._send_success(ready=False)
 
     def attached(self) -> None:
@@ -170,7 +170,7 @@ class Producer:
         self._send_success(ready=True)
 
     def refuse(self, refusal: Refused) -> None:
-        """Send ERROR and free the id."""
+        """Send ERROR and free the producer id."""
         if self.closed:
             return
         self.closed = True
@@ -178,7 +178,7 @@ class Producer:
         self.connection.answer_error(self.request_id, refusal)
 
     def answer_duplicate(self, request_id: int) -> None:
-        """Respond to a second PRODUCER with the same id: only name and schema version."""
+        """Respond to a second PRODUCER with the same id. The response contains only the name and the schema version."""
         self.connection.send_command(
             pb.CommandProducerSuccess(
                 request_id=request_id,

@@ -4,10 +4,11 @@ Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRem
 1. A topic can have an exclusive producer, a queue of producers that wait for exclusive access, and an epoch. The epoch
    increases with each new exclusive producer. A former exclusive producer that reconnects has a lower epoch and is
    fenced.
-2. A claim with an epoch sets that epoch. A claim without one increases the epoch by one, starting at 0. Epochs are Java
+2. A claim with an epoch sets the topic epoch. A claim without one increases it by one, starting at 0. Epochs are Java
    longs and wrap from the largest value to the smallest.
-3. A waiting producer that leaves keeps its place in the queue with the epoch that it claimed. When its turn comes, the
-   place uses up an epoch and access passes to the next producer, whose epoch is one higher (as on 4.2.4).
+3. A waiting producer that leaves keeps its place in the queue and the epoch that it claimed. When the place is first in
+   the queue, its claim changes the topic epoch, and access passes to the next producer, whose epoch is one higher (as
+   on 4.2.4).
 4. Fencing closes producers only on the broker. A fenced client is not notified; its next SEND closes the connection.
    Waiting producers receive an error.
 """
@@ -58,7 +59,7 @@ class _VacatedPlace:
     """The place of a producer that left while it was waiting."""
 
     topic_epoch: int | None
-    """The epoch that it claimed, or None for the next one."""
+    """The epoch that the producer claimed, or None for the next one."""
 
 
 class ProducerAccess(Generic[_P]):
@@ -85,7 +86,7 @@ class ProducerAccess(Generic[_P]):
         return _MODES[producer.access_mode](self, producer)
 
     def next_holder(self) -> _P | None:
-        """After a producer has left, return the new exclusive producer with its claim applied, or None."""
+        """Return the producer that gets exclusive access after a producer has left, or None. Applies its claim."""
         if not self.exclusive and (self.producers or not self._waiting):
             return None
         self.exclusive, self.holder = False, None
@@ -105,7 +106,7 @@ class ProducerAccess(Generic[_P]):
                 return
 
     def drop_waiting(self) -> list[_P]:
-        """Empty the queue. Return the producers that are still waiting."""
+        """Empty the queue. Return the producers that were still waiting."""
         waiting = [one for one in self._waiting if not isinstance(one, _VacatedPlace)]
         self._waiting.clear()
         return waiting

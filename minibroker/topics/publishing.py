@@ -1,15 +1,15 @@
 """From SEND to SEND_RECEIPT with all checks, in the order of the broker.
 
 Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, NonPersistentTopic.publishMessage)
-1. The tables below define the order; the first failing check determines the response. Rate limits are charged between
-   the checks: a message rejected before that point is not charged, a message rejected after it is.
+1. The tables below define the order; the first check that fails determines the response. Rate limits are charged
+   between the checks: a message rejected before that point is not charged, and a message rejected after it is charged.
 2. The metadata is parsed only if a check needs it. Invalid metadata then closes the connection; otherwise the message
    is stored and confirmed like any other.
-3. A SEND with two sequence ids, the second not below the first, is a batch: errors contain the higher one. A highest id
-   below the lowest is ignored.
-4. Duplicates are detected by the ids of the command and the producer's name. A SEND with the marker flag is neither
+3. A SEND with two sequence ids, of which the second is not below the first, is a batch: errors contain the higher id. A
+   highest id below the lowest is ignored.
+4. Duplicates are detected by the ids in the command and the producer's name. A SEND with the marker flag is neither
    checked nor recorded, whatever its metadata contains (verified on 4.2.4).
-5. A non-persistent topic responds first and delivers the entry afterwards; the id is always 0:0.
+5. On a non-persistent topic the broker responds first and delivers the entry afterwards; the id is always 0:0.
 
 The broker's limits on SENDs in flight (maxPendingPublishRequestsPerConnection and others) are never reached, because an
 entry is stored when `publish` returns.
@@ -54,7 +54,7 @@ class Publication:
         self.highest = highest
         """-1 if absent."""
         self.count = count if count >= 0 else 1
-        """Number of messages as declared by the client; not verified."""
+        """Number of messages that the client declares; not verified."""
         self.block = block
         """The bytes after the command: [checksum block] metadata payload."""
         self.chunk = False

@@ -3,13 +3,13 @@
 Rules of this file
 1. A bucket contains at most the tokens of one period and starts full. It fills evenly (class AsyncTokenBucket).
 2. It is charged after a message passes and can become negative: a message that exceeds the remaining tokens passes, and
-   the deficit delays the next ones.
+   the deficit delays the messages after it.
 3. An empty bucket resumes when it contains a hundredth of a period's tokens, not at the first token. Otherwise reading
    from a connection would stop and resume for every message.
 4. A publisher that exceeds a limit gets no error: the broker stops reading from its connection until there are tokens
-   (class PublishRateLimiterImpl). This also delays everything else on the connection.
+   (class PublishRateLimiterImpl). This also delays all other commands on the connection.
 
-Times are ms since 1970, rates are tokens per period. A rate of 0 or less is unlimited.
+Times are in ms since 1970. Rates are in tokens per period. A rate of 0 or less is unlimited.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["UNLIMITED", "PublishThrottle", "RateLimiter", "SubscribeLimiter", "TokenBucket"]
 
 UNLIMITED: Final = 1 << 62
-"""Number of available tokens without a limit."""
+"""Number of available tokens if there is no limit."""
 
 _SECOND: Final = 1000
 _MANY: Final = 1000
-"""Number of consumers after which idle ones are removed."""
+"""Number of consumers above which idle ones are removed."""
 
 _RESUME: Final = 100
-"""Divisor of a period's tokens that gives the tokens needed to resume."""
+"""A bucket resumes when it contains a period's tokens divided by this number."""
 
 
 class TokenBucket:
@@ -51,7 +51,7 @@ class TokenBucket:
         self._last = now
 
     def tokens(self, now: int) -> int:
-        """Return the available tokens; 0 or less means wait."""
+        """Return the number of available tokens; if it is 0 or less, the caller waits."""
         if now > self._last:
             self._scaled = min(self.rate * self.period_ms, self._scaled + (now - self._last) * self.rate)
             self._last = now
@@ -77,7 +77,7 @@ class RateLimiter:
 
     def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND) -> None:
         self.terms = max(0, messages), max(0, size), period_ms
-        """Messages, bytes (0 is unlimited) and period; limiters with equal terms are equivalent."""
+        """Messages, bytes (0 is unlimited) and period. Limiters with equal terms are equivalent."""
         self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
         self.size = TokenBucket(size, now, period_ms) if size > 0 else None
 
@@ -87,7 +87,7 @@ class RateLimiter:
         return self.messages is not None or self.size is not None
 
     def available(self, now: int) -> tuple[int, int]:
-        """Return the messages and bytes available now, at least 0; UNLIMITED without a limit."""
+        """Return the messages and bytes available now, at least 0, or UNLIMITED if there is no limit."""
         return (
             UNLIMITED if self.messages is None else max(0, self.messages.tokens(now)),
             UNLIMITED if self.size is None else max(0, self.size.tokens(now)),
@@ -118,7 +118,7 @@ class SubscribeLimiter:
         self._many = _MANY
 
     def admit(self, consumer: Hashable, now: int) -> bool:
-        """Return whether a consumer may subscribe now, and if so charge it."""
+        """Return whether a consumer may subscribe now, and charge it if so."""
         bucket = self._buckets.get(consumer)
         if bucket is None:
             self._forget_idle(now)
@@ -129,7 +129,7 @@ class SubscribeLimiter:
         return True
 
     def _forget_idle(self, now: int) -> None:
-        """Remove full buckets: they behave like new ones."""
+        """Remove full buckets, because they behave like new ones."""
         if len(self._buckets) >= self._many:
             self._buckets = {key: one for key, one in self._buckets.items() if one.tokens(now) < self._rate}
             self._many = max(_MANY, 2 * len(self._buckets))

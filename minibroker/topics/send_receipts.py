@@ -20,7 +20,7 @@ _TYPE: Final = BY_NAME["SEND_RECEIPT"].number
 
 _ONE: Final = [bytes([value]) for value in range(128)]
 _SHORT: Final = [_two_lengths(size + 8, size + 4) + bytes((8, _TYPE, _TYPE << 3 | 2, size)) for size in range(128)]
-"""The start of a frame by the size of its body."""
+"""The start of a frame, for each size of its body."""
 
 
 class SendReceiptWriter:

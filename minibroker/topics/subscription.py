@@ -1,12 +1,12 @@
 """A subscription: its consumers, acknowledgements and cursor (PersistentSubscription and NonPersistentSubscription).
 
 Rules of this file
-1. The subscription type is the type of its consumers. It is fixed while a consumer is attached; the first consumer sets
-   it.
+1. The subscription type is the type of its consumers. The first consumer sets it. It cannot change while a consumer is
+   attached.
 2. On Shared and Key_Shared, entries are acknowledged individually, and the acknowledgement is credited to the consumer
-   with the pending ack. On Exclusive and Failover only the cursor is updated. A position that does not exist yet ends
-   the processing of a list of ids.
-3. A non-durable subscription is removed with its last consumer, except during a reset of its cursor.
+   that has the pending ack. On Exclusive and Failover only the cursor is updated. If a list of ids contains a position
+   that does not exist yet, the rest of the list is not processed.
+3. A non-durable subscription is removed when its last consumer leaves, except during a reset of its cursor.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Subscription:
         self._persistent_dispatcher: PersistentDispatcher | None = None
         """The dispatcher on a persistent topic."""
         self._individual_dispatcher: PersistentDispatcher | None = None
-        """The dispatcher if single entries are acknowledged and redelivered."""
+        """The dispatcher, or None if single entries are not acknowledged and redelivered."""
         self.max_unacked = 0
         self.delayed_delivery = True
         self.delayed_tick = 1000
@@ -115,7 +115,7 @@ class Subscription:
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def check_type(self, kind: int, meta: pb.KeySharedMeta | None) -> None:
-        """Raise Refused if the attached consumers have another type or another Key_Shared mode."""
+        """Raise Refused if the attached consumers have a different type or a different Key_Shared mode."""
         if not self.consumers:
             return
         why = _difference("type", pb.CommandSubscribe.SubType.Name, self.kind, kind)
@@ -125,7 +125,7 @@ class Subscription:
             raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
 
     def blocking_consumer(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
-        """Return an attached consumer that prevents another: the Exclusive one, or one with overlapping ranges."""
+        """Return an attached consumer that conflicts with a new Exclusive consumer or with declared ranges, or None."""
         if not self.consumers or self.dispatcher is None:
             return None
         if kind == EXCLUSIVE:
@@ -133,7 +133,7 @@ class Subscription:
         return self.dispatcher.overlapping_consumer(meta) if kind == KEY_SHARED and meta is not None else None
 
     def add_consumer(self, consumer: Consumer, kind: int) -> None:
-        """Attach a consumer; a dispatcher of another kind is replaced. If this raises Refused, nothing has changed."""
+        """Attach a consumer, and replace a dispatcher of a different type. If Refused is raised, nothing is changed."""
         meta = consumer.key_shared_meta
         if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.accepts_mode(meta)):
             self.dispatcher = self.topic.make_dispatcher(self, kind, meta)
@@ -145,7 +145,7 @@ class Subscription:
         self.dispatcher.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Detach a consumer. A non-durable subscription is removed with the last one."""
+        """Detach a consumer. After the last one, remove a non-durable subscription."""
         if self.dispatcher is None or consumer not in self.dispatcher.consumers:
             return
         self.dispatcher.remove(consumer)
@@ -206,7 +206,7 @@ class Subscription:
         self._after_ack()
 
     def _acknowledge_bits(self, consumer: Consumer, offset: int, bits: int) -> bool:
-        """Store the remaining bits of a batch. Return True if none remain; the entry is then acknowledged."""
+        """Store the remaining bits of a batch. Return True if none remain and the entry is therefore acknowledged."""
         cursor = self.cursor
         assert cursor is not None
         if cursor.is_deleted(offset):
@@ -234,7 +234,7 @@ class Subscription:
         return entry.messages if entry is not None else 1
 
     def acknowledge_cumulative(self, consumer: Consumer, position: Position, properties: dict[str, int]) -> None:
-        """Acknowledge all entries up to a position; ignored on Shared and Key_Shared."""
+        """Acknowledge all entries up to a position. On Shared and Key_Shared this has no effect."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or self.individual:
             return
@@ -293,7 +293,7 @@ class Subscription:
             self.send_reached_end_of_topic()
 
     def _mark_delete_moved(self) -> None:
-        """Record a moved mark-delete position, and trim ledgers if possible."""
+        """Record that the mark-delete position moved, and trim ledgers if possible."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or cursor.mark_delete == self._noted_mark_delete:
             return
@@ -313,7 +313,7 @@ class Subscription:
     # -- cursor position -----------------------------------------------------------------------------------------------
 
     def reset(self, offset: int, bits: int | None = None) -> None:
-        """Disconnect the consumers (on Failover only the active one), then reset the cursor (SEEK, resetcursor)."""
+        """Disconnect the consumers (on Failover only the active one), then move the cursor (SEEK, resetcursor)."""
         cursor = self.cursor
         if cursor is None:
             return
@@ -369,7 +369,7 @@ class Subscription:
 
 
 def _first_bit(bits: int) -> int:
-    """Return the position of the lowest set bit, from 1."""
+    """Return the position of the lowest set bit, counted from 1."""
     return (bits & -bits).bit_length()
 
 

@@ -1,15 +1,15 @@
 """A topic: its ledger, producers and subscriptions (PersistentTopic and NonPersistentTopic).
 
 Rules of this file
-1. A persistent topic has a ledger; a non-persistent one has none: its ids are always 0:0, nothing is stored, and only
+1. A persistent topic has a ledger. A non-persistent topic has none: its ids are always 0:0, nothing is stored, and only
    connected consumers receive messages. Everything else is the same, so there is one class.
 2. An unload closes the clients and the current ledger; stored entries remain. Producers are closed before consumers.
    The topic epoch and the sequence ids of deduplication also remain; the counters restart. A non-persistent topic is
    removed; the next client creates it again.
 3. A topic is fenced while it is unloaded or deleted. A producer that would get exclusive access at that moment is
-   refused. The producers queued after it get no response (as on 4.2.4), and their clients keep waiting.
+   refused. The producers after it in the queue get no response (as on 4.2.4), and their clients keep waiting.
 4. Policies are looked up when they change, not for every message. `fast_path` is True if none of them affects SEND.
-5. Retention is not implemented: closed ledgers are deleted as soon as no durable subscription needs them. This is
+5. Retention is not implemented: a closed ledger is deleted as soon as no durable subscription needs it. This is
    checked when a ledger is closed, a subscription is deleted or a mark-delete position moves
    (ManagedLedgerImpl.internalTrimLedgers). Consumers at the end of the topic read an entry before its ledger is
    deleted.
@@ -74,7 +74,7 @@ class Topic:
         self.name = name
         self.full_name = str(name)
         self.partition = name.partition
-        """-1 if it is not a partition."""
+        """Index of the partition, -1 if the topic is not a partition."""
         self.persistent = name.persistent
         self.schema_id = name.schema_id
         self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
@@ -85,13 +85,13 @@ class Topic:
         """Attached producers by name."""
         self.producer_access = ProducerAccess(self.producers)
         self.entries_announced = False
-        """Whether the subscriptions are notified of new entries at the end of this turn."""
+        """Whether the subscriptions will be notified of new entries at the end of this turn."""
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
         """None if deduplication is disabled."""
         self.effective_policies = EffectivePolicies(broker, name)
         self.message_index = -1
-        """Index of the last message, as the index interceptor counts."""
+        """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
         self._messages_in_removed = self._bytes_in_removed = 0
         self._apply_policies()
@@ -110,7 +110,7 @@ class Topic:
             subscription.policies_changed()
 
     def _apply_policies(self) -> None:
-        """Apply the policies; newly enabled deduplication starts without recorded ids."""
+        """Apply the policies. If they enable deduplication, it starts without recorded ids."""
         policies = self.effective_policies
         if not policies.deduplication:
             self.deduplication = None
@@ -147,7 +147,7 @@ class Topic:
         return b""
 
     def check_consumer_schema(self, schema: pb.Schema) -> None:
-        """Check the schema of a consumer; store it if the topic was never used. Raises Refused."""
+        """Check the schema of a consumer, and store it if the topic was never used. Raises Refused."""
         if schema.type == pb.Schema.AutoConsume:
             return
         schemas = self.broker.schemas
@@ -182,9 +182,9 @@ class Topic:
     def _attach(self, producer: Producer) -> None:
         """Attach an admitted producer if the topic is open and the name is free.
 
-        If not, check whether the name's owner is alive.
+        If a producer on a different connection has the name, check whether that connection is alive.
 
-        A second producer with the same id on the same connection has already got its response and does not reach this
+        A second producer with the same id on the same connection already has its response and does not reach this
         method.
         """
         if self.fenced:
@@ -268,7 +268,7 @@ class Topic:
         return self.add_subscription(Subscription(self, name, cursor))
 
     def create_initial_subscription(self, name: str) -> None:
-        """Create the durable subscription that a producer requests, from the first message on. Raises Refused."""
+        """Create the durable subscription that a producer requests. It starts at the first message. Raises Refused."""
         if self.ledger is None or name in self.subscriptions:
             return
         if not self.effective("allowAutoSubscriptionCreation"):
@@ -320,7 +320,7 @@ class Topic:
         return self.ledger is not None and self.ledger.terminated
 
     def unload(self) -> None:
-        """Close the clients and the ledger; a non-persistent topic is removed."""
+        """Close the clients and the ledger, and remove the topic if it is non-persistent."""
         self._fence()
         self._disconnect_producers()
         self._disconnect_consumers()
@@ -330,7 +330,7 @@ class Topic:
             return
         for subscription in self.subscriptions.values():
             if subscription.cursor is not None:
-                # The ack sets of batches are kept in memory only (verified on 4.2.4).
+                # The ack sets of batches are only in memory, so an unload loses them (verified on 4.2.4).
                 subscription.cursor.ack_sets.clear()
         self.ledger.roll(self.broker.now)
         # Loading a topic again does not trigger a check for trimming.
@@ -340,7 +340,7 @@ class Topic:
     def terminate(self) -> tuple[int, int]:
         """Accept no more messages.
 
-        Return ledger id and entry id of the last one. Raises Refused on non-persistent topics.
+        Return the ledger id and entry id of the last message. Raises Refused on non-persistent topics.
         """
         if self.ledger is None:
             raise Refused(pb.NotAllowedError, "Termination of a non-persistent topic is not allowed")

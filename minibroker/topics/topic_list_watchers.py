@@ -1,9 +1,9 @@
 """Lists of topics that match a pattern: their hash, and the watchers that report changes.
 
 Rules of this file (TopicList, TopicListService; 4.2.4)
-1. A pattern is matched without its scheme, against the whole ``tenant/namespace/local name`` without the partition
+1. A pattern is used without its scheme and must match the whole ``tenant/namespace/local name`` without the partition
    suffix. Partitions are listed individually.
-2. The hash is the CRC-32C of the sorted names joined with commas, its bytes in little-endian order.
+2. The hash is the CRC-32C of the sorted names joined with commas. Its bytes are in little-endian order.
 3. Only persistent topics are watched. An update contains the new and the deleted names and the hash of all matching
    topics. It is never sent before the response to WATCH_TOPIC_LIST.
 """
@@ -39,16 +39,16 @@ def without_scheme(text: str) -> str:
 
 
 class Pattern(Protocol):
-    """A compiled regular expression of either engine."""
+    """A regular expression compiled by RE2 or by Python's engine."""
 
     def fullmatch(self, text: str) -> object:
-        """Return a true value if the whole text matches."""
+        """Return a true value if the expression matches the whole text."""
 
 
 def compile_pattern(text: str) -> Pattern:
     """Compile a client's regular expression without its scheme. Raises re.error, or ValueError (`without_scheme`).
 
-    RE2 is used as on the real broker, because it takes linear time for any pattern. Patterns that RE2 does not support
+    RE2 is used, as on the real broker, because it takes linear time for any pattern. Patterns that RE2 does not support
     (lookahead, lookbehind) are compiled by Python's engine.
     """
     import re2
@@ -87,7 +87,7 @@ class WatchingCnx(TransportCnx, Protocol):
     """A connection with watchers."""
 
     watchers: dict[int, TopicListWatcher]
-    """By watcher id."""
+    """Watchers by id."""
 
 
 class TopicListWatcher:
@@ -104,7 +104,7 @@ class TopicListWatcher:
         """Full names of the matching topics."""
 
     def changed(self, new: Iterable[str], deleted: Iterable[str]) -> None:
-        """Send an update if any of these topics match."""
+        """Send an update if any of these topics matches."""
         added = sorted(set(matching(new, self.pattern)) - self.topics)
         removed = sorted(self.topics.intersection(deleted))
         if added or removed:
@@ -125,7 +125,7 @@ class TopicListWatchers:
         self._by_namespace: dict[str, dict[TopicListWatcher, None]] = {}
 
     def add(self, watcher: TopicListWatcher) -> None:
-        """Add a watcher; it replaces one with the same id on the connection."""
+        """Add a watcher. It replaces a watcher with the same id on the same connection."""
         older = watcher.connection.watchers.get(watcher.id)
         if older is not None:
             self.remove(older)
@@ -142,7 +142,7 @@ class TopicListWatchers:
             del watcher.connection.watchers[watcher.id]
 
     def changed(self, name: TopicName, new: Iterable[str] = (), deleted: Iterable[str] = ()) -> None:
-        """Notify watchers of new or deleted topics. All have the same base name: a topic or the partitions of one."""
+        """Notify watchers of new or deleted topics. All have the same base name: one topic or its partitions."""
         if name.persistent:
             for watcher in list(self._by_namespace.get(namespace_of(name), ())):
                 watcher.changed(new, deleted)

@@ -1,13 +1,13 @@
 """TopicRegistry: the existing topics, the served bundles, and topic creation.
 
 Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCreation; 4.2.4)
-1. A bundle is served after the first lookup of any topic in it. Before that, PRODUCER and SUBSCRIBE get an error that
-   requests a lookup. The first served bundle of a namespace also serves the bundle of its ``__change_events``, because
-   the broker reads the policies of topics there.
+1. A bundle is served after the first lookup of any topic in it. Before that, the response to PRODUCER and SUBSCRIBE is
+   an error that makes the client repeat the lookup. When the first bundle of a namespace is served, the bundle of the
+   namespace's ``__change_events`` is served too, because the broker reads the policies of topics from it.
 2. A topic exists if it is stored (persistent), loaded (non-persistent), or has partitions.
-3. The check whether a missing topic may be created precedes the check of its partition. A partition beyond the count
-   results in TopicNotFound. A partition without a partitioned topic, and the bare name of a partitioned topic, result
-   in NotAllowedError.
+3. Before the partition of a missing topic is checked, the broker checks whether the topic may be created. A partition
+   beyond the count results in TopicNotFound. A partition without a partitioned topic, and the bare name of a
+   partitioned topic, result in NotAllowedError.
 4. Loaded topics stay in memory: an unload only closes their clients.
 """
 
@@ -40,9 +40,9 @@ class TopicRegistry:
         self.topics: dict[str, Topic] = {}
         """Loaded topics by full name."""
         self.stored: set[str] = set()
-        """Full names of the existing persistent topics, loaded or not; of partitioned topics, the partitions."""
+        """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
         self._served: set[tuple[str, str]] = set()
-        """Served bundles: namespace and range."""
+        """Served bundles, each as namespace and range."""
 
     # -- bundles -------------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class TopicRegistry:
             self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
 
     def check_namespace(self, name: TopicName) -> Namespace:
-        """Return the namespace of a topic. Raises Refused (TopicNotFound) if it does not exist."""
+        """Return the namespace of a topic. Raises Refused (TopicNotFound) if the namespace does not exist."""
         namespace = self._broker.policies.namespaces.get(namespace_of(name))
         if namespace is None:
             raise Refused(pb.TopicNotFound, "Namespace not found")
@@ -111,7 +111,7 @@ class TopicRegistry:
     # -- creation ------------------------------------------------------------------------------------------------------
 
     def load(self, name: TopicName) -> Topic | None:
-        """Return the topic, or None. A topic that is only stored is loaded."""
+        """Return the topic, or None. If it is stored but not loaded, it is loaded."""
         topic = self.topics.get(str(name))
         if topic is None and str(name) in self.stored:
             topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
@@ -146,7 +146,7 @@ class TopicRegistry:
             raise Refused(pb.NotAllowedError, f"Partition metadata not found for the partitioned topic: {name}")
 
     def check_topic_limit(self, name: TopicName, count: int) -> None:
-        """Raise Refused (NotAllowedError) if ``count`` more topics exceed the limit of the namespace."""
+        """Raise Refused (NotAllowedError) if ``count`` more topics would exceed the limit of the namespace."""
         limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
         if limit <= 0 or is_system(name):
             return

@@ -23,28 +23,28 @@ class TransportCnx(Protocol):
     closing: bool
     """Whether the connection ignores input and closes after the frames queued so far."""
     writable: bool
-    """Whether entries may be sent: the client reads fast enough."""
+    """Whether entries may be sent: True while the client reads fast enough."""
 
     def send(self, data: bytes) -> None:
         """Queue a whole frame for the client."""
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
-        """Queue a command; MESSAGE is followed by the entry."""
+        """Queue a command. An entry follows a MESSAGE command."""
 
     def answer_error(self, request_id: int, refused: Refused) -> None:
-        """Queue ERROR for a request."""
+        """Queue an ERROR for a request."""
 
     def close(self, reason: str = "") -> None:
-        """Close after the frames queued so far."""
+        """Close the connection after the frames queued so far."""
 
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
-        """Report whether the client is alive, after a PING if necessary."""
+        """Report whether the client is alive; send a PING first if necessary."""
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Drop SENDs to a producer that the broker closed, for one keep-alive interval."""
+        """Drop SENDs to a producer that the broker closed, during one keep-alive interval."""
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
-        """Free the id of a producer that was closed, unless another producer has it."""
+        """Free the id of a producer that was closed, unless a different producer uses it."""
 
     def removed_consumer(self, consumer_id: int) -> None:
         """Free the id of a consumer that was closed."""
