@@ -65,51 +65,51 @@ class ObservedFrame(Protocol):
 
     @property
     def data(self) -> bytes:
-        """As in Frame."""
+        """The frame's bytes, length prefix included."""
 
     @property
     def type(self) -> int:
-        """As in Frame."""
+        """Number of the command type; -1 if it cannot be read."""
 
     @property
     def length(self) -> int:
-        """As in Frame."""
+        """Length of the whole frame in bytes according to its length prefix."""
 
     @property
     def missing(self) -> int:
-        """As in Frame."""
+        """Number of bytes that ``data`` lacks according to the length prefix."""
 
     @property
     def parts(self) -> Parts:
-        """As in Frame."""
+        """The offsets of the parts."""
 
     @property
     def command(self) -> pb.BaseCommand:
-        """As in Frame."""
+        """The command."""
 
     @property
     def body(self) -> Any:
-        """As in Frame."""
+        """The message in the command; None if the type is unknown."""
 
     @property
     def metadata(self) -> pb.MessageMetadata | None:
-        """As in Frame."""
+        """The message metadata, or None if there is none."""
 
     @property
     def broker_entry(self) -> pb.BrokerEntryMetadata | None:
-        """As in Frame."""
+        """The broker entry metadata, or None if there is none."""
 
     @property
     def payload(self) -> bytes | None:
-        """As in Frame."""
+        """The payload as transmitted, or None if there is none."""
 
     @property
     def checksum(self) -> str | None:
-        """As in Frame."""
+        """``good``, ``bad``, ``none``, or None (see Frame.checksum)."""
 
     @property
     def problems(self) -> list[Problem]:
-        """As in Frame."""
+        """All problems that can be detected in this frame alone."""
 
     @property
     def number(self) -> int:

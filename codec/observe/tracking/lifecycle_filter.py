@@ -30,9 +30,9 @@ class LifecycleFilter:
     """The id of the entry, of one of its chunks, or of a copy that a resend stored. A batch index is ignored."""
     producer: str = ""
     sequence_id: int = -1
-    """A sequence id of the producer with that name, or one within its batches; -1 for no condition."""
+    """A sequence id of the named producer, or one within its batches; -1 for no condition."""
     unacked: bool = False
-    """Whether a part must be unacknowledged."""
+    """Whether at least one message must be unacknowledged."""
     redelivered: bool = False
     slower_ns: int = -1
     """Minimum duration from the first step to the last, exclusive; -1 for no condition."""

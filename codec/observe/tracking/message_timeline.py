@@ -32,17 +32,17 @@ class Step:
     what: str
     """The kind: sent, receipt, refused, delivered, asked again, taken back, acked, ack answer, dead letter."""
     time_ns: int
-    """-1 if unknown."""
+    """Nanoseconds since 1970; -1 if unknown."""
     frame: int
-    """0 if unknown."""
+    """``pulsar.number``; 0 if unknown."""
     sender: str
-    """The acting party: producer, or ``subscription/consumer``, or BROKER."""
+    """The acting party: a producer, or ``subscription/consumer``, or BROKER."""
     receiver: str
     """The other party, in the same form."""
     text: str = ""
     """Details as text."""
     after_ns: int = -1
-    """Time since the preceding step, or -1 if unknown."""
+    """Time in ns since an earlier step (rule 1), or -1 if unknown."""
 
 
 def steps_of(lifecycle: Lifecycle) -> list[Step]:

@@ -1,8 +1,8 @@
 """State of a capture, updated frame by frame.
 
 Rules of this file
-1. `see` receives every frame once, in order, after the Observer. `note` and `ended` receive the events between frames.
-   `finish` marks the end of the capture.
+1. `see` receives every frame once, in order, after the Observer has processed it. `note` and `ended` receive the events
+   between frames. `finish` marks the end of the capture.
 2. A Pulsar proxy's connection to the broker repeats the client's connection. It has its own connection record; nothing
    else is counted twice.
 3. A record that is evicted to bound the memory is passed to ``on_done``.
@@ -70,7 +70,7 @@ class Tracker:
             self._propagate_doubts()
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """Process a frame from the broker when only these values are known."""
+        """Process a frame from the broker of which only these values are known."""
         self.producers.note_broker_frame(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:

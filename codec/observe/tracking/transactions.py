@@ -50,7 +50,7 @@ class Transactions:
         self._limit = limit
         self._records: dict[tuple[int, int], TransactionRecord] = {}
         self._requests: BoundedDict[int, int | str] = BoundedDict(_MAX_REQUESTS)
-        """Timeout in ms of an open NEW_TXN, action of an open END_TXN; by frame."""
+        """The timeout in ms of each open NEW_TXN and the action of each open END_TXN, by frame."""
         self._doubts: dict[int, set[str]] = {}
 
     def request(self, facts: Facts) -> None:

@@ -1,9 +1,10 @@
 """Notes of the capture reader: gaps, damage, and streams that are not Pulsar.
 
 Rules of this file
-1. A note that makes the records of its connection incomplete returns a key of `missing_evidence.DOUBTS`.
+1. For a note that makes the records of its connection incomplete, `apply_note` returns a key of
+   `missing_evidence.DOUBTS`.
 2. If the bytes of an impossible frame length at the start of a stream are text or TLS, the stream is recorded as such.
-   Any other impossible length is that of an oversized frame, which was not read.
+   Any other impossible length belongs to an oversized frame, which was not read.
 3. A server that expects TLS answers a plaintext CONNECT with an alert: seven bytes, too few for a frame.
 """
 
@@ -24,11 +25,11 @@ OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Kinds of notes that add a connection even if it has no frames."""
 
 NO_KEY: Final = ""
-"""The kind of a doubt that has no key in DOUBTS: bytes outside complete frames, next to a gap or at the end of the
-stream."""
+"""Returned for notes about bytes outside complete frames (next to a gap or at the end of the stream), which have no key
+in DOUBTS."""
 
 _ALERT: Final = 7
-"""Bytes of a plaintext TLS alert: five of the record header, two of the alert (RFC 8446)."""
+"""Length of a plaintext TLS alert: a record header of five bytes and an alert of two (RFC 8446)."""
 
 _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NO_KEY}
 
@@ -36,7 +37,7 @@ _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftov
 def apply_note(
     capture: CaptureRecord, non_pulsar: NonPulsarStreams, connection: ConnectionState | None, note: Note
 ) -> str | None:
-    """Apply a note to the records and return its key of DOUBTS, or None if it has none."""
+    """Apply a note to the records; return its key of DOUBTS, NO_KEY, or None if the note causes no doubt."""
     capture.packets = max(capture.packets, note.packet)
     capture.damaged |= note.kind == "file"
     capture.cut |= note.kind == "snaplen"

@@ -45,16 +45,16 @@ class ConnectionState:
     def __init__(self, record: ConnectionRecord) -> None:
         self.record = record
         self.used_by_application = False
-        """Whether an application opened a producer or consumer on it."""
+        """Whether an application opened a producer or consumer on the connection."""
         self.connected = True
         """Whether the handshake is complete, or took place before the capture."""
         self.login_refused = False
         self.has_unnamed_peers = False
-        """Whether it carried messages of producers or consumers whose names are not in the capture."""
+        """Whether the connection carried messages of producers or consumers whose names are not in the capture."""
         self.after_connect = False
         """Whether CONNECT was the client's last frame."""
         self.is_proxy_side = False
-        """Whether a proxy opened it. If so, its frames repeat those of another connection."""
+        """Whether a proxy opened the connection. If so, its frames repeat the frames of another connection."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
         self.limit = NO_LIMIT
@@ -65,16 +65,16 @@ class ConnectionState:
         self.open_requests: dict[int, Open] = {}
         """Requests other than SEND that have no response, by frame number; the oldest first."""
         self.overtaken: dict[int, tuple[int, int]] = {}
-        """PRODUCERs and SUBSCRIBEs, by frame number, that were still open when a later request of the same producer or
-        consumer got its response."""
+        """PRODUCERs and SUBSCRIBEs that were still open when a later request of the same producer or consumer received
+        its response, by frame number."""
         self.early_responses: dict[tuple[int, int], int] = {}
         """Types of responses captured before their requests, by (-1, request id), or by producer id and sequence id."""
         self.answered_requests: dict[int, int] = {}
         """The last request ids that have a response, and the types of the requests."""
         self.waiting_producers: set[int] = set()
-        """PRODUCERs, by frame number, whose first response has producer_ready false."""
+        """PRODUCERs whose first response has producer_ready false, by frame number."""
         self.watch_hashes: dict[int, str] = {}
-        """Topic hashes of the client, by the id of a watcher that has no response yet."""
+        """The client's topic hashes for watchers that have no response yet, by watcher id."""
         self.producer: Producer | None = None
         """The producer of the last SEND."""
         self.producers: dict[Producer, None] = {}

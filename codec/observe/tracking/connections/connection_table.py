@@ -31,7 +31,7 @@ class ConnectionTable:
         on_silence: Callable[[ConnectionState], None],
         on_done: Callable[[str, Any], None] | None,
     ) -> None:
-        """``on_silence`` receives each connection that is replaced or evicted without an end; it must call `ended`."""
+        """``on_silence`` receives each connection that is replaced or evicted before it ended; it must call `ended`."""
         self._capture = capture
         self._on_silence, self._on_done = on_silence, on_done
         self._connections: dict[int, ConnectionState] = {}
@@ -47,7 +47,7 @@ class ConnectionTable:
         return self._connections.get(number)
 
     def touch(self, number: int) -> ConnectionState | None:
-        """Return the same connection, and mark it as the most recently active one."""
+        """Return the connection with this ``tcp.stream``, or None; mark it as the most recently active connection."""
         connection = self._connections.pop(number, None)
         if connection is not None:
             self._connections[number] = connection  # dict order: the most recently active connection is last

@@ -3,9 +3,9 @@
 Rules of this file
 1. The work for every frame is a few lookups in this module. Each command type has its own function for the rest; the
    functions for the most frequent commands do almost nothing.
-2. The connection from a proxy to the broker (proxied_connections.py) has its own end, checksums and sizes, which show
-   on which side of the proxy a fault occurred. Its requests repeat those of the client's connection and are not
-   counted.
+2. The connection from a proxy to the broker (proxied_connections.py) has a separate record of its end, checksums and
+   sizes, which shows on which side of the proxy a fault occurred. Its requests repeat those of the client's connection
+   and are not counted.
 3. The broker's own traffic has connection records but no exchange records.
 """
 
@@ -64,7 +64,8 @@ class ConnectionTracker:
         evicted records. ``hosts`` replaces the tracker's own `Hosts`. ``servers`` are addresses of Pulsar servers.
         """
         self.changed_streams: set[int] = set()
-        """Streams whose doubts have changed because of frames; the caller that propagates them empties the set."""
+        """Streams whose doubts have changed because of frames. The caller that propagates the doubts empties the
+        set."""
         self._capture = capture
         self._on_end = on_end
         self._table = ConnectionTable(
@@ -198,7 +199,7 @@ class ConnectionTracker:
         count_request(connection, facts)
 
     def _update_system(self, connection: ConnectionState, facts: Facts) -> None:
-        """Update whether a connection belongs to the broker's own client, including the messages counted so far."""
+        """Update whether a connection belongs to the broker's own client, and correct the counts of the capture."""
         if not facts.system:
             if facts.frame.type in _OPENINGS:
                 connection.used_by_application, connection.record.system = True, False

@@ -1,11 +1,12 @@
 """Counts of requests and responses on a connection: latency, and missing, repeated or reordered responses.
 
 Rules of this file
-1. The Observer pairs requests with responses; this module counts them. COMMANDS defines both.
-2. Open SENDs are those that the Observer keeps in its producers. They are not stored a second time.
+1. The Observer pairs requests with responses; this module counts them. COMMANDS defines which commands are requests and
+   responses.
+2. The Observer stores open SENDs in its producers. This module does not store them a second time.
 3. A response captured before its request (packets out of order) is remembered and paired when the request follows.
 4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second one is not a late response.
-5. Responses may be reordered, but PRODUCER and SUBSCRIBE get their response before any later request about the same
+5. Responses may be reordered, but the broker must answer PRODUCER and SUBSCRIBE before any later request about the same
    producer or consumer. A missing response does not count as reordered.
 """
 
@@ -53,7 +54,7 @@ _LOADING: Final = frozenset(
         "TC_CLIENT_CONNECT_REQUEST",
     )
 )
-"""Requests for which a broker may have to load a topic or a coordinator, or finish its own start."""
+"""Requests for which a broker may first have to load a topic or a coordinator, or finish its startup."""
 
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 _PRODUCER_SUCCESS: Final = BY_NAME["PRODUCER_SUCCESS"].number
@@ -192,7 +193,7 @@ def _check_order(connection: ConnectionState, facts: Facts, number: int, peer: A
 
 
 def error_of(facts: Facts) -> tuple[str, str]:
-    """Return the ServerError of a response, as its name, and its message; both empty if there is none."""
+    """Return the name and the message of a response's ServerError; both are empty if there is none."""
     fields = _ERROR_FIELDS.get(facts.frame.type)
     if fields is None:
         return "", ""

@@ -81,7 +81,7 @@ def error(connection: ConnectionState, facts: Facts) -> None:
 
 
 def ping(connection: ConnectionState, facts: Facts) -> None:
-    """Process PING; ignore it if an earlier one of the same side is open."""
+    """Process PING; ignore it if an earlier PING of the same side is open."""
     frame, opened = facts.frame, connection.record.ping_open
     side = frame.from_client
     if side not in opened or connection.last_frame_ns[not side] > opened[side][1]:

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
-2. A redirect loop exists if the lookups of a client for a topic are redirected by server A, by B, and by A again within
+2. A redirect loop exists if server A, then server B, then A again redirects a client's lookups for a topic within
    LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
 """
 
@@ -93,7 +93,7 @@ class Hosts:
             denied.add(time_ns, *frames, sample=message)
 
     def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
-        """Record a LOOKUP that was answered by Redirect at this time, ns."""
+        """Record a LOOKUP that the server answered with Redirect at this time in ns."""
         host = self.of(connection.client, connection.server)
         key = (host.client, topic)
         chain = [one for one in self._chains.pop(key, []) if now - one[0] <= LOOP_NS][-_CHAIN:]

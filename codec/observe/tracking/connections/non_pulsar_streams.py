@@ -32,7 +32,7 @@ _METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC"
 
 
 def describe_length(length: int) -> tuple[str, str]:
-    """Return a key of first_bytes and a sentence for the bytes of an impossible frame length; both empty if unknown."""
+    """Return a key of first_bytes and a text for the bytes of an impossible frame length; both are empty if unknown."""
     head = length.to_bytes(4, "big")
     if head[0] in (0x14, 0x15, 0x16, 0x17) and head[1] == 3:
         word, what = "tls", "a TLS record"
@@ -50,20 +50,20 @@ class NonPulsarStreams:
     """Streams that are not Pulsar, kept until another connection identifies their server as a Pulsar server."""
 
     def __init__(self, pulsar: Iterable[tuple[str, int]] = ()) -> None:
-        """Create the object with the known Pulsar servers."""
+        """Create the object; ``pulsar`` contains the servers that are already known."""
         self.pulsar: set[tuple[str, int]] = set(pulsar)
         """Known Pulsar servers."""
         self._others: dict[tuple[str, int], list[tuple[ConnectionRecord, Note]]] = {}
 
     def note(self, record: ConnectionRecord, note: Note) -> None:
-        """Apply a note on a stream that is not Pulsar from its start."""
+        """Apply a note about a stream that does not start with Pulsar."""
         if record.server in self.pulsar or record.server[1] == DEFAULT_PORT:
             _set_first_bytes(record, note)
         elif len(self._others) < _MAX_OTHERS:
             self._others.setdefault(record.server, [])[_MAX_OTHERS:] = [(record, note)]
 
     def add_pulsar_server(self, server: tuple[str, int]) -> None:
-        """Add a Pulsar server, and report the earlier streams to it."""
+        """Add a Pulsar server, and report the earlier non-Pulsar streams that connected to it."""
         if len(self.pulsar) < _MAX_OTHERS:
             self.pulsar.add(server)
         for record, note in self._others.pop(server, ()):

@@ -42,7 +42,7 @@ class ProxiedConnections:
         self._client_sides: dict[int, _ClientConnection] = {}
         """Possible client connections by stream; the oldest first."""
         self._candidates: dict[int, list[_ClientConnection]] = {}
-        """Possible client connections for each stream that may be a proxy's."""
+        """Possible client connections for each stream that a proxy may have opened."""
 
     def connect(self, connection: ConnectionState, facts: Facts) -> None:
         """Process a CONNECT after `handshake.connect`."""

@@ -48,7 +48,7 @@ class TopicListWatchers:
         connection.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
 
     def close(self, connection: ConnectionState, facts: Facts) -> None:
-        """Process a WATCH_TOPIC_LIST_CLOSE: the client no longer has to subscribe to its topics."""
+        """Process a WATCH_TOPIC_LIST_CLOSE: the client no longer has to subscribe to the watcher's topics."""
         connection.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
         if not connection.record.watchers:
             connection.record.watch_missed.clear()

@@ -3,12 +3,12 @@
 Rules of this file
 1. A session belongs to the record of its topic and name. A producer without a name is identified by connection and id
    until PRODUCER_SUCCESS contains the name.
-2. A SEND without a successful receipt may be resent by the next session of the name. It is lost if that session does
-   not resend it, or if the capture ends.
+2. A SEND without a successful receipt may be resent by the next session of the same name. It is lost if that session
+   does not resend it, or if the capture ends.
 3. The messages of a session that began before the capture contain its name but not its topic. If a producer of that
-   name reconnects, and there was only one session like this, it is the same producer.
-4. Records are bounded: producers whose session has ended are evicted first, then those attached for the longest time.
-   Open SENDs are bounded over all sessions.
+   name reconnects and there was only one such session, it is assumed to be the same producer.
+4. Records are bounded: producers whose session has ended are evicted first, then the producers attached for the longest
+   time. Open SENDs are bounded over all sessions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ MAX_PRODUCERS: Final = 10_000
 """Maximum number of producers."""
 
 MAX_OPEN: Final = 100_000
-"""Maximum number of open SENDs over all sessions, about 100 MB; beyond it, a SEND evicts its session's oldest one."""
+"""Maximum number of open SENDs over all sessions, about 100 MB. If it is exceeded, a SEND evicts its session's oldest
+one."""
 
 
 class ProducerRegistry:
@@ -57,7 +58,7 @@ class ProducerRegistry:
         self._on_done = on_done
         self._max_producers = max_producers
         self._kept: dict[tuple[str, str], ProducerSession] = {}
-        """The session of each record, by topic and name; the one attached for the longest time first."""
+        """The session of each record, by topic and name; the session attached for the longest time is first."""
         self._doubts: dict[int, set[str]] = {}
         self._began_before_capture: dict[str, ProducerSession | None] = {}
         """Sessions whose PRODUCER is not in the capture, by name; None if several have the name."""
@@ -74,7 +75,7 @@ class ProducerRegistry:
         if older is not None:
             self.close(older, "replaced", time_ns, frame.number)
             self.give_up_open_sends(older, time_ns, frame.number)
-        # The call that gave up the open SENDs may have removed the connection together with its last session.
+        # `give_up_open_sends` may have removed the connection together with its last session.
         connection = self.connections.setdefault(stream, connection or ConnectionProducers())
         key = (peer.topic, name or f"{stream}#{peer.id}")
         kept = self._kept.get(key)
@@ -92,7 +93,7 @@ class ProducerRegistry:
         return producer
 
     def began_before_capture(self, producer: ProducerSession, name: str) -> None:
-        """Register a session that began before the capture; ``name`` is from its messages' metadata."""
+        """Register a session that began before the capture; ``name`` comes from the metadata of its messages."""
         producer.record.name = name
         producer.record.doubts.add("start")
         if name:
@@ -169,7 +170,7 @@ class ProducerRegistry:
     # -- lifecycles without a receipt
 
     def give_up(self, lifecycle: Lifecycle, state: str) -> None:
-        """Complete a lifecycle that was not stored; a stored one continues."""
+        """Complete the lifecycle of a message that was not stored; the lifecycle of a stored message continues."""
         if lifecycle.receipt_ns < 0 or lifecycle.error:
             lifecycle.state = state
             if lifecycle.ledger < 0:

@@ -36,9 +36,9 @@ class OpenSend(NamedTuple):
     size: int
     """Bytes of metadata and payload with their headers, as counted by the broker's bytesInCounter."""
     chunk: int
-    """Number of its chunk, or -1 if the message is not chunked."""
+    """Chunk number, or -1 if the message is not chunked."""
     again: bool
-    """Whether it is a resend."""
+    """Whether the SEND is a resend."""
 
 
 class ConnectionProducers:
@@ -92,7 +92,7 @@ class ProducerSession:
         self.peer = peer
         self.connection = connection
         self.key = key
-        """Key of its record: topic and name, or ``stream#id`` while the name is unknown."""
+        """Key of the producer's record: topic and name, or ``stream#id`` while the name is unknown."""
         self.record = record
         self.session = session
         self.topic: TopicRecord | None = record.topic_record
@@ -102,15 +102,16 @@ class ProducerSession:
         """SENDs without a receipt; the oldest first."""
         self.sequence_ids = SequenceIds()
         self.resendable: dict[int, Lifecycle] = {}
-        """SENDs of earlier sessions of the name without a successful receipt, by sequence id: they may be resent."""
+        """SENDs of earlier sessions of the same name that have no successful receipt and may be resent, by sequence
+        id."""
         self.chunks: dict[str, tuple[Lifecycle, int]] = {}
         """Incomplete chunked messages, by uuid: the lifecycle and the highest chunk so far."""
         self.early_receipts: dict[int, tuple[int, int, int, int]] = {}
-        """Receipts whose SEND was not captured yet, by sequence id: ledger, entry, time and frame."""
+        """Receipts captured before their SEND, by sequence id: ledger, entry, time and frame."""
         self.serial = serial
-        """Number of its record, for RecentSends."""
+        """Number of the producer's record, for RecentSends."""
         self.highest_before = -1
-        """The highest sequence id of earlier sessions of the name, or -1 if none."""
+        """The highest sequence id of earlier sessions of the same name, or -1 if none."""
         self.place = 0
         self.last_receipted = 0
         """Number of the latest SEND that has a receipt."""
@@ -126,7 +127,7 @@ class ProducerSession:
         self.inherit_sends(older)
 
     def inherit_sends(self, older: ProducerSession) -> None:
-        """Take over the SENDs of an earlier session, which may be resent."""
+        """Take over the SENDs of an earlier session that may be resent."""
         self.serial = older.serial
         self.resendable, self.chunks = older.resendable, older.chunks
         self.highest_before = max(older.highest_before, older.sequence_ids.highest)
@@ -142,7 +143,7 @@ class ProducerSession:
         self.since_ns, self.since_frame = (time_ns, frame) if self.open_sends else (-1, 0)
 
     def flush(self, *, over: bool = False) -> None:
-        """Update the record; ``over``: the session has ended."""
+        """Update the record; ``over`` means that the session has ended."""
         record = self.record
         if over:
             self.give_up_early(0)
@@ -159,7 +160,7 @@ class ProducerSession:
             record.no_receipt.begin(self.since_ns, self.since_frame)
 
     def give_up_early(self, until_ns: int) -> None:
-        """Count receipts up to this time (0: all) as unexpected if their SEND was not captured."""
+        """Count receipts up to this time (all if 0) as unexpected if their SEND was not captured."""
         for sequence_id, (_, _, time_ns, frame) in list(self.early_receipts.items()):
             if not until_ns or time_ns <= until_ns:
                 del self.early_receipts[sequence_id]

@@ -1,12 +1,13 @@
 """The producer side: messages from SEND to receipt, producers across reconnects, and transactions.
 
-- producer_commands.py: open and close; producer_registry.py: all producers; producer_session.py: one session -
-sends.py: SEND; receipts.py: its responses; sequence_ids.py: gaps in sequence ids; recent_sends.py: resends
+- producer_commands.py: open and close; producer_registry.py: all producers; producer_session.py: one session
+- sends.py: SEND; receipts.py: its responses; sequence_ids.py: gaps in sequence ids; recent_sends.py: resends
 
 Rules of this file
 1. Each command type that concerns producers has its own function.
-2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). One that
-   is never stored is passed to SubscriptionTracker.never_stored when it can no longer be resent.
+2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). If the
+   message was never stored, the lifecycle is passed to SubscriptionTracker.never_stored when no resend is possible any
+   more.
 """
 
 from __future__ import annotations

@@ -2,15 +2,16 @@
 
 Rules of this file
 1. The broker writes a producer's receipts in the order of its SENDs, as entries are stored. A receipt is out of order
-   only if it arrives after a later one, not if it is missing from the capture.
+   only if it arrives after the receipt of a later SEND, not if it is missing from the capture.
 2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written immediately and may precede earlier receipts
    (Producer.java, PersistentTopic.java). They prove nothing about the order.
-3. The error of a batch contains its highest sequence id if the SEND did; its receipt contains the lowest.
-4. On a non-persistent topic ids are 0:0. There -1:-1 means that the broker dropped the message, because too many
+3. The SEND_ERROR of a batch contains the highest sequence id if the SEND contained it. The receipt of a batch contains
+   the lowest.
+4. On a non-persistent topic all ids are 0:0, and -1:-1 means that the broker dropped the message because too many
    messages of the connection were pending.
 5. Captures sometimes contain packets of the two directions out of order: a receipt may precede its SEND.
-6. A message that a resend stores a second time is two entries. The copy has its own lifecycle, and each contains the
-   other's id.
+6. If a resend stores a message a second time, the topic contains two entries. The second entry has its own lifecycle,
+   and each lifecycle contains the id of the other entry.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
 
 
 def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:
-    """Count an entry as msgInCounter and bytesInCounter do, duplicates and refused messages included."""
+    """Count an entry like msgInCounter and bytesInCounter, which include duplicates and refused messages."""
     topic.messages_in += one.messages
     topic.bytes_in += one.size
     topic.last_in_ns = now

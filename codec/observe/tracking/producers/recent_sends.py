@@ -1,8 +1,8 @@
 """Recently sent entries, for the detection of resends.
 
 Rules of this file
-1. A resend has the same sequence id, publish time, size and number of messages. Another message with a used id (from an
-   application that sets ids, or a new client with an old name) is not a resend.
+1. A resend has the same sequence id, publish time, size and number of messages. A different message with a used id
+   (from an application that sets ids, or a new client with an old name) is not a resend.
 2. The last MAX_SENT entries of all producers are kept. A client resends only messages without a receipt, and these are
    recent.
 """

@@ -2,11 +2,11 @@
 
 Rules of this file
 1. Only the metadata fields that a lifecycle needs are read; the payload is not decoded.
-2. All chunks of a message have one lifecycle and one sequence id. A chunk that is not above the highest one sent so far
-   is a resend.
-3. The publish_time shows how far the producer's clock differs from the capture's. The client sets it before SEND; for a
-   batch, when the first message is added, up to the batching delay earlier. Resends keep the old time and are not
-   compared.
+2. All chunks of a message have one lifecycle and one sequence id. A chunk is a resend if its number is not above the
+   highest chunk number sent so far.
+3. The publish_time shows how far the producer's clock differs from the capture's. The client sets it before SEND. For a
+   batch, the client sets it when it adds the first message, earlier by up to the batching delay. Resends keep the old
+   time and are not compared.
 """
 
 from __future__ import annotations

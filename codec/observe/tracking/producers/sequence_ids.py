@@ -3,10 +3,9 @@
 Rules of this file
 1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. Without the latter a batch may use one id
    (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
-2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. Skipped ids are therefore
-   only counted as missing at first. If a SEND has more messages than ids, the surplus reduces that count, now or later.
-   Only ids that remain missing are a gap. If an application sets ids, it may send skipped ones later; the rest are a
-   gap.
+2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. At first, skipped ids are
+   therefore only counted as missing. If a SEND has more messages than ids, the surplus reduces that count, now or
+   later. The ids that remain missing are a gap. An application that sets ids may also send skipped ids later.
 3. The first SEND of a session may have any id.
 """
 
@@ -40,7 +39,7 @@ class SequenceIds:
         """Skipped ids that may still be sent."""
 
     def take(self, sequence_id: int, highest: int, messages: int, time_ns: int, frame: int) -> bool:
-        """Use the ids of a SEND (``highest`` is -1 if absent); return whether they are above all earlier ones."""
+        """Record the ids of a SEND (``highest`` is -1 if absent); return whether they are above all earlier ones."""
         top = highest if highest > sequence_id else sequence_id
         before = self.highest
         if sequence_id <= before:
@@ -61,7 +60,7 @@ class SequenceIds:
         return True
 
     def _fill(self, low: int, top: int) -> None:
-        """Remove ids (both ends included) that are sent late from the skipped ones."""
+        """Remove ids that are sent late (both ends included) from the skipped ids."""
         left: list[Gap] = []
         for time_ns, frame, before, after in self.pending:
             filled = min(top, after - 1) - max(low, before + 1) + 1
@@ -74,7 +73,7 @@ class SequenceIds:
             left.clear()
 
     def skip(self, sequence_id: int, highest: int, messages: int) -> None:
-        """Use the ids of a resend, so that later SENDs continue after them."""
+        """Record the ids of a resend, so that later SENDs continue after them."""
         top = max(sequence_id, highest)
         if top > self.highest:
             self.highest = top
@@ -91,7 +90,7 @@ class SequenceIds:
             self._since += 1
 
     def gaps(self, *, over: bool) -> list[Gap]:
-        """Return the gaps that are final, each once; ``over``: no more SENDs follow."""
+        """Return each final gap once; ``over`` means that no more SENDs follow."""
         if not self.pending or not (over or self._since > MAX_DEBT_SENDS):
             return []
         found, self.pending = self.pending, []

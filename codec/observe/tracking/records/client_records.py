@@ -44,7 +44,7 @@ class Session:
 
 @dataclass(slots=True)
 class PermitLedger:
-    """The permits of a consumer's current session, as the broker counts them, with their faults."""
+    """The permits of a consumer's current session, as the broker counts them, and the faults found."""
 
     known: bool = False
     """Whether SUBSCRIBE and a FLOW before the first MESSAGE were captured. If not, the balance is only relative."""
@@ -52,7 +52,8 @@ class PermitLedger:
     flowed: int = 0
     """Σ FLOW.messagePermits."""
     delivered: int = 0
-    """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts one."""
+    """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts as
+    one."""
     queue: int = 0
     """The first FLOW of the session: the receiver queue size, or about 1 for a zero queue."""
     last_flow_ns: int = -1
@@ -66,9 +67,10 @@ class PermitLedger:
     overshoot: Occurrences = field(default_factory=Occurrences)
     """Batches larger than the remaining permits: normal, because the broker sends entries whole."""
     exhausted: StateDuration = field(default_factory=StateDuration)
-    """Times with a balance of 0 or less, including the time from SUBSCRIBE to the first FLOW."""
+    """Periods with a balance of 0 or less, including the time from SUBSCRIBE to the first FLOW."""
     before_flow_ns: int = -1
-    """Duration from SUBSCRIBE to the first FLOW, which `exhausted` counts once; -1: no such time, or no FLOW yet."""
+    """Duration from SUBSCRIBE to the first FLOW, which `exhausted` includes; -1 if unknown or if there was no FLOW
+    yet."""
     doubled: Occurrences = field(default_factory=Occurrences)
     """FLOWs after which the balance is too high for the size of the queue and the deliveries."""
     surplus: int = 0
@@ -79,16 +81,16 @@ class PermitLedger:
     return.
     """
     corrupt: Occurrences = field(default_factory=Occurrences)
-    """MESSAGE frames with a wrong checksum; the count is that of their messages (permits, PIP-491)."""
+    """MESSAGE frames with a wrong checksum; the count is the number of their messages (permits, PIP-491)."""
     corrupt_returned: int = 0
-    """Permits returned for those messages, as far as FLOWs show."""
+    """Permits returned for those messages, according to the FLOWs."""
     excluded: int = 0
     """Messages of batches that were acknowledged before the batch was sent. They use no permits, but a client that
     counts discarded messages returns permits for them.
     """
     unspent: int = 0
     """Permits of the FLOWs since the last MESSAGE, included in the balance. If the consumer is blocked on unacked
-    messages, the broker has parked them and adds them when it unblocks.
+    messages, the broker has parked them and adds them when the block ends.
     """
     points: list[tuple[int, int, int]] = field(default_factory=list)
     """Balance over time for a chart: (time ns, frame, balance), thinned out evenly to at most 512 points."""
@@ -114,9 +116,9 @@ class ConsumerRecord:
     durable: bool = True
     """Whether the subscription is durable. Subscriptions of readers are not."""
     start_id: tuple[int, int] | None = None
-    """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription. -1:-1: earliest."""
+    """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription; -1:-1 means earliest."""
     initial_position: str = ""
-    """Latest or Earliest: the start of its subscription if that is new."""
+    """Latest or Earliest: the position at which a new subscription starts."""
     rollback_seconds: int = 0
     """start_message_rollback_duration_sec."""
     read_compacted: bool = False
@@ -140,17 +142,18 @@ class ConsumerRecord:
     active_frame: int = 0
     active_ns: int = -1
     unacked: int = 0
-    """Number of unacknowledged messages of the consumer (Shared, Key_Shared), as unackedMessages in the statistics."""
+    """Number of unacknowledged messages of the consumer (Shared, Key_Shared): unackedMessages in the broker's
+    statistics."""
     blocked: StateDuration = field(default_factory=StateDuration)
-    """Periods in which unacked messages seem to block the consumer: their number is at least the highest one at which
-    deliveries stopped before, or the limit in the settings. See dispatch_stalls.py.
+    """Periods in which unacked messages seem to block the consumer: their number has reached the highest number at
+    which deliveries stopped before, or the limit in the settings. See dispatch_stalls.py.
     """
     blocked_at: int = 0
     """Number of unacked messages at the start of the block; 0 if there was none."""
     silent: StateDuration = field(default_factory=StateDuration)
     """Periods in which the consumer has permits, is not blocked, and receives none of the available entries."""
     received: int = 0
-    """msgOutCounter of the current session: messages, batches in full."""
+    """msgOutCounter of the current session: messages, including all messages of a batch."""
     received_entries: int = 0
     bytes_out: int = 0
     last_message_ns: int = -1
@@ -169,7 +172,7 @@ class ConsumerRecord:
     validation: dict[str, Occurrences] = field(default_factory=dict)
     """ACKs with a validation_error, by error (ChecksumMismatch, DecryptionError, …)."""
     asked_again: Occurrences = field(default_factory=Occurrences)
-    """REDELIVERs with ids; the count is that of ids."""
+    """REDELIVERs with ids; the count is the number of ids."""
     asked_all: Occurrences = field(default_factory=Occurrences)
     """REDELIVERs without ids."""
     hold_ages: list[int] = field(default_factory=list)
@@ -208,9 +211,9 @@ class ProducerRecord:
     refused: dict[str, Occurrences] = field(default_factory=dict)
     """PRODUCERs answered by an error, by ServerError."""
     waiting: StateDuration = field(default_factory=StateDuration)
-    """Times between PRODUCER_SUCCESS with producer_ready = false and the one with true (WaitForExclusive)."""
+    """Periods between PRODUCER_SUCCESS with producer_ready = false and the next one with true (WaitForExclusive)."""
     sent: int = 0
-    """Messages, batches in full; a chunked message counts with its last chunk."""
+    """Messages, including all messages of a batch; a chunked message is counted at its last chunk."""
     sent_entries: int = 0
     """SEND frames, including resends and chunks."""
     receipts: int = 0
@@ -219,8 +222,8 @@ class ProducerRecord:
     oldest_open_ns: int = -1
     oldest_open_frame: int = 0
     no_receipt: StateDuration = field(default_factory=StateDuration)
-    """Times of a second or longer with open SENDs and no receipt: from the oldest open SEND or the last receipt,
-    whichever is later.
+    """Periods of a second or longer with open SENDs and no receipt. They start at the oldest open SEND or at the last
+    receipt, whichever is later.
     """
     unreceipted: Occurrences = field(default_factory=Occurrences)
     """SENDs without a response at the end of their connection or producer."""
@@ -234,7 +237,8 @@ class ProducerRecord:
     out_of_order: Occurrences = field(default_factory=Occurrences)
     """Receipts that preceded the receipt of an earlier SEND in the session."""
     skipped: Occurrences = field(default_factory=Occurrences)
-    """SENDs without a response at the end of their session although a later one has a receipt, with its frame."""
+    """SENDs without a response at the end of their session although a later SEND has a receipt, with the frame of that
+    receipt."""
     unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id that is not open."""
     gaps: Occurrences = field(default_factory=Occurrences)
@@ -246,14 +250,14 @@ class ProducerRecord:
     resent: Occurrences = field(default_factory=Occurrences)
     """SENDs of ids that an earlier session sent, or that this session sent without a receipt."""
     resent_blind: Occurrences = field(default_factory=Occurrences)
-    """Resends whose first SEND has no response. It may nevertheless have been stored."""
+    """Resends whose first SEND has no response. The message may nevertheless have been stored."""
     resent_with_receipt: Occurrences = field(default_factory=Occurrences)
     """Resends whose first SEND has a receipt: the client did not receive the receipt, or sends messages twice."""
     duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for identical resends, which deduplication is meant to drop. The others are for new messages
-    with used ids.
+    """Receipts of -1:-1 for identical resends, which deduplication is meant to drop. The other receipts of -1:-1 are
+    for new messages with used ids.
     """
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resends that were stored with a second message id: the topic contains the message twice."""

@@ -34,7 +34,7 @@ class ConnectionRecord:
     client: tuple[str, int]
     server: tuple[str, int]
     kind: str = "pulsar"
-    """As Stream.kind: pulsar, tls, http, proxy, other, unknown."""
+    """The value of Stream.kind: pulsar, tls, http, proxy, other or unknown."""
     midstream: bool = False
     system: bool = False
     first_ns: int = 0
@@ -45,11 +45,11 @@ class ConnectionRecord:
     broker_frames: int = 0
     client_version: str = ""
     protocol_version: int = -1
-    """From CONNECT; -1 if not captured."""
+    """Protocol version in CONNECT; -1 if not captured."""
     server_version: str = ""
     server_protocol_version: int = -1
     max_message_size: int = 0
-    """From CONNECTED; 0 if absent."""
+    """The value in CONNECTED; 0 if absent."""
     proxy_to_broker_url: str = ""
     leg_of: int = -1
     """tcp.stream of the client's connection if this is the connection from its proxy to the broker; otherwise -1."""
@@ -64,7 +64,7 @@ class ConnectionRecord:
     refreshed_ns: int = -1
     """Time of the last AUTH_RESPONSE after the handshake."""
     ping_open: dict[bool, tuple[int, int]] = field(default_factory=dict)
-    """Oldest PING without a later frame of the other side: frame and time, by sender (True: client)."""
+    """Oldest PING without a later frame from the other side: frame and time, by sender (True for the client)."""
     end: str = ""
     """A key of ENDS; empty while the connection is open."""
     ended_ns: int = -1
@@ -74,7 +74,7 @@ class ConnectionRecord:
     """Description of this data, with the length that a Pulsar peer would read from it."""
     first_bytes_packet: int = 0
     wrong_crc: dict[bool, Occurrences] = field(default_factory=dict)
-    """SEND (True: from the client) and MESSAGE (False) frames with a wrong checksum and all bytes captured."""
+    """Completely captured SEND (key True: from the client) and MESSAGE (key False) frames with a wrong checksum."""
     oversize: Occurrences = field(default_factory=Occurrences)
     """Frames larger than max_message_size with its padding, in both directions; the sample contains type and size."""
     deprecated: dict[str, Occurrences] = field(default_factory=dict)
@@ -105,12 +105,12 @@ class HostRecord:
     ends: dict[str, Occurrences] = field(default_factory=dict)
     """Ends of connections, by key of ENDS."""
     recent_ends: list[tuple[int, str, int]] = field(default_factory=list)
-    """The last 64 ends, including refused SYNs: time, key of ENDS, frame (0: none)."""
+    """The last 64 ends, including refused SYNs: time, key of ENDS, frame (0 if none)."""
     redirect_loops: Occurrences = field(default_factory=Occurrences)
     """Redirects by a server to which the client was redirected within ten seconds; the sample is the topic."""
     denied: dict[str, Occurrences] = field(default_factory=dict)
-    """AuthenticationErrors and AuthorizationErrors by ``error command``, where the command is that of the request. The
-    sample is the message.
+    """AuthenticationErrors and AuthorizationErrors by ``error command``: the ServerError and the command type of the
+    request. The sample is the message.
     """
     attempt_times: list[int] = field(default_factory=list)
     """Times of the last 64 connection attempts, ns."""
@@ -134,7 +134,7 @@ class ExchangeRecord:
     slowest: tuple[int, int] = (0, 0)
     """Frames of that request and response."""
     unanswered: Occurrences = field(default_factory=Occurrences)
-    """Requests without a response until now, or until the end of their connection."""
+    """Requests that have no response so far, or had none when their connection ended."""
     waited_ns: int = 0
     """Age of the oldest request without a response, in ns."""
     overtaken: int = 0

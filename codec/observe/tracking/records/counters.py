@@ -22,12 +22,12 @@ class Occurrences:
     first_ns: int = 0
     last_ns: int = 0
     frames: list[int] = field(default_factory=list)
-    """The first frames that show it, at most MAX_EVIDENCE."""
+    """The first frames that show the occurrences, at most MAX_EVIDENCE."""
     sample: str = ""
     """The subject of the first occurrence, as the field defines it: a message id, a key, the text of an error."""
 
     def add(self, time_ns: int, *frames: int, sample: str = "", count: int = 1) -> None:
-        """Count an occurrence (``count`` at once); ``frames`` that are 0 are unknown."""
+        """Add ``count`` occurrences; a frame of 0 is unknown."""
         if not self.count:
             self.first_ns, self.sample = time_ns, sample
         self.count += count

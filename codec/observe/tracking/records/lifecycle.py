@@ -50,7 +50,7 @@ class Ack:
     """Error of the ACK_RESPONSE."""
     validation_error: str = ""
     effective: bool = True
-    """Whether it acknowledged anything. It is False for a repeated ACK or an aborted transaction."""
+    """Whether the ACK acknowledged anything; False for a repeated ACK or an aborted transaction."""
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class Delivery:
     messages: int = 1
     """Messages that its ack set does not exclude."""
     chunk: int = -1
-    """Number of its chunk, or -1 if the message is not chunked."""
+    """Chunk number, or -1 if the message is not chunked."""
     why: str = ""
     """Cause of a redelivery, a key of topic_records.AGAIN; empty for the first delivery."""
     why_frame: int = 0
-    """Frame that requested or caused it, or 0."""
+    """Frame that requested or caused the redelivery, or 0."""
     acks: tuple[Ack, ...] = ()
     again: tuple[int, int] = (0, -1)
     """Frame and time of the REDELIVER with its id."""
@@ -87,7 +87,7 @@ class Lifecycle:
     topic: TopicRecord | None
     producer: ProducerRecord | None = None
     producer_name: str = ""
-    """From the metadata."""
+    """The name in the metadata."""
     sequence_id: int = -1
     highest_sequence_id: int = -1
     partition: int = -1
@@ -122,7 +122,7 @@ class Lifecycle:
     """Chunks of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
     txn: tuple[int, int] | None = None
     marker: bool = False
-    """Whether it is a marker that the broker wrote (transaction end), not a message."""
+    """Whether the entry is a marker that the broker wrote (transaction end), not a message."""
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
     """Deliveries by subscription, in chronological order."""
     unacked: dict[str, int] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Lifecycle:
     state: str = "in_flight"
     """A key of STATES."""
     evicted: bool = False
-    """Whether it was evicted before it was complete, because there were too many lifecycles."""
+    """Whether the lifecycle was evicted before it was complete, because there were too many."""
     doubts: set[str] = field(default_factory=set)
 
     @property

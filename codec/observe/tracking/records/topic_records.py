@@ -39,7 +39,8 @@ class TopicRecord:
     producers: dict[str, ProducerRecord] = field(default_factory=dict)
     """Producers by name; the number is bounded."""
     messages_in: int = 0
-    """msgInCounter: messages of SENDs with a response, including -1:-1 and most SEND_ERRORs, over all loads."""
+    """msgInCounter: messages of SENDs with a response, including -1:-1 and most SEND_ERRORs, over all loads of the
+    topic."""
     bytes_in: int = 0
     """bytesInCounter: metadata, payload and their headers."""
     entries_in: int = 0
@@ -63,19 +64,19 @@ class SubscriptionRecord:
     type: str = ""
     durable: bool = True
     gone: bool = False
-    """Whether the broker removed it: unsubscribed, or not durable and its last consumer left."""
+    """Whether the broker removed it, after UNSUBSCRIBE or because it was not durable and its last consumer left."""
     key_shared_mode: str = ""
     """AUTO_SPLIT or STICKY; empty if the subscription is not Key_Shared or the mode is unknown."""
     allow_out_of_order: bool = False
     consumers: dict[str, ConsumerRecord] = field(default_factory=dict)
-    """All consumers by name (unnamed: by ``stream#id``); attached ones have a session without an end."""
+    """All consumers by name, or by ``stream#id`` if unnamed. An attached consumer has a session without an end."""
     backlog: int | None = None
     """Number of published entries that are not acknowledged; None if unknown, because the topic is older than the
     capture."""
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0
-    """msgOutCounter: messages, batches in full, over all consumers."""
+    """msgOutCounter: messages over all consumers, including all messages of a batch."""
     entries_out: int = 0
     again: dict[str, Occurrences] = field(default_factory=dict)
     """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
@@ -110,10 +111,10 @@ class KeyRecord:
     hash: int
     """Sticky hash, 0 to 65535."""
     owners: list[str] = field(default_factory=list)
-    """Consumers that received it, in order, at most 8."""
+    """Consumers that received the key, in order; at most 8."""
     moved: Occurrences = field(default_factory=Occurrences)
     open_at_two: Occurrences = field(default_factory=Occurrences)
     """Deliveries to a consumer while another one held unacknowledged entries of the key."""
     backwards: Occurrences = field(default_factory=Occurrences)
-    """First deliveries of an entry after one of the same key that was published later."""
+    """First deliveries of entries after the delivery of an entry with the same key that was published later."""
     doubts: set[str] = field(default_factory=set)

@@ -3,8 +3,8 @@
 Rules of this file
 1. The slots of a STICKY consumer are the ones in its SUBSCRIBE. With AUTO_SPLIT no frame contains the slots; each slot
    of a known key is listed with the consumer that last received the key.
-2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of another size, where
-   neighbouring slots may belong to different consumers, so ranges are not inferred.
+2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of a different size,
+   where neighbouring slots may belong to different consumers, so ranges are not inferred.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Row = dict[str, Any]
 
 
 def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
-    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system``: include the broker's own.
+    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system`` includes the broker's own.
 
     "keys" lists the keys in memory; it is None if the subscription was removed.
     """

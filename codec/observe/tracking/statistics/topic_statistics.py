@@ -1,12 +1,12 @@
-"""Statistics of topics, subscriptions and consumers, under the admin API's names in `topics stats`.
+"""Statistics of topics, subscriptions and consumers, with the names that the admin API uses in `topics stats`.
 
 Rules of this file
 1. A value is equal to the broker's, or it is None, and "unknown" contains the reason under the value's name.
 2. Counters restart when the broker loads a topic. A topic was loaded before the capture if its first known entry is not
    the first of its ledger, or if entries were delivered whose SENDs are missing.
-3. msgBacklog counts entries. msgOutCounter counts messages, batches in full. availablePermits and unackedMessages count
-   messages, except those that were acknowledged before their batch was sent. Counters of a consumer cover only its
-   current session.
+3. msgBacklog counts entries. msgOutCounter counts messages, including all messages of a batch. availablePermits and
+   unackedMessages count messages, except those that were acknowledged before their batch was sent. Counters of a
+   consumer cover only its current session.
 4. Gaps in the capture, truncated packets and a missing SUBSCRIBE make a value unknown, not wrong.
 """
 
@@ -33,7 +33,7 @@ _Figure = tuple[Any, str]
 def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
     """Return the statistics of all topics at a time in the capture: ``{topic: {"msgInCounter": …}}``.
 
-    ``system``: include the broker's own topics. Each object contains "unknown", the reason for each value that is None.
+    ``system`` includes the broker's own topics. Each object contains "unknown", the reason for each value that is None.
     """
     tracker.update(now_ns)
     topics = tracker.lifecycles.topics
@@ -103,7 +103,7 @@ def _repeats(subscription: SubscriptionState) -> str:
 def _blocked_why(consumer: AttachedConsumer) -> str:
     """Return why the limit that blocks a consumer is unknown.
 
-    The text is empty if others still receive, because the limit is then per consumer.
+    The text is empty if other consumers still receive messages, because the limit is then per consumer.
     """
     record, others = consumer.record, [one.record for one in consumer.subscription.attached if one is not consumer]
     since = record.blocked.since_ns
@@ -122,7 +122,7 @@ def _early(topic: TopicState) -> str:
 
 
 def _stayed_open(topic: TopicState) -> bool:
-    """Return whether a producer or consumer stayed open when the broker closed others, which rules out an unload."""
+    """Return whether a producer or consumer remained open when the broker closed others, which rules out an unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for subscription in topic.subscriptions.values():
         sessions += [one.session for one in subscription.record.consumers.values()]
@@ -130,7 +130,7 @@ def _stayed_open(topic: TopicState) -> bool:
 
 
 def _unseen(topic: TopicState) -> str:
-    """Return whether another producer has published, as text."""
+    """Return why counts lack the entries of producers outside the capture, or an empty text."""
     if not topic.record.persistent:
         return ""
     written = sum(last + 1 for last in topic.ledgers.values())

@@ -54,7 +54,7 @@ class ConsumerSessions:
         self._seeks: dict[int, AttachedConsumer] = {}
 
     def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
-        """Return the consumer of a frame, which may be closed; register it if its SUBSCRIBE is missing."""
+        """Return the consumer of a frame, even if it is closed; register it if its SUBSCRIBE is missing."""
         peer = facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
@@ -202,7 +202,7 @@ class ConsumerSessions:
                 self._apply_connection(consumer)
 
     def _apply_connection(self, consumer: AttachedConsumer) -> None:
-        """Apply the minimum ack timeout and the doubts of its connection to a consumer."""
+        """Apply a connection's minimum ack timeout and doubts to its consumer."""
         consumer.least_timeout = self._least.get(consumer.stream, TICK_NS)
         doubts = self._doubts.get(consumer.stream)
         if doubts:

@@ -1,8 +1,8 @@
 """Cursor positions: at the start of a subscription, after a SEEK, after a reload of the topic.
 
 Rules of this file
-1. No frame contains the cursor of a durable subscription, or whether the subscription is new. It is inferred, because
-   entries are read in order from the oldest unacknowledged one: from the first delivery, from the response to
+1. No frame contains the cursor of a durable subscription, or shows whether the subscription is new. Entries are read in
+   order from the oldest unacknowledged one, so the cursor is inferred from the first delivery, from the response to
    GET_LAST_MESSAGE_ID, or from silence (a consumer with permits and no delivery for QUIET_NS has no backlog).
 2. A non-durable subscription begins at the position in its SUBSCRIBE (NonDurableCursorImpl).
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
@@ -119,7 +119,8 @@ def seek(
 def closed_by_broker(topic: TopicState, name: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
     """Record that the broker has closed a consumer of a subscription, or a producer (empty name), without a request.
 
-    ``began_ns`` is when it was opened, or -1 if unknown. If that was after the first close, this close is a new event.
+    ``began_ns`` is the time at which it was opened, or -1 if unknown. If it was opened after the first close, this
+    close is a new event.
     """
     if topic.closed_ns < 0 or time_ns - topic.closed_ns > CLOSING_NS or began_ns > topic.closed_ns:
         topic.closed_ns = time_ns
@@ -146,7 +147,7 @@ def new_ledger(topic: TopicState) -> None:
 
 
 def survived_close(topic: TopicState, session: Session) -> bool:
-    """Return whether a session proves that the topic was not unloaded when the broker closed others."""
+    """Return whether a session proves that the topic was not unloaded when the broker closed other sessions."""
     before = session.began_ns < topic.closed_ns
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 

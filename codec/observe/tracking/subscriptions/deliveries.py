@@ -239,7 +239,7 @@ def _oldest(subscription: SubscriptionState, at: Position) -> Position:
 
 
 def _may_wait(lifecycle: Lifecycle) -> bool:
-    """Return whether Shared consumers may receive later entries first: it is delayed, or a chunk.
+    """Return whether Shared consumers may receive later entries first, because the entry is delayed or is a chunk.
 
     A chunk is delivered to the consumer that has the first chunk, or to none (SharedConsumerAssignor).
     """
@@ -249,7 +249,7 @@ def _may_wait(lifecycle: Lifecycle) -> bool:
 def _undo_ack(
     subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery, frame: int
 ) -> None:
-    """Undo the acknowledgement of a redelivered entry (rule 2); ``frame`` is that of the ACK, or 0 if unknown."""
+    """Undo the acknowledgement of a redelivered entry (rule 2); ``frame`` is the frame of the ACK, or 0 if unknown."""
     past = lifecycle.deliveries[subscription.record.name]
     acks = past[-2].acks if len(past) > 1 else ()
     if acks and delivery.time_ns - acks[-1].time_ns < RACE_NS:

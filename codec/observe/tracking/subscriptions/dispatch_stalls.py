@@ -8,9 +8,9 @@ Rules of this file
    transactions, and later ones, are not available.
 3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
-   consumer that last received its key or owns its slot; a chunk counts for none. The number of unacknowledged messages
-   at that time is the assumed limit. A Shared consumer with permits is also blocked if others receive all entries for
-   several rounds.
+   consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
+   messages at that time is the assumed limit. A Shared consumer with permits is also blocked if others receive all
+   entries for several rounds.
 4. A consumer with a lower priority receives nothing while one with a higher priority has permits. An inactive consumer
    receives nothing.
 """
@@ -41,7 +41,8 @@ SILENCE_NS: Final = 3_000_000_000
 """Minimum duration in ns of a stall."""
 
 QUIET_NS: Final = 1_500_000_000
-"""Maximum time in ns until a broker delivers to a new consumer: the Failover delay of one second, and half of it."""
+"""Maximum time in ns until a broker delivers to a new consumer: the Failover delay of one second plus a margin of half
+a second."""
 
 ROUNDS: Final = 40
 """Entries delivered to other consumers that rule out chance: twice dispatcherMaxRoundRobinBatchSize."""

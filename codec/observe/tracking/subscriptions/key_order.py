@@ -57,7 +57,7 @@ class KeyOrder:
         self._keys: dict[str, _Key] = {}
 
     def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
-        """Process a delivery; ``first``: the subscription receives the entry for the first time."""
+        """Process a delivery; ``first`` means that the subscription receives the entry for the first time."""
         state = self._keys.get(key)
         consumer = delivery.consumer
         if state is None:

@@ -5,8 +5,8 @@ Rules of this file
    a chunk uses one. The broker sends whole entries while at least one permit is left, so the balance may be negative.
 2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
 3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
-   were granted twice. Messages excluded by an ack set may be returned as permits and are allowed for. A queue that
-   grows (autoScaledReceiverQueueSize) cannot be distinguished from this.
+   were granted twice. A client may also return permits for messages that an ack set excludes, so these do not count as
+   surplus. A queue that grows (autoScaledReceiverQueueSize) cannot be distinguished from this.
 4. The broker parks permits granted while a consumer is blocked on unacked messages, and no frame reports this. The
    block is inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
 """
@@ -24,7 +24,7 @@ MAX_POINTS: Final = 512
 
 
 def begin(time_ns: int, frame: int, *, known: bool) -> PermitLedger:
-    """Return the ledger of a new session; ``known``: its SUBSCRIBE was captured."""
+    """Return the ledger of a new session; ``known`` means that its SUBSCRIBE was captured."""
     ledger = PermitLedger(known=known)
     if known:
         ledger.exhausted.begin(time_ns, frame)

@@ -37,8 +37,8 @@ TICK_NS: Final = 1_000_000_000
 """ackTimeoutTickTime in ns: the maximum time by which a message exceeds the timeout."""
 
 MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
-"""Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For others it is TICK_NS, as in Java
-(ConsumerBuilder.ackTimeout).
+"""Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For other libraries it is TICK_NS, the
+same as in Java (ConsumerBuilder.ackTimeout).
 """
 
 MAX_AGES: Final = 64

@@ -67,7 +67,7 @@ class AttachedConsumer:
         self.least_timeout = 0
         """Minimum ack timeout of its client library, ns."""
         self.timeouts = (0, 0)
-        """Minimum and maximum age of the messages in its possible ack timeouts; 0 if none."""
+        """Minimum and maximum age of messages at possible ack timeouts of the consumer; 0 if there were none."""
         self.unacked_offset = 0
         """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
         ACK in a transaction reduces the count immediately, and an abort does not restore it.
@@ -149,7 +149,8 @@ class SubscriptionState:
         depends on its threads.
         """
         self.had_consumer = False
-        """Whether it has had a consumer since the last load of the topic. If not, it has no type in the broker."""
+        """Whether the subscription has had a consumer since the last load of the topic. If not, it has no type in the
+        broker."""
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
         """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
@@ -240,7 +241,7 @@ class SubscriptionState:
             mark = at
         self.mark_delete = mark
         if len(acked) > MAX_ACKED:
-            # later counts would be wrong
+            # Later counts would be wrong.
             self.acked.clear()
             self.record.doubts.add("evicted")
 

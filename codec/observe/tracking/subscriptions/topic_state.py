@@ -63,7 +63,7 @@ class TopicState:
         self.closed_ns = -1
         """Time of the first close by the broker while the cause is unknown, or -1."""
         self.closers: set[str] = set()
-        """Subscriptions closed by the broker since then; the empty name stands for a producer."""
+        """Subscriptions closed by the broker since then; the empty name means a producer."""
         self.restarted = False
         """Whether the topic was certainly unloaded."""
         self.base = 0
@@ -75,7 +75,7 @@ class TopicState:
         """Positions of transaction markers, assumed to follow the last entry known at the end of the transaction."""
 
     def grow(self, at: Position, *, written: bool) -> None:
-        """Add an entry; ``written``: it is known from a receipt."""
+        """Add an entry; ``written`` means that it is known from a receipt."""
         ledger, entry = at
         if entry > self.ledgers.get(ledger, -1):
             self.ledgers[ledger] = entry
@@ -87,7 +87,7 @@ class TopicState:
             self.first = at
 
     def count(self, after: Position, to: Position) -> int:
-        """Return the number of entries after one position up to another, which is included."""
+        """Return the number of entries after one position, up to and including another."""
         total = 0
         for ledger, last in self.ledgers.items():
             if after[0] <= ledger <= to[0]:
@@ -110,7 +110,7 @@ class TopicState:
         return (min(later), 0) if later else None
 
     def between(self, after: Position, before: Position) -> Iterator[Position]:
-        """Yield the positions between two, both excluded."""
+        """Yield the positions between two positions, both excluded."""
         at = self.following(after)
         while at is not None and at < before:
             yield at

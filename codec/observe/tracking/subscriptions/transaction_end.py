@@ -2,7 +2,8 @@
 
 Rules of this file
 1. The coordinator sends END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION to the brokers on the broker's own connection,
-   and then responds to the client. The client's response is also used, for captures without the broker's connection.
+   and then responds to the client. The response to the client is processed too, because a capture may not contain the
+   broker's connection.
 2. Messages of an open transaction, and all later ones, are not delivered. When it ends, the broker writes a marker
    after them, which is not delivered either. An abort of a transaction without messages writes no marker.
 3. Acknowledgements take effect at the commit. After an abort the messages are redelivered.
@@ -42,7 +43,7 @@ class TransactionEnd:
         self._requests[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
 
     def response(self, facts: Facts) -> None:
-        """Process the response to one of them."""
+        """Process the response to one of these commands."""
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in facts.command.items()}
         request = self._requests.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
         if request is None or words.get("error"):

@@ -26,7 +26,7 @@ def find_unpositioned(topic: TopicState, facts: Facts) -> Lifecycle | None:
 
 
 def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partition: int, facts: Facts) -> Lifecycle:
-    """Begin a lifecycle with a delivery, or return that of the chunked message to which it belongs."""
+    """Begin a lifecycle with a delivery, or return the lifecycle of the chunked message to which it belongs."""
     fields = fields_of(facts.frame)
     uuid = text_of(fields, FIELD["uuid"]) if FIELD["chunk_id"] in fields else ""
     lifecycle = topic.unpositioned.get(uuid) if uuid else None
