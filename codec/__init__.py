@@ -1,4 +1,4 @@
-"""Pure conversion between bytes and values. No sockets, paths, clocks, threads or output.
+"""Pure conversion between bytes and values, without sockets, paths, clocks, threads or output.
 
 The packages, in the order in which bytes pass through them:
 

@@ -14,7 +14,7 @@ _V = TypeVar("_V")
 class BoundedDict(OrderedDict[_K, _V]):
     """A dictionary of at most ``maximum`` items; a new item drops the oldest one.
 
-    A plain dictionary finds its oldest item by skipping all that were dropped before; this one takes constant time.
+    A plain dictionary finds its oldest item by skipping all items dropped before. This class finds it in constant time.
     """
 
     def __init__(self, maximum: int) -> None:

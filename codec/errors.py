@@ -12,8 +12,8 @@ __all__ = ["CaptureError", "LocalError", "PcliError", "RemoteError"]
 class PcliError(Exception):
     """Root of all errors that leave pcli's library.
 
-    ``text`` is a one-line message. ``offset`` is the position of the failure in the input in bytes, or None if it has
-    no position. ``str(error)`` includes it.
+    ``text`` is a one-line message. ``offset`` is the byte position of the failure in the input, or None if there is
+    none. ``str(error)`` includes the offset.
     """
 
     def __init__(self, text: str, offset: int | None = None) -> None:
@@ -34,4 +34,4 @@ class RemoteError(PcliError):
 
 
 class CaptureError(PcliError):
-    """A capture file that cannot be read from here on: truncated, damaged, or not a capture."""
+    """A capture file that cannot be read beyond a position: truncated, damaged, or not a capture."""

@@ -1,7 +1,7 @@
 """Extraction of frames from the bytes of a direction and the gaps between them.
 
 Rules of this file
-1. Bytes are added in order, each once; a gap is given by its size. This module does not use sequence numbers.
+1. Each byte is added once, in order; a gap is given by its size. This module does not use sequence numbers.
 2. The length of the open frame is carried over a gap: if the gap ends inside the frame, or at its end, the position of
    the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
 3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame and
@@ -58,7 +58,7 @@ class FrameExtractor:
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     def feed(self, direction: Direction, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
-        """Add data[start:end], the next bytes of a direction, which came in the given packet."""
+        """Add data[start:end], the next bytes of a direction, which the given packet contains."""
         if direction.mode == SKIP:
             direction.offset += end - start
             return

@@ -90,7 +90,7 @@ class Output:
 
 
 def carriers_of(direction: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:
-    """Return the packets that contain run[start:end], after the mark index of the last one. Search from ``mark``."""
+    """Return the last mark index and the packets of run[start:end]; the search starts at the index ``mark``."""
     marks = direction.marks
     while mark + 1 < len(marks) and marks[mark + 1][0] <= start:
         mark += 1

@@ -83,7 +83,7 @@ class Search:
         self.base = base
         """Offset of the run's first byte in the stream."""
         self.aligned = -1 if skip else base
-        """Offset of the start of a segment, where a frame needs less proof; -1 if there is none."""
+        """Offset of the start of a segment, where weaker evidence for a frame is sufficient; -1 if there is none."""
         self.first = base + skip
         """Offset of the first byte to search."""
         self.interval = interval
@@ -110,7 +110,7 @@ class Search:
     def advance(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
         """Continue the search with more bytes. Return True if ``candidate`` is accepted.
 
-        ``final``: no more bytes follow these; ``due``: a decision is required now if one is possible.
+        ``final`` means that no more bytes follow, ``due`` that a decision is required now if one is possible.
         """
         end = self.base + len(run)
         if end < self.wanted and not final and not due:

@@ -3,7 +3,7 @@
 Rules of this file
 1. The user's ``decode_as`` determines the kind for its ports, regardless of the bytes.
 2. The client is the sender of the SYN. Without a SYN, the first command that only one side may send identifies it.
-   Before that, the server's port is assumed to be the known one or, if there is none, the lower one.
+   Before that, the known port or, if neither port is known, the lower port is assumed to be the server's.
 3. A known port does not prove that a stream is Pulsar. It only extends the search in a stream captured midstream.
 """
 
@@ -26,7 +26,7 @@ _MAX_SNIFFED: Final = 20_000
 ADVICE: Final[dict[str, tuple[str, str]]] = {
     "tls": (
         "tls",
-        "this is TLS, its frames are encrypted: capture where TLS is terminated (after a proxy, on a plain port), "
+        "this is TLS, so its frames are encrypted: capture where TLS is terminated (after a proxy, on a plain port), "
         "or decrypt the capture first with the session keys",
     ),
     "http": ("http", "this is HTTP, not the Pulsar protocol: the admin API, or a client with a wrong port"),

@@ -3,9 +3,9 @@
 Rules of this file
 1. The bytes of the first transmission are used. Retransmitted bytes are compared with them and dropped; a difference is
    reported.
-2. A gap becomes final if it will not be filled: the peer has acknowledged it (the packets are lost or reordered in the
-   capture, so the gap waits for GRACE packets), more bytes are queued after it than a receiver would buffer, or the
-   connection or the input ends. Memory is used only for bytes that exist.
+2. A gap becomes final if it will not be filled. There are three cases: the peer has acknowledged it (the packets are
+   lost or reordered in the capture, so the gap first waits for GRACE packets); more bytes are queued after it than a
+   receiver would buffer; the connection or the input ends. Memory is used only for bytes that exist.
 3. Queued segments are delivered in the order of their packets, over both directions, so that no response precedes its
    request. Therefore a confirmed gap delays both directions. A segment that fills a gap is delivered when the first
    segment after the gap is due.
@@ -260,7 +260,7 @@ class TcpReassembly:
         self._arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
-        """Deliver queued segments in order up to the first gap that must wait; in ``over``, gaps do not wait.
+        """Deliver queued segments in order up to the first gap that must wait; gaps of directions in ``over`` do not.
 
         Each iteration delivers a segment, shortens a gap or finishes a direction, so the loop ends.
         """
@@ -411,7 +411,7 @@ def _offset(queued: QueuedSegment) -> int:
 
 
 def _turn(direction: Direction) -> int:
-    """Return the delivery priority of a direction's next segment or gap; the lowest is delivered first."""
+    """Return the delivery priority of a direction's next segment or gap; the lowest priority is first."""
     return direction.held[0][6] if direction.held else direction.fin_packet or NEVER
 
 

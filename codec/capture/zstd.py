@@ -253,7 +253,7 @@ def _stream(file: _Again) -> Iterator[bytes]:
     if parts:
         yield b"".join(parts)
     if damage is not None:
-        raise CaptureError(f"the zstd data is damaged or end early: {damage}", file.position)
+        raise CaptureError(f"the zstd data is damaged or ends early: {damage}", file.position)
 
 
 def _stdlib(file: _Again) -> Any:

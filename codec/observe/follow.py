@@ -42,8 +42,9 @@ def of_request(number: int) -> Belongs:
 def about_message(recording: Iterable[Facts], wanted: MessageId) -> frozenset[int]:
     """Return the numbers of the frames that send, store, deliver, acknowledge or redeliver a message.
 
-    A SEND contains no message id and is found through its receipt. An id without partition or batch index matches any.
-    Only the first cumulative acknowledgement of a consumer that covers the message is included.
+    A SEND contains no message id and is found through its receipt. An id without partition or batch index matches any
+    partition or batch index. Only the first cumulative acknowledgement of a consumer that covers the message is
+    included.
     """
     get = find_field("pulsar.message_id").get
     cumulative = find_field("pulsar.ack.ack_type").get

@@ -3,7 +3,7 @@
 Rules of this file
 1. Each direction of each connection has a frame reader. One observer receives all frames.
 2. After bytes that cannot be a frame, the direction is ignored, and ``broken`` returns True for it.
-3. A fork starts with a copy of the state. After that, the two are independent.
+3. A fork starts with a copy of the state. After that, the fork and the original are independent.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Types:
         self._bytes[key] += facts.frame.length
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return the client's types, then the broker's, by descending frequency. Shares are of the side's frames."""
+        """Return the client's types, then the broker's, by descending frequency, with shares per side."""
         sides = {side: sum(count for key, count in self._counts.items() if key[0] is side) for side in (True, False)}
         ordered = sorted(self._counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
         return [

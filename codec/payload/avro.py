@@ -207,7 +207,7 @@ class _Reader:
         """Read the next ``size`` bytes."""
         end = self.position + size
         if size < 0 or end > len(self._data):
-            raise _BadError(f"{size} bytes are required, {len(self._data) - self.position} are left")
+            raise _BadError(f"{size} bytes are required, but only {len(self._data) - self.position} are left")
         data = self._data[self.position : end]
         self.position = end
         return data

@@ -59,9 +59,9 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
     if split == count:
         return None if position == end else f"{end - position} bytes after the last of {count} messages"
     if missing:
-        return f"{split} of {count} messages are complete, {missing} bytes are missing from the capture"
+        return f"{split} of {count} messages are complete; {missing} bytes are missing from the capture"
     if position == end:
-        return f"{split} of {count} messages, then its bytes end"
+        return f"{split} of {count} messages are complete; then the bytes end"
     if split == most:
         return f"{count} messages, of which only the first {split} are split"
     return f"message {split} of {count}, at byte {position} of {end}, has a wrong length or cannot be parsed"

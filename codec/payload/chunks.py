@@ -4,7 +4,7 @@ Rules of this file
 1. The chunks of one message have the same ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks
    of different messages may be interleaved, but the chunks of one message are in order.
 2. Other cases are handled as in the Java client (ConsumerImpl.processMessageChunk). A chunk 0 restarts the message,
-   because a redelivery starts with the first chunk. A duplicate chunk is ignored. After any other chunk out of order,
+   because a redelivery starts with the first chunk. A duplicate chunk is ignored. If any other chunk is out of order,
    the message is discarded.
 3. A uuid is unique only within one producer, and each consumer receives a separate sequence of chunks. The caller's
    ``scope``, such as "this consumer on this connection", separates these sequences.
@@ -45,7 +45,7 @@ class Joined:
     payload: bytes | None
     """The whole message, still compressed; None if chunks are missing or the added chunk was rejected."""
     problems: tuple[Problem, ...] = ()
-    """Problems of this chunk, including the older messages that were discarded for it."""
+    """Problems of this chunk, including older messages that were discarded to make room for it."""
 
 
 class _Pending:

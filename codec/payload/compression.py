@@ -119,7 +119,7 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
         return Problem("compression", f"type {kind} is not known")
     name = pb.CompressionType.Name(kind)  # type: ignore[arg-type]  # a key of the table is one of its values
     if size > limit:
-        return Problem("compression", f"{name}: {size} bytes are announced, at most {limit} are decompressed")
+        return Problem("compression", f"{name}: {size} bytes are announced, but at most {limit} are decompressed")
     if not data and not size:
         return b""
     try:
@@ -128,7 +128,9 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
         return Problem("compression", f"{name}: {len(data)} bytes do not decompress to {size}: {_one_line(error)}")
     if len(out) != size:
         more = "at least " if len(out) > size else ""
-        return Problem("compression", f"{name}: {len(data)} bytes decompress to {more}{len(out)}, {size} are announced")
+        return Problem(
+            "compression", f"{name}: {len(data)} bytes decompress to {more}{len(out)}, but {size} are announced"
+        )
     return out
 
 

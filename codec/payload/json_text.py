@@ -1,7 +1,7 @@
 """Parser for untrusted JSON whose result can be written as JSON again.
 
 Rules of this file
-1. Depth is limited by Python, and sizes by the text; exceeding either is a Problem.
+1. Python limits the nesting depth and the digits of an integer. A text that exceeds a limit is a Problem.
 2. Values that JSON cannot represent (``NaN``, a number beyond a double) are strings. A lone surrogate is a Problem,
    because it cannot be encoded in any output.
 """

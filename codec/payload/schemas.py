@@ -180,7 +180,7 @@ def _halves(data: bytes) -> tuple[bytes | None, bytes | None] | Problem:
         size: int = _i32(data, position)[0]
         position += 4
         if size < -1 or position + size > len(data):
-            return Problem("schema", f"KeyValue: a part of {size} bytes, {len(data) - position} are left")
+            return Problem("schema", f"KeyValue: a part of {size} bytes, but only {len(data) - position} are left")
         halves.append(None if size < 0 else data[position : position + size])
         position += max(size, 0)
     return halves[0], halves[1]

@@ -36,7 +36,7 @@ class KeepAlive:
         """Whether nothing has been received since the last PING. The code that receives a command clears it."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
-        """Run the due tick. ``pings``: the peer supports PING; ``reading``: this side has not paused reading."""
+        """Run the due tick. ``pings`` means that the peer supports PING, ``reading`` that this side reads."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return TickAction.CLOSE

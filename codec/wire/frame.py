@@ -289,7 +289,9 @@ def _split_entry(data: bytes, parts: Parts, position: int, end: int, whole: bool
         position = start + _u32(data, position + 2)[0]
         if position > end:
             if whole:
-                parts.problems.append(Problem("broker-entry", f"{position - start} bytes, {end - start} are left"))
+                parts.problems.append(
+                    Problem("broker-entry", f"{position - start} bytes, but only {end - start} are left")
+                )
             return
         parts.entry_start, parts.entry_end = start, position
     if end - position >= 6 and _u16(data, position)[0] == CHECKSUM_MAGIC:
@@ -304,7 +306,7 @@ def _split_entry(data: bytes, parts: Parts, position: int, end: int, whole: bool
     position = start + _u32(data, position)[0]
     if position > end:
         if whole:
-            parts.problems.append(Problem("metadata", f"{position - start} bytes, {end - start} are left"))
+            parts.problems.append(Problem("metadata", f"{position - start} bytes, but only {end - start} are left"))
             return
         parts.metadata_start, parts.metadata_end = start, end
         return

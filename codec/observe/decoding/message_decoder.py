@@ -1,8 +1,8 @@
 """Decoding of a protobuf message into fields and values by a plan.
 
 The protobuf library is not used because it takes longer to determine the present fields than to parse (ListFields takes
-1.6 µs, HasField 0.17 µs, and unknown fields the same again). This decoder reads the bytes once, in order, and finds all
-fields, including unknown ones.
+1.6 µs, HasField 0.17 µs, and reading the unknown fields takes as long again). This decoder reads the bytes once, in
+order, and finds all fields, including unknown ones.
 
 A test compares the results with protobuf's: the last of several single values is used, single messages are merged,
 repeated numbers may be packed, and a value with the wrong wire type is an unknown field. Decoding ends at bytes that

@@ -1,6 +1,7 @@
 """The general fields of the packet, the frame and the conversation, in the order of JSON.
 
-Each row has name, kind, source, help and getter. The row ``pulsar.*`` represents the id fields (id_readers.py).
+Each row contains the name, kind, source, help and getter of a field. The row ``pulsar.*`` represents the id fields
+(id_readers.py).
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def unknown_field(name: str) -> Field | None:
 
 
 def _unknown_secret(above: str, last: str) -> bool:
-    """Whether an unknown field may contain credentials: its message has some, or it is a body of a different type."""
+    """Whether an unknown field may contain credentials: its message has some, or it is a different type's body."""
     if above == "pulsar":
         row = COMMANDS.get(int(last.rpartition(".")[2]))
         return row is not None and reaches_secrets(pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field])

@@ -1,12 +1,12 @@
 """Values in a filter: a word or string is converted for the field with which it is compared.
 
 Rules of this file
-1. The kind of the field determines the meaning. Comparing a number with text is an error when the filter is compiled,
-   so no frame fails to match without a report.
-2. Sizes and durations may have a unit (``64KiB``, ``5MB``: 1024 and 1000; ``100ms``; durations default to seconds).
-   Times are seconds since 1970 or ISO text. Without a zone they are in UTC, so that results do not depend on the local
-   time zone.
-3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted text stands for the bytes of the text.
+1. The kind of the field determines the meaning. A comparison of a number with text is reported as an error when the
+   filter is compiled.
+2. Sizes may have a unit (``64KiB`` is 64 · 1024, ``5MB`` is 5 · 1000²), and so may durations (``100ms``; the default is
+   seconds). Times are seconds since 1970 or ISO text. Without a zone they are in UTC, so that results do not depend on
+   the local time zone.
+3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted text means the bytes of the text.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Rules of this file
    its presence has a meaning.
 2. Repeated scalars are arrays. Repeated messages are arrays of objects whose keys are the field names after the array's
    name. Unknown fields are always arrays.
-3. Values are in the shown form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless requested.
+3. Values are in display form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless requested.
 4. The conversion of each key is compiled once per command type. Most values need no conversion.
 """
 
@@ -44,8 +44,9 @@ SCHEMA_VERSION: Final = 1
 def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch: bool = True) -> dict[str, Any]:
     """Return the object of a frame.
 
-    ``secrets``: show credentials; ``payload``: show payloads; ``batch``: open batches, which costs more than all other
-    fields together. If batches are not opened, `pulsar.batch`, `pulsar.key` and `pulsar.value` are absent for them.
+    ``secrets`` shows credentials, and ``payload`` shows payloads. ``batch`` opens batches, which takes longer than all
+    other fields together. If batches are not opened, `pulsar.batch`, `pulsar.key` and `pulsar.value` are absent for
+    them.
     """
     number = facts.frame.type
     general, command = _layout(number, secrets)
@@ -77,7 +78,7 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
 
 
 def _shown_field(field: FieldDescriptor) -> Converter | None:
-    """Return the conversion to shown values, or None for integers, the most frequent type."""
+    """Return the conversion to display form, or None for integers, the most frequent type."""
     kind = kind_of(field)
     return None if kind == "number" and field.type != FieldDescriptor.TYPE_DOUBLE else shown(kind)
 
@@ -88,7 +89,7 @@ def _layout(number: int, secrets: bool) -> tuple[tuple[tuple[str, Getter], ...],
 
 
 def column(field: Field, *, secrets: bool = False, payload: bool = False) -> Getter:
-    """Return the getter of a field's shown value, for `-e`. As in JSON, a repeated message is an array of objects."""
+    """Return the getter of a field's display form, for `-e`. As in JSON, a repeated message is an array of objects."""
     if field.element == "message":
 
         def whole(facts: Facts) -> Any:
@@ -106,7 +107,7 @@ def column(field: Field, *, secrets: bool = False, payload: bool = False) -> Get
 
 
 def show(field: Field, value: Any, *, secrets: bool = False, payload: bool = False) -> Any:
-    """Return the shown form of a raw value of a field that is not a message."""
+    """Return the display form of a raw value of a field that is not a message."""
     if isinstance(value, list):
         return [show(field, one, secrets=secrets, payload=payload) for one in value]
     if field.secret and isinstance(value, (bytes, str)) and not (payload if field.source == "payload" else secrets):
@@ -144,7 +145,7 @@ def _converted(getter: Getter, converter: Converter | None) -> Getter:
 
 
 class _Shown:
-    """The conversions from raw to shown values for one part of a frame."""
+    """The conversions from raw values to display form for one part of a frame."""
 
     __slots__ = ("bodies", "converters", "hidden_prefixes", "known", "secrets")
 
@@ -174,7 +175,7 @@ class _Shown:
                     self.converters[key] = _of_each(converter) if how == LIST else converter
 
     def put(self, values: Values, out: dict[str, Any]) -> None:
-        """Add the shown values to ``out``."""
+        """Add the values in display form to ``out``."""
         out.update(values)
         for key, converter in self.converters.items():
             if key in values:
@@ -184,7 +185,7 @@ class _Shown:
                 out[key] = [self._unknown(key, one) for one in values[key]]
 
     def object(self, values: Values) -> dict[str, Any]:
-        """Return the shown values as a new object."""
+        """Return the values in display form as a new object."""
         out: dict[str, Any] = {}
         self.put(values, out)
         return out

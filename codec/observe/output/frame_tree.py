@@ -26,7 +26,7 @@ __all__ = ["hex_lines", "message_lines", "shown_bytes", "tree_lines"]
 def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
     """Return the tree of a frame: command, broker entry, checksum, metadata, payload size, problems.
 
-    ``secrets``: show credentials. The module `payload_contents` describes the contents of the payload.
+    ``secrets`` shows credentials. The module `payload_contents` describes the contents of the payload.
     """
     frame = facts.frame
     side = "client → broker" if frame.from_client else "broker → client"

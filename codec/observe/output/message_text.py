@@ -1,4 +1,4 @@
-"""Message lifecycles as text: a block of lines for each lifecycle, or a sequence diagram of a few.
+"""Message lifecycles as text: a block of lines for each lifecycle, or a sequence diagram of a few lifecycles.
 
 The output states what the capture lacks: an incomplete lifecycle may have had more steps.
 """

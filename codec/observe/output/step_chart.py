@@ -4,8 +4,8 @@ Rules of this file
 1. A column is a time interval. Its solid part extends to the lowest value and its faint part (``░``) to the highest, so
    that short peaks are visible at any width.
 2. The zero line is always drawn, and negative values extend below it. Any value other than zero is visible.
-3. Both sides of zero use the same scale. A line above zero has eight steps, a line below zero three, because there are
-   no other characters.
+3. Both sides of zero use the same scale. A line above zero has eight steps. A line below zero has three, because there
+   are no block characters for more.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _Span = tuple[int, int]
 
 
 def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: int) -> list[str]:
-    """Return the lines of a chart. Each value lasts until the next one, the last until ``end_ns``.
+    """Return the lines of a chart. Each value lasts until the next one; the last value lasts until ``end_ns``.
 
-    ``zero_ns``: origin of the time axis; ``width``: total number of columns. Without points the result is empty.
+    ``zero_ns`` is the origin of the time axis, ``width`` the total number of columns. Without points the result is
+    empty.
     """
     if not points:
         return []

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Numbers, names of public Java classes and the words in the list, which is compiled from brokers' messages, are kept.
-   A name that occurs in the capture is replaced by its pseudonym, any other word by a marker.
+   A name that occurs in the capture is replaced by its pseudonym, and any other word is replaced by a marker.
 2. Therefore an unexpected text loses its words but never reveals application data.
 """
 

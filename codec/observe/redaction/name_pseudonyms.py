@@ -41,7 +41,7 @@ class Names:
     """All names of one capture with their pseudonyms."""
 
     def __init__(self, *, keep_names: bool = False) -> None:
-        """``keep_names``: keep names of tenants, namespaces, topics, subscriptions, consumers and producers."""
+        """``keep_names`` keeps the names of tenants, namespaces, topics, subscriptions, consumers and producers."""
         self._keep = _KEPT if keep_names else frozenset[str]()
         self._by_kind: dict[str, dict[str, str]] = {}
         self._keys: dict[bytes, bytes] = {}

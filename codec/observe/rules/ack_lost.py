@@ -25,8 +25,8 @@ the network but never reached the broker, because the connection broke immediate
 ## What to do
 
 Enable acknowledgement receipts, so that the application is notified of failures. Make the application tolerate
-duplicates: Pulsar guarantees at-least-once delivery. With many gaps in the acknowledgements the cursor cannot be stored
-completely: acknowledge in order, or raise the limit.
+duplicates: Pulsar guarantees at-least-once delivery. If the acknowledgements have many gaps, the cursor cannot be
+stored completely: acknowledge in order, or raise the limit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _LATE_NS: Final = 1_000_000_000
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return the findings of all three cases."""
+    """Return findings for all three cases."""
     yield from _unanswered(consumer, moment)
     yield from _back(consumer)
     subject = consumer_subject(consumer)

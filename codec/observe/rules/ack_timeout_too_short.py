@@ -14,7 +14,7 @@ long. Compare the age of messages at redelivery requests with the age at the slo
 
 ## What would disprove it
 
-Acknowledgements that are all fast. Then the redelivered messages were never acknowledged: see
+Acknowledgements that are all fast: the redelivered messages were then never acknowledged. See
 redelivered-after-ack-timeout and never-acked.
 
 ## What to do

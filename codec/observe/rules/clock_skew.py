@@ -44,7 +44,7 @@ BEHIND_MS: Final = 10_000
 WARNING_MS: Final = 60_000
 """Minimum difference that affects time to live and seeks."""
 STEADY_MS: Final = 5_000
-"""Maximum spread of the differences if a clock is behind. Batching and short waits in the client cause some."""
+"""Maximum spread of the differences if a clock is behind. Batching and short waits in the client cause some spread."""
 _MIN_SENDS: Final = 3
 
 
@@ -55,7 +55,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return
     ahead = least < 0
     if not ahead and most - least > STEADY_MS:
-        return  # the client sends a queue; the clock is not wrong
+        return  # the client sends queued messages; its clock is not wrong
     others = _others(producer)
     alike = sum((one.clock_skew_ms[0] <= AHEAD_MS) if ahead else (one.clock_skew_ms[0] >= BEHIND_MS) for one in others)
     capture = bool(others) and alike == len(others)

@@ -13,8 +13,8 @@ SUBSCRIBE, some messages, CLOSE_CONSUMER from the broker or the end of the conne
 
 ## What would disprove it
 
-Seeks: for each of them the broker closes the consumer once, as intended; these are not counted. Intentional unloads,
-restarts and cursor resets. Consumers closed by the application are not counted either.
+Intentional unloads, restarts and cursor resets. For each seek the broker closes the consumer once, as intended; neither
+these closes nor consumers closed by the application are counted.
 
 ## What to do
 

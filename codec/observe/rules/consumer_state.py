@@ -134,7 +134,7 @@ def attached(consumer: ConsumerRecord) -> bool:
 
 
 def doubts_of(consumer: ConsumerRecord) -> set[str]:
-    """Return the reasons why the capture may lack later actions of the consumer. A missing start is no such reason."""
+    """Return the reasons why the capture may lack later actions of the consumer. A missing start is not one of them."""
     return consumer.doubts - EDGES | ({"end"} if attached(consumer) else set())
 
 

@@ -21,14 +21,15 @@ from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 __all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Finding", "Moment", "Rule"]
 
 SEVERITIES: Final = ("error", "warning", "note")
-"""Severities: something does not work; a problem is developing; the behaviour is normal but worth knowing."""
+"""Severities: they mean that something does not work, that a problem is developing, or that the behaviour is normal but
+worth knowing."""
 
 CULPRITS: Final = ("application", "client", "broker", "network", "capture")
 """Culprits: the program, its client library, the broker or its administrator, the network, the capture."""
 
 CERTAINTIES: Final = ("certain", "likely", "possible")
-"""Certainties: all relevant frames were captured; another explanation exists but is unlikely; the capture is not
-sufficient to decide."""
+"""Certainties: they mean that all relevant frames were captured, that another explanation exists but is unlikely, or
+that the capture is not sufficient to decide."""
 
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",

@@ -56,7 +56,7 @@ _LONG: Final = 3
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for messages that are held for long and have not been delivered to another consumer since."""
+    """Return a finding for messages that are held for long and were not delivered to another consumer since."""
     kept = consumer.never_acked
     if not kept.count or consumer.session is None or _needs_no_ack(consumer):
         return

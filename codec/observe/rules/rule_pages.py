@@ -1,7 +1,7 @@
 """The page of a rule: the output of `pcli diagnose --explain` and the content of docs/findings/NAME.md.
 
-The text is the docstring of the rule's module: a summary, the meaning, the frames on the wire, what would disprove the
-finding, and what to do.
+The text is the docstring of the rule's module. It contains a summary, the meaning, the frames on the wire, what would
+disprove the finding, and what to do.
 """
 
 from __future__ import annotations

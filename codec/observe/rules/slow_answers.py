@@ -47,8 +47,8 @@ TIMEOUT_NS: Final = 30_000_000_000
 _WARNING_NS: Final = 10_000_000_000
 
 _THROTTLED: Final = (
-    "A publish rate limit delays receipts on purpose, and all receipts of a connection by a similar time: "
-    "compare with the publish rate of the namespace."
+    "A publish rate limit delays all receipts of a connection on purpose, by similar times: compare with the publish "
+    "rate of the namespace."
 )
 _TOPIC_LOADING: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
 

@@ -2,9 +2,9 @@
 
 ## What it means
 
-A producer computes a CRC-32C of metadata and payload; broker, storage and consumer keep it with the bytes. If it does
-not match at the point of capture, the bytes were changed between the producer and this point. TCP has its own
-checksums, so a network rarely causes this. Likely causes are memory errors, a proxy, a load balancer that rewrites
+A producer computes a CRC-32C of metadata and payload; broker, storage and consumer keep it with the bytes. If the
+checksum does not match at the point of capture, the bytes were changed between the producer and this point. TCP has its
+own checksums, so a network rarely causes this. Likely causes are memory errors, a proxy, a load balancer that rewrites
 data, or a faulty client library.
 
 ## On the wire

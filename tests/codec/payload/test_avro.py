@@ -123,7 +123,7 @@ def test_blocks_with_their_size() -> None:
         ("long", b"\x80", "its bytes end"),
         ("long", b"\xff" * 11, "more than ten bytes"),
         ("long", b"\x02\x02", "the value ends at byte 1 of 2"),
-        ("string", b"\x0aab", "5 bytes are required, 2 are left"),
+        ("string", b"\x0aab", "5 bytes are required, but only 2 are left"),
         ("string", b"\x01", "-1 bytes are required"),
         ("string", b"\x02\xff", "not UTF-8"),
         (["null", "int"], b"\x04", "branch 2 of a union of 2"),

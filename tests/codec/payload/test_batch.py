@@ -86,7 +86,7 @@ def test_a_truncated_batch_keeps_its_complete_messages(
 def test_a_count_larger_than_the_bytes() -> None:
     pieces, problem = split_batch(COMPACTED, 2**31 - 1)
     assert len(pieces) == 5
-    assert problem == Problem("batch", "5 of 2147483647 messages, then its bytes end")
+    assert problem == Problem("batch", "5 of 2147483647 messages are complete; then the bytes end")
 
 
 def test_two_thousand_million_messages_in_ten_bytes(peak: Callable[[Callable[[], object]], int]) -> None:

@@ -103,7 +103,7 @@ def test_nested_key_values_are_limited() -> None:
         (pb.Schema(name="", type=pb.Schema.ProtobufNative, schema_data=b"{"), b"", "not JSON"),
         (key_value("STRING", "GIBBERISH"), b"", "kind 'GIBBERISH' of the value is not known"),
         (key_value("STRING", "STRING", data=b"\0"), b"", "end before the second part"),
-        (key_value("STRING", "STRING"), b"\0\0\0\x05abc", "a part of 5 bytes, 3 are left"),
+        (key_value("STRING", "STRING"), b"\0\0\0\x05abc", "a part of 5 bytes, but only 3 are left"),
         (key_value("STRING", "STRING"), b"\xff\xff\xff\xfe", "a part of -2 bytes"),
         (key_value("STRING", "STRING"), b"\0\0\0\x01a", "end before the second part"),
         (key_value("INT32", "STRING"), b"\0\0\0\x01a\0\0\0\0", "Int32 has 4 bytes, not 1"),
