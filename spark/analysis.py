@@ -3,7 +3,7 @@
 plan -> parse and aggregate each split -> (merge of splits, if they were read in parallel) -> merge -> observe -> commit
 
 Rules of this file
-1. OUT does not change before the commit. If a run fails or is cancelled, OUT stays unchanged.
+1. OUT does not change before the commit. If a run fails or is cancelled, OUT remains unchanged.
 2. Each recording (all captures of a cluster) is analyzed separately. Parts of tables are numbered over all recordings.
 3. If a file cannot be read, only its own rows are missing, unless the request is strict.
 """
@@ -44,7 +44,7 @@ __all__ = ["analyze"]
 def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
     """Write the requested tables and return a summary.
 
-    ``may_be_none``: it is not an error if none of the files is a readable capture; the table `captures` lists them.
+    ``may_be_none``: no error if none of the files is a readable capture; the table `captures` then lists the files.
 
     Raise LocalError if OUT is not a folder of tables or cannot be written, or if the request is invalid. Raise
     CaptureError if no capture can be read, or if the request is strict and a file cannot be read. In these cases OUT
@@ -77,7 +77,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
-    """Read all recordings. Returns them, and the plan including files that were read by earlier runs."""
+    """Read all recordings; return them, and the plan including the files that earlier runs read."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)

@@ -39,7 +39,8 @@ class Block:
     bucket: int
     """Number of the bucket, from 0."""
     rank: int
-    """Pieces of a bucket are sorted by rank; pieces of equal rank have the order of items, then of yielding."""
+    """Pieces of a bucket are sorted by rank; pieces with the same rank have the order of the items, then of
+    yielding."""
     kind: str
     """The kind of rows; `exchange` passes it to ``join``."""
     rows: pa.RecordBatch
@@ -107,7 +108,8 @@ class Engine(Protocol):
         """Group rows by bucket: ``cut`` yields the pieces of an item, and ``join`` processes the pieces of a bucket.
 
         ``join`` is called for each bucket that has pieces, with the bucket's number and an iterator over the kinds and
-        rows of its pieces, which need not be exhausted. Results have the order of buckets; empty buckets have none.
+        rows of its pieces, which ``join`` need not exhaust. Results have the order of buckets; empty buckets have no
+        result.
         """
         ...
 
@@ -121,7 +123,7 @@ class Engine(Protocol):
 
 
 def packed(rows: pa.RecordBatch) -> bytes:
-    """Encode rows as an Arrow stream, without column descriptions."""
+    """Encode rows as an Arrow stream without the column descriptions."""
     bare = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, bare, options=_LZ4) as writer:

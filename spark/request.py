@@ -15,7 +15,7 @@ SPLIT_BYTES: Final = 128 << 20
 """Bytes of a split, which one task reads. Below 64 MB the cost of merging splits becomes noticeable."""
 
 PARTITION_ROWS: Final = 20_000_000
-"""Maximum number of rows of a table without partitions: about 1 GB of messages, in a few files of suitable size."""
+"""Maximum number of rows of a table without partitions: about 1 GB of messages in a few files."""
 
 _OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"})
 
@@ -25,9 +25,10 @@ class RequiredData:
     """The data that the requested tables need."""
 
     lifecycles: bool
-    """Lifecycle partials, for messages, exchanges and permits (which need the duplicate connections of proxies)."""
+    """Whether lifecycle partials are needed: for messages, exchanges and permits (because of the duplicate connections
+    of proxies)."""
     observing: bool
-    """Frame header rows for the tables of the Observer, the Tracker and the rules."""
+    """Whether frame header rows are needed: for the tables of the Observer, the Tracker and the rules."""
     permits: bool
     frames: bool
 
@@ -66,7 +67,7 @@ class Request:
     only: tuple[str, ...] = ()
     """Names of tables; empty for all tables except those on request."""
     frames: bool = False
-    """Whether to write the table `frames` in addition."""
+    """Whether to write the table `frames` in addition to the others."""
     since_ns: int | None = None
     """Packets before this time (ns since 1970) are omitted."""
     until_ns: int | None = None

@@ -5,7 +5,8 @@ Rules of this file
    the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
    the same paths.
 2. The name of a file found below a URI is also a URI: it is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
-3. A folder means all files in it and its subfolders, except hidden ones. Patterns (``*``, ``**``, …) also work in URIs.
+3. A folder stands for all files in it and in its subfolders, except hidden files. Patterns (``*``, ``**``, …) also work
+   in URIs.
 4. A file that is missing or inaccessible is a `CaptureFile` with an error. If there are no files at all, LocalError is
    raised. A name that is not UTF-8 is also an error, because Arrow can neither decode it nor open the file.
 """
@@ -67,7 +68,7 @@ def place_of(path: str) -> tuple[Any, str]:
 
 
 def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
-    """Return each file that the paths name once, sorted by name; raise LocalError if there are none."""
+    """Return the files that the paths name, each once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
         raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
@@ -124,12 +125,18 @@ def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str
 
 
 def _no_file(info: Any) -> str:
-    """Return why a file does not support random access; empty if it does. Opening a pipe could block."""
+    """Return why a file does not support random access; empty if it does.
+
+    The file is not opened: a pipe could block.
+    """
     return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Compile a glob. ``**`` matches folders; ``*`` and ``?`` match within a name, but no leading dot, as in shells."""
+    """Compile a glob.
+
+    ``**`` matches folders; ``*`` and ``?`` match within a name, but not a leading dot, as in shells.
+    """
     out = ""
     for piece in re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", text, re.DOTALL):
         if piece.startswith("**"):

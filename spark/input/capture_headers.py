@@ -28,7 +28,7 @@ PREAMBLE_BLOCKS: Final = frozenset({0x0A0D0D0A, 1})
 
 _PACKET_BLOCKS: Final = frozenset({2, 3, 6})
 _READ: Final = 1 << 20
-"""A pcapng can be split only if its first packet begins within this many bytes."""
+"""Maximum number of bytes before the first packet of a pcapng that can be split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def section_order(data: bytes, position: int) -> str:
 
 
 def blocks(data: bytes, position: int, order: str = "") -> Iterator[tuple[int, int, int]]:
-    """Yield position, type and length of complete pcapng blocks, up to the first damaged or incomplete one."""
+    """Yield position, type and length of complete pcapng blocks, up to the first damaged or incomplete block."""
     while position + 12 <= len(data):
         if data[position : position + 4] == MAGIC:
             order = section_order(data, position)

@@ -18,9 +18,9 @@ __all__ = ["planned", "strict_error"]
 
 
 def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
-    """Return the plan without files in OUT; ``apart``: files are divided into splits.
+    """Return the plan without files in OUT; ``apart``: whether files are divided into splits.
 
-    Raise CaptureError if no file can be read (unless ``may_be_none``), or if the request is strict and one cannot be
+    Raise CaptureError if no file can be read (unless ``may_be_none``), or if the request is strict and a file cannot be
     read.
     """
     found = plan(
@@ -43,7 +43,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
 
 
 def _is_in_store(store: Store, found: CaptureFile) -> bool:
-    """Return whether a file is in the store. Each may be named by a path, a symbolic link or a URI."""
+    """Return whether a file is in the store. Both may be named by a path, a symbolic link or a URI."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
         return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")

@@ -1,8 +1,8 @@
-"""From the paths that a user names to the data to read: files, recordings, splits.
+"""The data to read, planned from the paths that a user names: files, recordings, splits.
 
 Rules of this file
-1. A problem with one file does not affect the others: each file found is an `Entry`, with the reason if it will not be
-   read. LocalError is raised only if nothing can be read or a label is invalid.
+1. A problem with one file does not affect the others: each file found is an `Entry`, which contains the reason if the
+   file will not be read. LocalError is raised only if nothing can be read or a label is invalid.
 2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections
    continue from part to part, and so do packet numbers.
 3. A plan depends only on the files and the options. Part numbers do not depend on the split size. Split numbers do, so
@@ -79,9 +79,9 @@ def plan(
     """Find the files that the paths name and decide how to read them.
 
     ``cluster`` is a label, a pattern for paths that contain the label (``captures/{cluster}/*.pcap``), or a regular
-    expression with a group named ``cluster``. ``split``: bytes of a split, or None for one split per file. Splits that
-    are certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file, if no capture
-    is readable (unless ``may_be_none``), or if the pattern does not match every file.
+    expression with a group named ``cluster``. ``split``: size of a split in bytes, or None for one split per file.
+    Splits that are certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file,
+    if no capture is readable (unless ``may_be_none``), or if the pattern does not match every file.
     """
     found = find(paths, place)
     labels = _labels(hidden(cluster), found)
@@ -145,7 +145,7 @@ def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, in
 
 
 def _spans(splits: Sequence[Split]) -> Iterator[tuple[Split, int | None, int | None]]:
-    """Yield each split and the limits of its packet times, each None if unknown."""
+    """Yield each split with the limits of its packet times. A limit is None if it is unknown."""
     for number, split in enumerate(splits):
         follows = splits[number + 1] if number + 1 < len(splits) else None
         last = follows.first_ns if follows is not None and follows.part == split.part else None

@@ -1,10 +1,11 @@
-"""Where a capture file may be split: offsets at which a record begins, found without reading the bytes before.
+"""Where a capture file may be split: offsets at which a record begins, found without reading all earlier bytes.
 
 Rules of this file
-1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In pcap,
-   lengths, fraction of the second and time must be plausible. In pcapng, types must be known and both lengths equal.
-   Payload may still look like records (for example, a captured transfer of captures). The reader therefore checks that
-   a split ends where the next begins, and `pcli.spark.input.splits.corrected_splits` corrects the splits.
+1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In a pcap,
+   lengths, fraction of the second and time must be plausible. In a pcapng, types must be known, and both lengths of a
+   block must be equal. Payload can still look like records (for example, in a captured transfer of captures). The
+   reader therefore checks that a split ends where the next one begins, and `pcli.spark.input.splits.corrected_splits`
+   corrects the splits.
 2. If there is no such offset within REACH after the wanted one, the file is not split there.
 3. A pcapng is split only before a packet block that contains a timestamp.
 """
@@ -39,7 +40,7 @@ _KNOWN: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x4
 def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[int, int | None]]:
     """Yield increasing offsets of records, about ``every`` bytes apart, at which the file may be split.
 
-    Each offset is followed by the time of its packet in ns, or None if more of the file is needed to determine it.
+    Each offset is followed by the time of its packet in ns, or None if more of the file must be read to determine it.
     """
     if not head.records:
         return
@@ -92,7 +93,7 @@ def _plausible(age: int, fraction: int, size: int, wire: int, units: int) -> boo
 
 
 def _candidates(data: bytes, order: str, units: int, base: int) -> Longs:
-    """Return increasing offsets where the four words of a record header are plausible."""
+    """Return increasing offsets at which the four words of a record header are plausible."""
     found = [np.zeros(0, np.int64)]
     for shift in range(4):
         count = (len(data) - shift) // 4

@@ -2,10 +2,10 @@
 
 Rules of this file
 1. A split is a range of a file and the preamble that the range needs. Together they form a small capture.
-2. The end position and the interfaces of a split are known after it is read (`SplitEnd`). `corrected_splits` compares
-   the end positions with the plan. If a split does not end where the next one starts, the next one is wrong. After
-   damage, all splits are wrong. The splits that `corrected_splits` returns are read instead.
-3. Splits do not help a single process: `plan` with ``split=None`` makes each file one split.
+2. The end position and the interfaces of a split are known after the split is read (`SplitEnd`). `corrected_splits`
+   compares the end positions with the plan. If a split does not end where the next one starts, the next one is wrong.
+   After damage, all splits are wrong. The splits that `corrected_splits` returns are read instead.
+3. A single process does not benefit from splits: with ``split=None``, `plan` makes each file one split.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WINDOW: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A range of a file, and the preamble to read it."""
+    """A range of a file, and the preamble that a reader needs."""
 
     cluster: str
     path: str
@@ -68,7 +68,7 @@ class SplitEnd:
 
 
 class _Range(io.RawIOBase):
-    """A file that consists of a preamble and a range of a file, to be read once from its start."""
+    """A file that consists of a preamble and a range of a file. It can be read once, from its start."""
 
     def __init__(self, file: BinaryIO, before: bytes, start: int, end: int) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class SplitReader:
         try:
             yield from pcap_windows(source, self._window) if ng is None else ng.columns(self._window)
         except CaptureError as error:
-            # Decompression errors have an offset in the compressed file, all others an offset in the capture.
+            # The offset of a decompression error is in the compressed file. All other offsets are in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset
             self._end(place, ng, head, error.text)
             offset = error.offset if error is source.error or error.offset is None else error.offset + self._shift
@@ -167,11 +167,11 @@ class SplitReader:
 
 
 def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list[Split]:
-    """Return the splits into which a file should be divided, given where the current splits of the file ended.
+    """Return the splits that a file needs, given the positions at which its current splits ended.
 
     Correct splits are returned unchanged. The caller reads the other splits and calls this function again until nothing
-    changes. Then only the last split's note on the file is valid. Splits after damage are removed. ``index`` does not
-    change, so indices may have gaps.
+    changes. After that, only the note about the file from the last split is valid. Splits after damage are removed.
+    ``index`` does not change, so indices may have gaps.
     """
     out: list[Split] = []
     for number, (split, end) in enumerate(zip(splits, ended, strict=True)):
@@ -183,7 +183,8 @@ def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list
             if end.preamble != rest[0].preamble:
                 return out + [replace(one, preamble=end.preamble) for one in rest]
         elif end.position > split.start:
-            # The split ended before the next one starts: the next one begins within a record, or the file is damaged.
+            # If the split ended before the next one starts, the next one begins within a record, or the file is
+            # damaged.
             return [*out, replace(rest[0], start=end.position, preamble=end.preamble), *rest[1:]]
         else:
             out[-1] = replace(split, end=rest[-1].end)

@@ -1,11 +1,11 @@
 """The analysis for programs that have a Spark session: DataFrame in, DataFrame out.
 
 Rules of this file
-1. A DataFrame of captures has a column ``path``; other columns are ignored. The list of files can
-   therefore come from Spark's own reader, a table, or Python, and the functions fit `DataFrame.transform`.
+1. A DataFrame of captures has a column ``path``; other columns are ignored. The list of files can therefore come from
+   Spark's own reader, a table, or Python, and the functions fit `DataFrame.transform`.
 2. Tables are files: they are written to a folder that the caller specifies, and read from there. Evaluating a DataFrame
    twice does not compute the tables twice.
-3. The session belongs to the caller: it is neither changed nor stopped. pcli is sent to workers that lack it.
+3. The session belongs to the caller and is neither changed nor stopped. pcli is sent to workers that lack it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ __all__ = ["analyze", "read_messages", "read_table"]
 def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
     """Write the tables of these captures to the folder ``out``; return a DataFrame with table, rows, bytes and files.
 
-    ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or a text), ``frames=True``,
-    ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raises PcliError for any problem.
+    ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or one name as text),
+    ``frames=True``, ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raises PcliError for
+    any problem.
 
-    >>> captures = spark.read.format("binaryFile").load("captures/").select("path")
-    >>> analyze(captures, "out/", only=("messages", "findings")).show()
+    >>> captures = spark.read.format("binaryFile").load("captures/").select("path") >>> analyze(captures, "out/",
+    only=("messages", "findings")).show()
     """
     session = captures.sparkSession
     if isinstance(options.get("only"), str):

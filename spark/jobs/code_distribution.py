@@ -5,7 +5,7 @@ Rules of this file
    protobuf) must be installed on the workers, because a zip cannot contain compiled code.
 2. ``pcli`` is a namespace package: it has no ``__init__.py``. Before 3.13, Python finds such a package in a zip only if
    the zip has entries for its folders. These entries are therefore written.
-3. The same code gives a zip with the same bytes and the same name, so that a cluster stores it only once.
+3. The same code results in a zip with the same bytes and the same name, so a cluster stores it only once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ship(context: SparkContext, folder: Path) -> str:
 
 
 def ship_once(session: SparkSession) -> None:
-    """Send the code once to the workers of a caller's session, unless the driver's JVM runs the tasks."""
+    """Send the code once to the workers of a caller's session, unless the JVM of the driver runs the tasks."""
     context = session.sparkContext
     if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
         folder = Path(tempfile.mkdtemp(prefix="pcli-spark-"))
@@ -53,7 +53,7 @@ def ship_once(session: SparkSession) -> None:
 
 
 def unship() -> None:
-    """Remove the zips from this process's path. Spark adds them, and they are deleted with the session."""
+    """Remove the zips from this process's path. Spark adds these zips, and they are deleted with the session."""
     sys.path[:] = [entry for entry in sys.path if not Path(entry).name.startswith("pcli-code-")]
 
 
@@ -74,7 +74,7 @@ def code_zip(folder: Path) -> Path:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Yield the name in the zip and the path of each module."""
+    """Yield each module's name in the zip and its path."""
     # `import pcli.spark` would be circular: that package imports this module.
     for package, root in (("codec", Path(pcli.codec.__path__[0])), ("spark", Path(__file__).parents[1])):
         for path in root.rglob("*.py"):

@@ -2,18 +2,17 @@
 
     from pcli.spark.jobs.data_source import PulsarCapture
 
-    spark.dataSource.register(PulsarCapture)
-    frames = spark.read.format("pulsar_capture").load("captures/")
+    spark.dataSource.register(PulsarCapture) frames = spark.read.format("pulsar_capture").load("captures/")
     frames.groupBy("type").count().show()
 
 Rules of this file
 1. A row is a frame, with the columns of the table `frames` (docs/tables.md).
 2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
-   recording, because frames span files. To read large recordings in parallel, write the table instead:
-   ``pcli spark-analyze --only frames``.
-3. As in Spark's own sources, a file that cannot be read to its end is an error; with the option
-   ``ignoreCorruptFiles``, only its rows are missing. A file that is not a capture is not an error if other files are.
-4. Spark requires batches of exactly the declared schema, and does not prune the columns of such a source.
+   recording, because frames span files. To read large recordings in parallel, write the table instead: ``pcli
+   spark-analyze --only frames``.
+3. As in Spark's own sources, a file that cannot be read to its end is an error. With the option ``ignoreCorruptFiles``,
+   only its rows are missing. A file that is not a capture is no error if other files are captures.
+4. Spark requires batches with exactly the declared schema, and does not prune columns for a source in Python.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class _Frames(DataSourceReader):
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:
-        """Return one partition per recording; raise LocalError if there is none or a file cannot be read."""
+        """Return one partition per recording; raise LocalError if there is no recording or a file cannot be read."""
         if not self._paths:
             raise LocalError("pulsar_capture requires a path: .load('captures/')")
         found = plan([plain_path(path) for path in self._paths], cluster=self._cluster, split=None)

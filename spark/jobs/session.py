@@ -1,11 +1,12 @@
 """Spark as pcli starts it: without output, with this Python, without a network, within the machine's memory.
 
 Rules of this file
-1. Only pcli prints on the terminal. The output of the JVM and the Python workers is written to a file. Its end is shown
-   if Spark does not start. With ``debug``, the output is printed instead.
+1. Only pcli prints on the terminal. The output of the JVM and the Python workers is written to a file. If Spark does
+   not start, the end of this output is shown. With ``debug``, the output is printed instead.
 2. Spark SQL is loaded only for DataFrames (`open_spark`); the analysis needs only `open_context`.
 3. A caller's session is used without changes and is never stopped here.
-4. pcli handles Ctrl-C: pyspark's handler calls the JVM on a connection that waits for a response, and prints a trace.
+4. pcli handles Ctrl-C, because pyspark's handler calls the JVM on a connection that waits for a response, and prints a
+   trace.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
 
 @contextmanager
 def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkContext]:
-    """Start Spark on this master and stop it at the end. Workers without pcli receive its code.
+    """Start Spark on this master, and stop it at the end of the block. Workers without pcli receive its code.
 
     Raises LocalError if pyspark or Java is missing, or if Spark does not start (bad master or conf).
     """
@@ -123,7 +124,7 @@ def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
 
 @contextmanager
 def _set(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set these environment variables in this process during the block; pyspark reads them here."""
+    """Set these environment variables in this process, where pyspark reads them, during the block."""
     before = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)
     try:
@@ -155,7 +156,7 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     except KeyboardInterrupt:
         _end(*gateways)
         raise
-    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, and so has its connection
+    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM and its connection have ended
         _end(*gateways)
         raise LocalError(f"Spark does not start: {hidden(_reason(fault, log))}") from fault
 
@@ -201,7 +202,7 @@ def _end(gateway: Any = None) -> None:
 
 
 def _check_master(master: str) -> None:
-    """Raise LocalError if no standalone master listens at the address. Spark would take a minute to report this."""
+    """Raise LocalError if no standalone master listens at the address; Spark would report this only after a minute."""
     places = re.findall(r"([^/,:]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in places:
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
@@ -213,8 +214,8 @@ def _check_master(master: str) -> None:
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
     """Add the log4j configuration for the driver's JVM. Executors write their logs to their own files.
 
-    On one machine the driver's JVM only moves bytes: optimizing its code fully takes more time than it saves (27
-    against 16 CPU seconds for the smallest job).
+    On one machine the driver's JVM only moves bytes: full optimization of its code takes more time than it saves (27
+    instead of 16 CPU seconds for the smallest job).
     """
     properties = folder / "log4j2.properties"
     properties.write_text(_QUIET.format(level="info" if debug else "error"))

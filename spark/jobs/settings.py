@@ -1,8 +1,8 @@
 """The Spark settings that pcli changes, and why.
 
 Rules of this file
-1. A value of --conf overrides every setting here, even if pcli does not work with it (another Python, for example).
-2. Payloads never pass through the JVM, so the JVM stays small: most memory is for the Python workers.
+1. A value of --conf overrides every setting here, even if pcli does not work with it (a different Python, for example).
+2. Payloads never pass through the JVM, so it needs little memory: most memory is for the Python workers.
 3. On one machine no network is used: Spark binds to the loopback address and resolves no host names.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 __all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
 
 _TRIES: Final = 4
-"""Attempts per task, as on a cluster, so that one killed worker does not fail the job."""
+"""Number of attempts for each task, as on a cluster, so that the job does not fail if one worker is killed."""
 
 
 def driver_memory_mb(machine_mb: int) -> int:
@@ -47,8 +47,8 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Tasks already compress the data that is shuffled.
         "spark.shuffle.compress": "false",
-        # Workers allocate and free tables of megabytes. With malloc they then hold a fifth less memory than with
-        # Arrow's allocator.
+        # Workers allocate and free tables of megabytes. With malloc they hold a fifth less memory than with Arrow's
+        # allocator.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         # A cancelled task needs no time to clean up.
         "spark.python.task.killTimeout": "100ms",
@@ -61,12 +61,12 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         # Workers use this Python and this pcli, so the daemon can import everything before it forks the first worker.
         settings["spark.python.daemon.module"] = "pcli.spark.jobs.worker_daemon"
     settings |= conf or {}
-    # Each task returns few bytes, but there may be many tasks: Spark's default limit of 1 GB is too low.
+    # Each task returns few bytes, but there may be so many tasks that Spark's default limit of 1 GB is too low.
     return {"spark.driver.maxResultSize": f"{results_mb(settings['spark.driver.memory'])}m"} | settings
 
 
 def _retrying(master: str) -> str:
-    """Return the master with a number of attempts: without it, a local Spark stops at the first failed task."""
+    """Return the master with a number of attempts. Without the number, a local Spark stops at the first failed task."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     return f"local[{found[1] or 1},{_TRIES}]" if found else master
 
@@ -77,5 +77,5 @@ def is_local(master: str) -> bool:
 
 
 def runs_locally(master: str) -> bool:
-    """Return whether everything runs on this machine. The address of a Kubernetes master does not show this."""
+    """Return whether everything runs on this machine; False for Kubernetes, whose address does not show this."""
     return is_local(master) or master.startswith(("local-cluster[", "spark://127.0.0.1:"))

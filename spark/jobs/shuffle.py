@@ -1,11 +1,12 @@
 """The transport of an exchange's pieces from the tasks that cut them to the tasks that join them.
 
 Rules of this file
-1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. For the JVM, shuffling bytes costs a
-   third of shuffling rows.
-2. Spark delivers the pairs in any order. The joining task sorts the pieces: bucket, rank, item, position in the item.
-3. Tasks hold little data. A cutting task sends pieces when they amount to some megabytes. In a joining task pieces stay
-   compressed until they are read; those beyond `_KEPT` are in a temporary file in Spark's local folder.
+1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. The JVM shuffles bytes at a third of
+   the cost of rows.
+2. Spark delivers the pairs in any order. The joining task sorts the pieces by bucket, rank, item, and position in the
+   item.
+3. Tasks hold little data. A cutting task sends pieces when they amount to some megabytes. A joining task keeps pieces
+   compressed until they are read, and stores those beyond `_KEPT` in a temporary file in Spark's local folder.
 4. A bucket belongs to one partition, ``bucket % partitions``.
 """
 
@@ -41,7 +42,7 @@ _Packed = tuple[int, int, int, int, str, bytes]
 
 
 def sent(item: int, blocks: Iterator[Block], partitions: int) -> Iterator[bytes]:
-    """Yield an item's pieces in the form of the JVM's pairs: 8 bytes with a partition number, then the pickled pieces.
+    """Yield an item's pieces as pairs for the JVM: 8 bytes with a partition number, then the pickled pieces.
 
     If ``blocks`` raises a PcliError, the last pair contains the error.
     """
@@ -137,7 +138,7 @@ class _BlockStore:
             self._blocks.append(_StoredBlock(bucket, rank, item, place, kind, kept, start, len(data)))
 
     def in_order(self) -> Iterator[_StoredBlock]:
-        """Yield all pieces in order. Each piece is released when the next one is yielded."""
+        """Yield all pieces in order. A piece is released when the next one is yielded."""
         self._blocks.sort(reverse=True)
         while self._blocks:
             yield self._blocks.pop()

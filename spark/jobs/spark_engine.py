@@ -1,10 +1,10 @@
 """`pcli.spark.engine.Engine` on Spark, with RDDs of bytes.
 
 Rules of this file
-1. Each item has its own task and is sent with the task; a large item is sent as a broadcast. A worker therefore has
-   only the items of its own tasks, and a repeated task has the same input.
-2. Spark SQL is not used: moving bytes needs no query plans, and a JVM that does not load Spark SQL starts its first
-   task in half the CPU time (docs/spark.md). A caller may pass an existing session.
+1. Each item has its own task and is sent with the task; a large item is sent as a broadcast. A worker therefore
+   receives only the items of its own tasks, and a repeated task receives the same input.
+2. Spark SQL is not used, because moving bytes needs no query plans, and a JVM that does not load Spark SQL starts its
+   first task in half the CPU time (docs/spark.md). A caller may pass an existing session.
 3. Pieces also pass through the JVM as bytes (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
 4. A PcliError about bad input is a result, not a failure of the task: Spark would repeat a failed task three times.
 5. A broadcast is destroyed when it is no longer referenced, because it occupies memory and files of all executors.
@@ -40,7 +40,7 @@ _R = TypeVar("_R")
 _V = TypeVar("_V")
 
 _LARGE: Final = 1 << 20
-"""Size in bytes from which an item is sent as a broadcast: Spark's messages to executors must stay small."""
+"""Size in bytes from which an item is sent as a broadcast, because Spark's messages to executors must be small."""
 
 _PARTITION: Final = 32 << 20
 """Bytes of items for each partition of an exchange. A task usually needs less memory than this."""
@@ -52,7 +52,7 @@ _Row = tuple[int, int, bytes]
 """An item in the form sent to its task: number, size, pickle (empty if it is a broadcast)."""
 
 _Result = tuple[int, bool, bytes]
-"""The result of a task: its position, whether it succeeded, and the pickled value or PcliError."""
+"""The result of a task: the position of its item, whether it succeeded, and the pickled value or PcliError."""
 
 
 class SparkEngine:
@@ -249,5 +249,5 @@ class _Join:
         try:
             for bucket, blocks in in_buckets(loads):
                 yield _result(bucket, self.function, bucket, blocks)
-        except PcliError as error:  # raised by the task that cut the pieces
+        except PcliError as error:  # the task that cut the pieces raised it
             yield -1, False, pickle.dumps(error)

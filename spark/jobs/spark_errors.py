@@ -3,7 +3,7 @@
 Stack traces of Java and the workers are not printed.
 
 Common problems are recognized by their text: a dead Python worker, lack of memory, a full disk, a lost master. For
-other problems, the last line of the trace is used, which contains the message of the task.
+other problems, the last line of the trace is printed, which contains the message of the task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CAUSE: Final = r"(?:Caused by: |: |Exception in thread \S+ )?(?:[\w$]+\.)*(\w*(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Convert an error raised by Spark to a one-line LocalError. The original is its cause, for --debug."""
+    """Convert an error raised by Spark to a one-line LocalError, whose cause is the original, for --debug."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -60,7 +60,7 @@ def plain_errors() -> Iterator[None]:
     except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
         interrupt = _original_interrupt(fault)
         if interrupt is not None:
-            # While it handles Ctrl-C, pyspark calls the JVM on the connection that still waits for a response.
+            # When pyspark handles Ctrl-C, it calls the JVM on the connection that still waits for a response.
             raise interrupt from None
         raise LocalError(f"Spark: {hidden(one_line(error_text(fault)))}") from fault
 
@@ -74,7 +74,7 @@ def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
 
 
 def error_text(fault: BaseException) -> str:
-    """Return the text of an exception; empty if it comes from Java and the JVM has ended."""
+    """Return the text of an exception; empty if the exception comes from Java and the JVM has ended."""
     from py4j.protocol import Py4JError
 
     try:

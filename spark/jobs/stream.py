@@ -1,4 +1,4 @@
-"""Analysis of rotated captures as they are finished: Spark detects new files, and each batch is an incremental run.
+"""Analysis of rotated captures when they are finished: Spark detects new files, and each batch is an incremental run.
 
 Rules of this file
 1. Before a batch is processed, Spark's file source lists the folder and records the files of the batch in its
@@ -6,10 +6,11 @@ Rules of this file
    limit of a value in Spark.
 2. A batch is one run over the tables and is atomic. If it is killed before its commit, Spark repeats the batch. If it
    is killed after its commit but before Spark records this, Spark also repeats it; the tables then already contain all
-   its files, and nothing changes. Every file therefore counts once.
-3. If the tables of a checkpoint are missing, an error is raised, because their files would never be read again.
-4. A late file is read together with the files that follow it, if these still exist. For this, a run receives all files
-   read so far, not only the new ones.
+   its files, and nothing changes. Every file is therefore processed exactly once.
+3. If the tables of a checkpoint are missing, an error is raised, because the files of these tables would never be read
+   again.
+4. A late file is read together with the files that follow it, if these still exist. A run therefore receives all files
+   read so far, not only the new files.
 5. The files of a batch must be finished when the batch is planned. A file that is listed while it is being written is
    not read again: move finished files into the folder (docs/spark.md).
 6. Spark repeats a failed batch until it succeeds, so bad files must not cause a failure: a batch without any capture is
@@ -62,7 +63,7 @@ class Stream:
         most: int = 1000,
         on_batch: OnBatch | None = None,
     ) -> None:
-        """``request.paths`` contains one folder; a batch has up to ``most`` files, the oldest first.
+        """``request.paths`` contains one folder; a batch contains up to ``most`` files, the oldest first.
 
         Raises LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
         """
@@ -90,7 +91,7 @@ class Stream:
             self._query.awaitTermination()
 
     def stop(self) -> None:
-        """Stop the stream. The next run repeats an unfinished batch."""
+        """Stop the stream. The next stream repeats an unfinished batch."""
         if self._query is not None:
             stop_in_thread(self._query.stop)
 
@@ -111,7 +112,7 @@ class Stream:
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
-        """Raise the PcliError of a batch instead of the error to which Spark converts it."""
+        """Raise the PcliError of a batch instead of the error into which Spark converts it."""
         try:
             yield
         except LocalError:

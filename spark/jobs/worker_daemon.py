@@ -1,12 +1,12 @@
 """The parent process of Python workers on one machine: it imports everything, then forks.
 
 Spark's own daemon imports nothing before it forks. Each worker would then import numpy, pyarrow and pcli, which takes a
-second of CPU time, and so would each replacement for a killed worker.
+second of CPU time. Each replacement of a killed worker would also import them.
 
 Rules of this file
-1. It is only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`). A cluster uses
-   Spark's own daemon, because there the code of pcli arrives later, as a zip.
-2. Imported objects are frozen: the garbage collector does not modify them, so that workers share their memory pages.
+1. This daemon is used only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`).
+   A cluster uses Spark's own daemon, because the code of pcli arrives there later, as a zip.
+2. Imported objects are frozen, so the garbage collector does not modify them and workers share their memory pages.
 3. No other thread may run when the daemon forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's
    library from starting threads. pyarrow starts its threads when they are needed, and its allocator supports forks.
 """
@@ -27,7 +27,7 @@ _WANTED: Final = ("pyspark.worker", "pcli.spark.jobs.spark_engine", "pcli.spark.
 
 def main() -> None:
     """Import the modules, then run Spark's daemon."""
-    with suppress(ImportError):  # reported by the task that needs the module
+    with suppress(ImportError):  # the task that needs the module reports the error
         for name in _WANTED:
             import_module(name)
     gc.collect()

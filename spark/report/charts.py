@@ -1,11 +1,11 @@
 """The report's charts, as SVG embedded in the page.
 
 Rules of this file
-1. Charts contain no text from the wire: series are called A, B, C, …, and a table of the page has their names. Charts
+1. Charts contain no text from the wire: series are called A, B, C, …, and a table on the page lists their names. Charts
    therefore need no escaping and no fonts for other alphabets.
 2. Each chart has a title and a description for screen readers. The colours suit readers with colour vision deficiency
    (Okabe and Ito), and lines also differ by their dashes.
-3. The same figures give the same bytes: no dates, no random ids.
+3. The same figures result in the same bytes: charts contain no dates and no random ids.
 4. A chart fits the width of a phone without scrolling, with text of at least 8 px: 6 inches wide, text of 10 points.
 """
 
@@ -31,7 +31,7 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 _DASHES: Final = ("-", "--", "-.", ":")
 
 _SETTINGS: Final[Any] = {
-    "svg.fonttype": "none",  # text is not converted to paths: smaller, and readable by screen readers
+    "svg.fonttype": "none",  # text is not converted to paths: files are smaller, and screen readers can read them
     "svg.hashsalt": "pcli",
     "font.family": "sans-serif",
     "font.size": 10,
@@ -43,7 +43,7 @@ _SETTINGS: Final[Any] = {
 }
 
 _LEGEND: Final[Any] = {"handlelength": 1.6, "columnspacing": 1.0, "handletextpad": 0.4}
-"""Options of a legend with eight names in one line, in order."""
+"""Options of a legend whose eight names fit in one line, in order."""
 
 _WIDE: Final = 1000
 """Ratio of an axis's maximum to its minimum above which only powers of ten are labelled, to avoid overlaps."""
@@ -69,7 +69,7 @@ def lines(
     log_x: bool = False,
     steps: bool = False,
 ) -> str:
-    """Draw a line chart; ``steps``: each value is valid until the next one."""
+    """Draw a line chart; ``steps``: whether each value is drawn as constant until the next one."""
 
     def draw(axes: Any) -> None:
         for index, one in enumerate(series):

@@ -1,8 +1,10 @@
-"""Distributions of durations as counts in logarithmic steps; the memory depends only on the number of keys.
+"""Distributions of durations as counts in logarithmic steps. The memory depends only on the number of keys.
 
 Rules of this file
-1. A step is an eighth of an octave: from a microsecond to a day, a quantile differs from the true one by at most 9 %.
-2. A duration below a nanosecond counts in the first step, for example if a response was captured before its request.
+1. A step is an eighth of an octave. From a microsecond to a day, a quantile differs from the true quantile by at most 9
+   %.
+2. A duration below a nanosecond is counted in the first step, for example if a response was captured before its
+   request.
 3. Keys beyond MAX_KEYS are counted together as OTHERS: only their names are lost.
 """
 

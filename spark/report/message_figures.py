@@ -1,12 +1,12 @@
-"""One pass over the table ``messages``: all figures of the report, in memory bounded by names, not by messages.
+"""One pass over the table ``messages``: all figures of the report. The memory depends on names, not on messages.
 
 Rules of this file
-1. Columns are processed in batches, without an object per message; only the few slowest are kept as rows.
+1. Columns are processed in batches, without an object per message; only the few slowest messages are kept as rows.
 2. Durations are differences of the capture's timestamps. Publish: from SEND to SEND_RECEIPT. Dispatch: from SEND to the
-   first MESSAGE of a subscription. Ack: from the first MESSAGE to a consumer, to the ACK of the entry there.
+   first MESSAGE of a subscription. Ack: from the first MESSAGE to a consumer to its ACK of the entry.
 3. For each interval, a consumer holds the messages that were delivered to it and not acknowledged by the end of the
    interval. If an entry is delivered to a different consumer of the subscription, the first consumer no longer holds
-   it: it disconnected or sent a negative acknowledgement.
+   it, because it disconnected or sent a negative acknowledgement.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Span:
 
 
 class _IntervalCounts:
-    """Counts per key and interval."""
+    """Counts by key and interval."""
 
     def __init__(self, keys: Keys, span: Span) -> None:
         self._keys, self._span = keys, span
@@ -91,11 +91,11 @@ class MessageFigures:
     delivered: _IntervalCounts = field(init=False)
     acked: _IntervalCounts = field(init=False)
     held: _IntervalCounts = field(init=False)
-    """By consumer: deliveries minus removals in each interval. The running sum is the number of held messages."""
+    """Deliveries minus removals in each interval, by consumer. The running sum is the number of held messages."""
     redelivered: Counter[int] = field(default_factory=Counter)
     """Entries that were delivered more than once, by subscription number."""
     left: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """By evidence, a key of EVIDENCE: unacknowledged messages by subscription number."""
+    """Unacknowledged messages by evidence (a key of EVIDENCE), then by subscription number."""
     slowest: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """(duration in ns from SEND to the last ACK or delivery, row), slowest first."""
 
@@ -160,7 +160,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     figures.held.add(owners[there], came[there], messages[there])
     figures.ack.add(groups[both], (acked - came)[both])
     timely = np.flatnonzero(there & (sent >= 0))
-    timely = timely[np.argsort(came[timely], kind="stable")]  # after a gap the first frame may not be the earliest
+    timely = timely[np.argsort(came[timely], kind="stable")]  # after a gap, the first frame may not be the earliest
     timely = timely[np.unique(pairs[timely], return_index=True)[1]]
     figures.dispatch.add(groups[timely], (came - sent)[timely])
     _take_entries(figures, batch, flat, groups, rows, pairs)
@@ -168,7 +168,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
 
 
 def _delivered_elsewhere(pairs: Longs, came_ns: Longs) -> Longs:
-    """For each delivery, return when the entry was next delivered to a different consumer; -1 if never."""
+    """Return, for each delivery, when the entry was next delivered to a different consumer; -1 if never."""
     order = np.lexsort((came_ns, pairs))
     again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     over = np.full(len(pairs), -1, np.int64)

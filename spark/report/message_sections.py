@@ -104,7 +104,7 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
 
 
 def held(figures: MessageFigures) -> Section:
-    """Return the section on messages that consumers hold over time, unacknowledged or redelivered messages."""
+    """Return the section on messages held by consumers over time, and on unacknowledged and redelivered messages."""
     section = Section("Unacknowledged and redelivered", "unacked")
     sums = np.cumsum(figures.held.counts, axis=1)
     order = _most(sums.max(axis=1) if sums.size else np.zeros(0, np.int64))[: len(LETTERS)]
@@ -228,7 +228,7 @@ def states(figures: MessageFigures) -> Section:
 
 
 def _most(weights: Sequence[int] | Any) -> list[int]:
-    """Return the indices of the largest values above 0, in descending order, at most MOST_ROWS."""
+    """Return the indices of the largest positive values, at most MOST_ROWS, in descending order of the values."""
     array = np.asarray(weights)
     return [int(key) for key in np.argsort(-array, kind="stable")[:MOST_ROWS] if array[key] > 0]
 

@@ -1,7 +1,7 @@
 """The report: one self-contained HTML page about the tables in a folder.
 
 Rules of this file
-1. The template escapes all text from the wire. Only charts, which contain none, are inserted without escaping.
+1. The template escapes all text from the wire. Only charts, which contain no such text, are inserted without escaping.
 2. Sections for tables that a run did not write are omitted. If no packet was read, all sections are omitted, because a
    report without findings would be misleading.
 """
@@ -34,7 +34,7 @@ _CONSUMER: Final = (
 
 
 def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
-    """Return the page for these tables. The memory depends on the number of names, findings and gaps."""
+    """Return the page for these tables. The memory depends on the numbers of names, findings and gaps."""
     captures = tables.read("captures")
     span = _span(captures)
     packets = pc.sum(captures["packets"]).as_py() or 0

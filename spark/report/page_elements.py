@@ -1,4 +1,4 @@
-"""The elements of the page, which are only data: page.html lays them out and escapes all text."""
+"""The elements of the page, as plain data: page.html lays them out and escapes all text."""
 
 from __future__ import annotations
 

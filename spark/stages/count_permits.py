@@ -2,8 +2,8 @@
 
 Rules of this file
 1. No task holds the whole history of a consumer: splits compute sums, the driver scans them once, and the rows of each
-   split are computed from its own sums and its initial balances.
-2. A second that spans two windows is one row. Rows are therefore merged by connection.
+   split are computed from the sums of the split and from its initial balances.
+2. A second that spans two windows becomes one row. Rows are therefore merged by connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def count_permits(
 
 
 def _without(starts: pa.RecordBatch, duplicate_connections: frozenset[int]) -> pa.RecordBatch:
-    """Return the balances without duplicate connections, whose frames are counted on the other connection."""
+    """Return the balances without those of duplicate connections, whose frames are counted on the other connection."""
     if not duplicate_connections:
         return starts
     return starts.filter(
@@ -65,7 +65,7 @@ def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Reco
 def _cut(
     staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets: int, split: SplitParts
 ) -> Iterator[Block]:
-    """Yield a split's rows as blocks by connection."""
+    """Yield a split's rows in blocks, one for each connection."""
     tables = list(tables_of(staging, split, "permit_changes"))
     if not tables:
         return

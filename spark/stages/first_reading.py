@@ -39,8 +39,9 @@ __all__ = ["OwnTables", "correct_split", "stands"]
 
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
-"""For each frame of a split: the packet that completed it, as the difference from the previous frame, and its
-connection, both with the split's numbers."""
+"""For each frame of a split: the packet that completed it, as the difference from the previous frame's packet, and the
+connection. Both are numbers of the split.
+"""
 
 
 class OwnTables:
@@ -71,7 +72,7 @@ class OwnTables:
 
 
 def stands(joined: MergedSplit) -> bool:
-    """Return whether the tables of a split are correct except for their numbers."""
+    """Return whether the tables of a split need no correction except for their numbers."""
     renaming = joined.renaming
     renamed = renaming.sync != OWN
     sure = (renaming.anchored[renamed] == NO_OFFSET) & (renaming.lost[renamed] == NO_OFFSET)
@@ -79,7 +80,7 @@ def stands(joined: MergedSplit) -> bool:
 
 
 def correct_split(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
-    """Return the tables of a split that `stands`, and of the frames added to it, as the split ``number``."""
+    """Return the tables of the split ``number``, which satisfies `stands`, and of the frames that were added to it."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
     numbers, others = joined.numbers(turn, stream)

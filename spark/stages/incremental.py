@@ -1,7 +1,7 @@
 """Incremental runs: only new files are read; the tables of earlier files are kept.
 
 Steps
-- The reader's state after each of the last files is kept, and so are the tables of every split. A file that follows all
+- The reader's state after each of the last files and the tables of every split are kept. A file that follows all
   earlier ones is read from the last state. The remaining stages use the tables of old and new files.
 - Results from the end of the recording are not kept, because files may follow.
 - If a file arrived late and precedes others, or has changed (it was still being written), it is read together with all
@@ -43,7 +43,8 @@ _STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
-"""Number of last files whose state is kept. If a file arrives late or changes among them, little is read again."""
+"""Number of the last files after which the reader's state is kept. If one of them is late or changes, little is read
+again."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class KeptRecording:
 
 @dataclass(slots=True)
 class IncrementalState:
-    """The data that an incremental run keeps for the next one."""
+    """The data that an incremental run keeps for the next run."""
 
     options: dict[str, Any]
     recordings: dict[str, KeptRecording] = field(default_factory=dict)
@@ -120,7 +121,7 @@ def with_missing_files(plan: Plan, kept: IncrementalState) -> tuple[Plan, frozen
 def _as_missing(entry: Entry, now: Entry | None) -> Entry:
     """Return the entry of an earlier run, with the reason why the file cannot be read now.
 
-    The reason is empty if the file does not exist.
+    The reason is empty if the file no longer exists.
     """
     error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
     return replace(entry, head=replace(entry.head, error=error))
@@ -182,7 +183,7 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
     files: dict[str, str] = {}
 
     def moved(path: str) -> str:
-        """Return the final path of a file in the state; a file that is already there keeps its path."""
+        """Return the final path of a file in the state. A file that is already in the state keeps its path."""
         files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
@@ -203,7 +204,7 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
 
 
 def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
-    """Return the number of files, from the first on, that are unchanged."""
+    """Return the number of unchanged files before the first changed one."""
     pairs = zip(map(_identity, old), map(_identity, new))
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

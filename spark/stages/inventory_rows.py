@@ -20,7 +20,7 @@ def captures_table(
 ) -> pa.Table:
     """Return a row for each file of the plan.
 
-    The keys of the mappings are `CaptureFile.where`; ``notes`` are about damaged files.
+    The keys of the mappings are `CaptureFile.where`; ``notes`` are the notes about damaged files.
     """
     rows = [
         _capture(entry, counted.get(key), notes.get(key), positions.get(key))

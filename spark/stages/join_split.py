@@ -41,7 +41,7 @@ class SplitJoiner:
         """Number of rows of the split before the window."""
 
     def window(self, places: Places, packets: int) -> tuple[Places, list[RowEvent]]:
-        """Return a window's frames, notes and ends; ``packets``: the split's packets up to the end of the window."""
+        """Return a window's frames, notes and ends; ``packets``: the split's packets before the window's end."""
         last = packets + self._renaming.packets
         end = self._taken
         while end < len(self._extra) and self._extra[end].turn <= last:
@@ -78,7 +78,7 @@ class SplitJoiner:
 
 
 def _merged(own: Places, extra: Sequence[Extra], framed: Any, at: Longs) -> Places:
-    """Return ``own`` with the added frames and their bytes, which are inserted before the rows ``at``."""
+    """Return ``own`` with the added frames inserted before the rows ``at``, and with the bytes of these frames."""
     chosen = [one for one, is_frame in zip(extra, framed.tolist(), strict=True) if is_frame]
     more = places_of([one.item for one in chosen if isinstance(one.item, CapturedFrame)])
     more = replace(more, start=more.start + len(own.data), turn=np.array([one.turn for one in chosen], np.int64))

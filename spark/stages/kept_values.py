@@ -1,8 +1,8 @@
 """Serialization of the values that an incremental run keeps for the next one.
 
-The values are pickled, because they contain objects of the reader. A pickle can name any function. To prevent a
-manipulated file from running code, only classes of pcli, numpy arrays and plain containers are loaded. Class names are
-part of the format: after a class is renamed, older values are rejected as values of a different version.
+The values are pickled, because they contain objects of the reader. A pickle can name any function, so a manipulated
+file could run code. Therefore only classes of pcli, numpy arrays and plain containers are loaded. Class names are part
+of the format: after a class is renamed, older values are rejected as values of a different version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes, where: str) -> Any:
-    """Deserialize a value; raise LocalError, which names ``where``, if it is damaged or of a different version."""
+    """Deserialize a value; raise a LocalError that names ``where`` if it is damaged or from a different version."""
     try:
         return _RestrictedUnpickler(io.BytesIO(zlib.decompress(data))).load()
     except (zlib.error, pickle.UnpicklingError, AttributeError, ImportError, EOFError, TypeError, ValueError) as error:

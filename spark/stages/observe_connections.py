@@ -2,9 +2,9 @@
 
 Rules of this file
 1. Connections that share a topic, a transaction or a proxied conversation form a group. A group is observed completely,
-   in the order of the recording, and its results do not depend on other groups in its task.
+   in the order of the recording, and its results do not depend on other groups in the same task.
 2. If one group would keep a task busy while others are idle, the group is divided: its connections are observed first,
-   then its topics (observe_topics). This costs a third more work, so small groups are not divided.
+   then its topics (observe_topics). This is a third more work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 
@@ -39,7 +39,7 @@ from pcli.spark.tables.staging import Staging, WrittenFile, write_rows
 __all__ = ["observe_recording"]
 
 _LARGE: int = 3_000_000
-"""Minimum number of frames of a divided group. One task needs about two minutes for so many."""
+"""Minimum number of frames of a divided group. One task needs about two minutes for this number."""
 
 _PART: int = 1_000_000
 """Number of frames in each part of a divided group's topics."""
@@ -109,7 +109,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
 
 
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
-    """Return the notes and ends of each split, numbered in one order over all splits."""
+    """Return the notes and ends of each split, numbered consecutively over all splits."""
     order = count(1)
     return [
         [RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.placed_events]

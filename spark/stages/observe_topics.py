@@ -56,7 +56,7 @@ def observe_topic_parts(
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Block]:
-    """Yield a split's rows as blocks by part, in order."""
+    """Yield a split's rows in blocks, one for each part, in order."""
     known, (rank, source) = facts.value, item
     required = pa.array(list(known.division.links), pa.int64())
     for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):

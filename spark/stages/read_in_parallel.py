@@ -5,7 +5,7 @@ scan -> merge on the driver, with repeated reading of some splits -> parse
 Rules of this file
 1. The first reading of a split determines how its connections start and end. The merge then determines its valid rows
    and their numbers. The second reading produces tables with the recording's numbers. Tables that can be renumbered are
-   produced in the first reading (`first_reading`), and few splits are read twice.
+   produced in the first reading (`first_reading`), so few splits are read twice.
 2. If a split does not end where the next one starts (a wrong boundary, damage), the next one is read again from there.
 3. If the state assumed for a connection at the start of a split was wrong, the connection is read again in that split
    from its true state. This may affect the next split.
@@ -191,7 +191,7 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
 
 
 def _with_last_notes(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[ScanResult]:
-    """Keep the note about a file only in its last split: in other splits it is the effect of a wrong boundary."""
+    """Keep the note about a file only in its last split: in other splits it is caused by a wrong boundary."""
     out = []
     for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
         last = follows is None or follows.part != split.part

@@ -31,7 +31,7 @@ class ReadRecording:
     recording: Recording
     splits: list[SplitParts] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
-    """All connections by number, as they are at the end of the recording."""
+    """All connections by number, in their state at the end of the recording."""
     frames: int = 0
     first_ns: int = 0
     """Time of the first frame; 0 if none."""
@@ -80,7 +80,7 @@ def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) 
 
 
 def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
-    """Return the result of sequential reading, including the results from the end of the recording."""
+    """Return the result of sequential reading, including the results at the end of the recording."""
     splits = [*read.splits, *([] if read.ending is None else [read.ending])]
     counters = read.counters
     return ReadRecording(

@@ -3,7 +3,8 @@
 Rules of this file
 1. The reader continues from file to file. No merge is needed, and all numbers are the recording's.
 2. A split is finished after a number of bytes, so that memory does not grow with the file.
-3. If a file cannot be read to its end, this is reported, and the next file is read, as in `read_capture`.
+3. If a file cannot be read to its end, the reader reports this and continues with the next file, as `read_capture`
+   does.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _LARGE: Final = 64 << 20
 
 
 class _Collector(Protocol):
-    """A producer of some of a split's tables."""
+    """An object that produces some of a split's tables."""
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
         """Add a window and return the tables that are complete."""
@@ -55,7 +55,7 @@ class SplitParser:
         self.parts = SplitParts(split, part)
 
     def add(self, frames: Frames, numbers: Longs, events: Events = ()) -> None:
-        """Add a window: its frames and their numbers, and its notes and ends, each with the row that it precedes."""
+        """Add a window: its frames and their numbers, and its notes and ends, each with the row that follows it."""
         for collector in self._collectors:
             self._hold(collector.add(frames, numbers, events))
         self.parts.counted.frames += len(frames)

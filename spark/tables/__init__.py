@@ -1,3 +1,3 @@
-"""Tables on disk: their catalog and schemas, how a run commits them, and how readers open them."""
+"""Tables on disk: their catalog and schemas, the commit of a run, and reading."""
 
 __all__: list[str] = []

@@ -4,7 +4,7 @@ Rules of this file
 1. Each schema is defined next to the code that computes its rows. This module lists the tables in the order of
    docs/tables.md.
 2. The rows of a file are sorted by ``order``, so that repeated runs write the same bytes.
-3. ``hour`` is the time column by which a large table is partitioned; small tables are one or a few files.
+3. ``hour`` is the time column by which a large table is partitioned; small tables consist of one file or a few files.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
 """Every table by name."""
 
 ON_REQUEST: Final = frozenset({"frames"})
-"""Names of the tables that are created only on request."""
+"""Names of the tables that are written only on request."""
 
 
 def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:

@@ -1,4 +1,4 @@
-"""The tables about the input: how far each file was read, and which bytes the captures lack."""
+"""The tables about the input: the extent to which each file was read, and the bytes that the captures lack."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. It is deterministic: the same run over the same captures writes the same content. It contains no timestamps and no
    random names.
-2. A manifest of a later version raises a LocalError with the advice to update pcli.
+2. For a manifest of a later version, a LocalError with the advice to update pcli is raised.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Manifest:
-        """Decode JSON; raise LocalError, which names ``where``, if it is not a manifest of pcli."""
+        """Decode JSON; raise a LocalError that names ``where`` if it is not a manifest of pcli."""
         try:
             content = json.loads(data)
             if content.pop("format") != _FORMAT:

@@ -7,8 +7,9 @@ its files are in no manifest. They are removed with the folder of the run.
 Rules of this file
 1. A file name consists of the part number and a digest of the file's bytes. The same rows therefore give the same file,
    and a run without new data moves no files.
-2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then has both columns
-   (``cluster=…/hour=…``), and the file omits ``cluster``, because pyarrow rejects a column that is in both.
+2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then contains both
+   columns (``cluster=…/hour=…``). The file omits ``cluster``, because pyarrow rejects a column that is in the path and
+   in the file.
 3. Parquet is written by pyarrow, never through the JVM, which would take twelve times as long.
 """
 
@@ -128,7 +129,7 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
             compression="zstd",
             row_group_size=_ROW_GROUP,
             # Only text columns benefit from a dictionary. Most numbers are close to the previous one, so deltas are
-            # smaller and writing takes a quarter less time. No reader skips rows by the statistics of a list.
+            # smaller, and writing them takes a quarter less time. No reader skips rows by the statistics of a list.
             use_dictionary=[name for name, kind in leaves if pa.types.is_string(kind)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name, kind in leaves if pa.types.is_integer(kind)},
             write_statistics=[name for name, _ in leaves if _IN_LIST not in name],

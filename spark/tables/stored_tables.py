@@ -1,9 +1,9 @@
-"""Reading the tables of a completed run by its manifest, so that a run that commits meanwhile is not visible.
+"""Reading the tables of a completed run by its manifest. A run that commits during the reading is not visible.
 
 Rules of this file
 1. A table has the columns of its schema, in order, whether or not it is partitioned.
-2. After the manifest is read, a different run may commit and remove a file. Then the new manifest is read and the read
-   is repeated once.
+2. After the manifest is read, a different run may commit and remove a file. In this case the new manifest is read, and
+   reading is repeated once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StoredTables:
             raise LocalError(f"{self._store.root}: no table {name!r}; the tables are {', '.join(self.names)}")
 
     def dataset(self, name: str) -> Any:
-        """Return a table as a pyarrow dataset for queries. A later run may remove the dataset's files."""
+        """Return a table as a pyarrow dataset for queries. A later run may remove files of the dataset."""
         self._check(name)
         paths = [self._store.path(file.path) for file in self.manifest.of(name)]
         schema = TABLES[name].schema

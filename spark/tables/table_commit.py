@@ -1,4 +1,4 @@
-"""A run over a folder of tables, as a transaction: readers see the old tables until the run ends, then all new ones.
+"""A run over a folder of tables, as a transaction: readers see the old tables until the run ends, then all new tables.
 
 The folder
 - ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct unless a run is just committing.
@@ -11,10 +11,11 @@ Rules of this file
    to their final paths; the manifest is replaced; files that no longer belong to the tables are removed. On a local
    file system this takes milliseconds.
 2. A run that is killed before its intent is written has changed nothing. If it is killed later, the next run completes
-   it: every step may be repeated. Until then, the manifest lists the old tables, and a plain read may find both.
-3. Of two simultaneous runs, the second to commit finds a newer generation than it began with, and changes nothing. A
-   lock on the folder serializes commits; the kernel releases it when the process ends. On a file system without
-   locks, only the manifest distinguishes two simultaneous commits.
+   it, because every step may be repeated. Until then, the manifest lists the old tables, and a plain read may find
+   both.
+3. If two runs are simultaneous, the second to commit finds a newer generation than the one it began with, and changes
+   nothing. A lock on the folder serializes commits; the kernel releases it when the process ends. On a file system
+   without locks, only the manifest distinguishes two simultaneous commits.
 4. Files are removed from the folders of tables only if an earlier manifest of pcli lists them and the current manifest
    does not.
 5. A run never moves or removes the files of a different active run. A run is dead if its process no longer exists or,
@@ -71,9 +72,9 @@ class Run:
     ) -> Manifest:
         """Commit these files as the tables and return the manifest. If nothing is new, it is the old manifest.
 
-        ``tables`` are all requested tables, including empty ones. ``state``: the current and final path of each file
-        for the next run; existing files are kept. Raises LocalError if a different run has committed since this run
-        began.
+        ``tables`` are all requested tables, including empty ones. ``state``: the current and the final path of each
+        file for the next run. Existing files are kept. Raises LocalError if a different run has committed since this
+        run began.
         """
         files = list(made)
         there = {file.stored.table for file in files}

@@ -82,7 +82,7 @@ class Store:
                 return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, and create its folders. Until it is complete, other processes may read a part of it."""
+        """Write a file, and create its folders. Until the file is complete, other processes may read a part of it."""
         with refused(self.path(name)), self.create(name) as file:
             file.write(data)
 
@@ -95,7 +95,7 @@ class Store:
         self.move(f"{name}.new", name)
 
     def create(self, name: str) -> Any:
-        """Return an output stream to a new file. The caller closes it and wraps it in `refused`."""
+        """Return an output stream to a new file. The caller must close it, and use it within `refused`."""
         path = self.path(name)
         if self.files.type_name not in _PUT:
             self.files.create_dir(path.rpartition("/")[0], recursive=True)
@@ -109,12 +109,12 @@ class Store:
             self.files.move(self.path(name), self.path(target))
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
+        """Remove a file if it exists."""
         with refused(self.path(name)), suppress(FileNotFoundError):
             self.files.delete_file(self.path(name))
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder with its content, if it exists."""
+        """Remove a folder and its content if it exists."""
         with refused(self.path(name)), suppress(FileNotFoundError):
             self.files.delete_dir(self.path(name))
 
@@ -154,7 +154,7 @@ _WORDS: Final = {
 
 
 def _reason(error: OSError) -> str:
-    """Return the reason without the path, which is in Arrow's messages."""
+    """Return the reason without the path that Arrow's messages contain."""
     if error.errno is None:
         return _first_line(error)
     return _WORDS.get(error.errno) or os.strerror(error.errno).lower()

@@ -2,9 +2,10 @@
 
 Rules of this file
 1. In ``s3://key:secret@bucket/a``, the part before ``@`` is hidden: ``s3://***@bucket/a``. A name without a password is
-   kept: it is a user (HDFS) or a container (Azure).
+   kept, because it is a user (HDFS) or a container (Azure).
 2. In the query, the value of every parameter whose name contains secret, token, password or key is hidden.
-3. An unquoted secret that contains ``/`` is hidden too: such a URI is rejected, and the error message contains the URI.
+3. An unquoted secret that contains ``/`` is also hidden, because the error message that rejects this URI contains the
+   URI.
 4. The complete name (`pcli.spark.input.capture_files.CaptureFile.where`) is used only to open the file and is never
    written.
 """
@@ -33,5 +34,5 @@ def hidden(text: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name unchanged, or with invalid UTF-8 bytes escaped in hex: Arrow accepts only UTF-8."""
+    """Return a name with invalid UTF-8 bytes escaped in hex, because Arrow accepts only UTF-8."""
     return os.fsencode(name).decode(errors="backslashreplace")
