@@ -78,7 +78,7 @@ def test_a_truncated_batch_keeps_its_complete_messages(
     ends = [end for _, _, end in everything if end <= cut]
     assert [end for _, _, end in pieces] == ends
     text = (
-        f"{len(ends)} of {len(messages)} messages are complete, {len(whole) - cut} bytes are missing from the capture"
+        f"{len(ends)} of {len(messages)} messages are complete; {len(whole) - cut} bytes are missing from the capture"
     )
     assert problem == Problem("batch", text)
 

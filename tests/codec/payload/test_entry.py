@@ -138,7 +138,7 @@ def test_a_truncated_batch_has_its_complete_messages(meta: Meta) -> None:
     entry = open_entry(meta(num_messages_in_batch=2), data[:-1], missing=1)
     assert entry.state == OPEN
     assert [message.payload for message in entry.messages] == [b"one"]
-    assert entry.problems == [Problem("batch", "1 of 2 messages are complete, 1 bytes are missing from the capture")]
+    assert entry.problems == [Problem("batch", "1 of 2 messages are complete; 1 bytes are missing from the capture")]
 
 
 def test_the_number_of_split_messages_is_limited(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
