@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pcli.codec.observe import Facts
+    from pcli.codec.capture import CapturedFrame
 
 __all__ = ["PacketIndex"]
 
@@ -20,9 +20,8 @@ class PacketIndex:
     def __init__(self) -> None:
         self._packets = array("Q", [0])
 
-    def add(self, facts: Facts) -> None:
-        """Record the packet number of the next frame."""
-        frame = facts.frame
+    def add(self, frame: CapturedFrame) -> None:
+        """Record the packet number of a frame."""
         while len(self._packets) <= frame.number:
             self._packets.append(0)
         self._packets[frame.number] = frame.packet

@@ -103,7 +103,7 @@ def run(
         for facts in reading.facts():
             diagnosis.see(facts)
             if packets is not None:
-                packets.add(facts)
+                packets.add(facts.frame)
     diagnosis.finish(time.time_ns() if interface else 0)
     found = diagnosis.findings()
     if not interface:
@@ -203,7 +203,7 @@ def _listen(
                 diagnosis.see(facts)
                 lines.keep_last(facts)
                 if text.packets is not None:
-                    text.packets.add(facts)
+                    text.packets.add(facts.frame)
     except KeyboardInterrupt:
         pass  # this is the normal end; the summary follows
     finally:

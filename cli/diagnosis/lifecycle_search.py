@@ -134,7 +134,7 @@ class Search:
     def _see(self, facts: Facts) -> None:
         self._frames += 1
         if self.packets is not None:
-            self.packets.add(facts)
+            self.packets.add(facts.frame)
         for bits, match in self._marks:
             if match(facts):
                 bits.add(facts.frame.number)

@@ -9,7 +9,7 @@ import typer
 
 from pcli.cli.common.completion import complete_setting, complete_topic
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
+from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, PacketNumbers, decode_as_ports
 
 __all__ = ["replay"]
 
@@ -72,6 +72,7 @@ def replay(
             "--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0 selects any free port. [6650]"
         ),
     ] = None,
+    packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     token: Token = "",
     tls_trust: TlsTrust = "",
@@ -108,4 +109,5 @@ def replay(
         port=port,
         decode_as=decode_as_ports(decode_as),
         security=security(token, tls_trust, tls_cert, tls_key),
+        packet_numbers=packet_numbers,
     ).run(dry=dry_run)

@@ -6,21 +6,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pcli.cli.common.output import say, write_line
+from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.common.text_tables import print_rows
 
 if TYPE_CHECKING:
     from pcli.replay.player.comparison.report import Report
     from pcli.replay.player.replay import Replay
+    from pcli.replay.player.script.script import Script
 
-__all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
+__all__ = ["packet_index", "print_left_out", "print_plan", "print_report", "print_two"]
 
 _TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
 _OF_EACH = ("address", "clock")
 """Rules for values that differ between all brokers."""
-_TWO = {"frame": "frame", "command": "command", "field": "field"}
 
 
-def print_plan(replay: Replay) -> None:
+def packet_index(script: Script) -> PacketIndex:
+    """Return the packet numbers of the frames in a script."""
+    index = PacketIndex()
+    for step in script.steps:
+        if step.frame is not None:
+            index.add(step.frame)
+    return index
+
+
+def print_plan(replay: Replay, packets: PacketIndex | None) -> None:
     """Print what would be replayed, and the settings and REST calls that this requires."""
     script, found = replay.script, replay.preparation
     for connection in script.connections.values():
@@ -35,7 +45,8 @@ def print_plan(replay: Replay) -> None:
         line = script.steps[index]
         number = line.frame.number if line.frame is not None else 0
         for call in calls:
-            write_line(f"at frame {number} ({line.name}): {call.method} {call.path}")
+            frame = f"frame {number}" if packets is None else packets.label(f"frame {number}")
+            write_line(f"at {frame} ({line.name}): {call.method} {call.path}")
     if found.skipped:
         write_line(f"omitted: {len(found.skipped)} commands that the captured broker refused or lost during an unload")
 
@@ -46,11 +57,11 @@ def print_left_out(reasons: Mapping[str, int]) -> None:
         say(f"not replayed: {reason}: {count}")
 
 
-def print_report(name: str, report: Report, count: int) -> None:
+def print_report(name: str, report: Report, count: int, packets: PacketIndex | None) -> None:
     """Print the totals, then the first differences."""
     print_left_out(report.not_played)
     for line in report.not_said[:count]:
-        say(f"not sent: {line}")
+        say(f"not sent: {line if packets is None else packets.label(line)}")
     if len(report.not_said) > count:
         say(f"not sent: {len(report.not_said) - count} more")
     write_line(f"against {name}")
@@ -59,10 +70,10 @@ def print_report(name: str, report: Report, count: int) -> None:
     if first:
         write_line("")
         write_line(f"the first {len(first)} of {sum(report.unexplained.values())} differences that no rule explains")
-        print_rows(first, "text", {**_TWO, "captured": "captured", "live": "live"})
+        _print_differences(first, {"captured": "captured", "live": "live"}, packets)
 
 
-def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) -> None:
+def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int, packets: PacketIndex | None) -> None:
     """Print the differences between two brokers, each of which was compared with the capture."""
     seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
     rows: list[dict[str, Any]] = []
@@ -77,7 +88,17 @@ def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) ->
         write_line("the responses of the two brokers are equal")
         return
     write_line(f"the two brokers differ in {len(rows)} places; the first {min(count, len(rows))}")
-    print_rows(rows[:count], "text", {**_TWO, "one": one[0], "other": other[0]})
+    _print_differences(rows[:count], {"one": one[0], "other": other[0]}, packets)
+
+
+def _print_differences(rows: list[dict[str, Any]], values: dict[str, str], packets: PacketIndex | None) -> None:
+    """Print the position of each difference and its values; ``values``: fields, with their titles."""
+    titles = {"frame": "frame", "packet": "packet", "command": "command", "field": "field", **values}
+    if packets is None:
+        del titles["packet"]
+    else:
+        rows = [row | {"packet": packets.packet_of(row["frame"])} for row in rows]
+    print_rows(rows, "text", titles)
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -49,15 +49,17 @@ class Run:
     """Port on the broker side; None for 6650."""
     decode_as: dict[int, str]
     security: Security
+    packet_numbers: bool
 
     def run(self, *, dry: bool) -> None:
         """Replay against each broker ``repeat`` times. Raises typer.Exit with the exit code, LocalError if invalid."""
-        from pcli.cli.replay.replay_output import print_left_out, print_plan, print_report, print_two
+        from pcli.cli.replay.replay_output import packet_index, print_left_out, print_plan, print_report, print_two
 
         self._check()
         replay = self._replay()
+        packets = packet_index(replay.script) if self.packet_numbers else None
         if dry:
-            print_plan(replay)
+            print_plan(replay, packets)
         if not replay.script.steps:
             print_left_out(replay.script.left_out)
             say("the capture contains nothing that can be replayed")
@@ -68,9 +70,9 @@ class Run:
         self._write([{"to": name, **report.json()} for name, report in reports])
         with ignoring_closed_stdout():
             for name, report in reports:
-                print_report(name, report, _SHOWN)
+                print_report(name, report, _SHOWN, packets)
             if len(self.to) > 1:
-                print_two(reports[0], reports[1], _SHOWN)
+                print_two(reports[0], reports[1], _SHOWN, packets)
         if not all(report.good for _, report in reports):
             raise typer.Exit(Exit.NO)
 

@@ -13,6 +13,7 @@ from pcli.cli.common.times import moment_text
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["At", "CaptureState", "read_state"]
@@ -37,6 +38,8 @@ class CaptureState:
     """Whether the capture has frames after the given time."""
     truncated: bool
     """Whether the capture ends within a frame or a connection."""
+    packets: PacketIndex | None
+    """The packet numbers of the frames, if requested."""
 
     def moment(self, at: str, until_ns: int | None) -> int:
         """Print and return the time of the state. Raises LocalError if the capture begins later."""
@@ -61,12 +64,16 @@ class CaptureState:
         return code
 
 
-def read_state(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None) -> CaptureState:
+def read_state(
+    files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None, *, packet_numbers: bool = False
+) -> CaptureState:
     """Read the inputs to their end, or up to a time in ns since 1970."""
     from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.observe.tracking.tracker import Tracker
 
     tracker, over, whole = Tracker(), False, True
+    packets = PacketIndex() if packet_numbers else None
 
     def is_over(time_ns: int) -> bool:
         nonlocal over
@@ -80,6 +87,8 @@ def read_state(files: Sequence[str], decode_as: dict[int, str], until_ns: int | 
         if is_over(facts.frame.time_ns):
             break
         tracker.see(facts)
+        if packets is not None:
+            packets.add(facts.frame)
         whole = not facts.frame.capture_problems
     capture = tracker.capture
-    return CaptureState(tracker, reading, over, capture.damaged or not (whole or capture.cut))
+    return CaptureState(tracker, reading, over, capture.damaged or not (whole or capture.cut), packets)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    MoreFiles,
+    Output,
+    PacketNumbers,
+    System,
+    TextOrJson,
+    decode_as_ports,
+    named_files,
+)
 from pcli.cli.common.output import print_json, say, write_line
 from pcli.cli.common.text_tables import print_tree
 from pcli.cli.common.times import epoch_ns
@@ -35,6 +45,7 @@ def keys(
         str, typer.Option("--subscription", metavar="NAME", help="Show only subscriptions with this name.")
     ] = "",
     at: At = "",
+    packet_numbers: PacketNumbers = False,
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
@@ -48,23 +59,34 @@ def keys(
     from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
     until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
+    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns, packet_numbers=packet_numbers)
     moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
     rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
     rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]
+    if taken.packets is not None:
+        rows = [_with_packets(row, taken.packets.packet_of) for row in rows]
     if output is not TextOrJson.text:
         print_json(rows, output.value)
     else:
         for number, row in enumerate(rows):
             if number:
                 write_line("")
-            _print(row)
+            _print(row, taken.packets.label if taken.packets is not None else str)
     of_name = f"--subscription {subscription}: no Key_Shared subscription of that name"
     nothing = of_name if subscription else "no Key_Shared subscription"
     raise typer.Exit(taken.finish("" if rows else nothing))
 
 
-def _print(row: _Row) -> None:
+def _with_packets(row: _Row, packet_of: Callable[[int], int]) -> _Row:
+    """Return the row with the packet numbers of its frames."""
+    return row | {
+        "order_broken_packets": [packet_of(frame) for frame in row["order_broken_frames"]],
+        "waits": row["waits"] | {"longest_packets": [packet_of(frame) for frame in row["waits"]["longest_frames"]]},
+    }
+
+
+def _print(row: _Row, label: Callable[[str], str]) -> None:
+    """Print the tables of a subscription. ``label`` adds packet numbers to frame numbers in texts."""
     from pcli.codec.observe.text_format import printable
 
     write_line(printable(f"{row['topic']}  {row['subscription']}  {_mode(row)}"))
@@ -79,7 +101,7 @@ def _print(row: _Row) -> None:
     if len(notable) > _MOST_KEYS:
         say(f"the table has {_MOST_KEYS} of {len(notable)} keys that moved or were out of order; -T json has all")
     for line in _words(row):
-        write_line(printable(line))
+        write_line(printable(label(line)))
 
 
 def _mode(row: _Row) -> str:

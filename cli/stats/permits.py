@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    MoreFiles,
+    Output,
+    PacketNumbers,
+    System,
+    TextOrJson,
+    decode_as_ports,
+    named_files,
+)
 from pcli.cli.common.output import print_json, say, text_width, write_line
 from pcli.cli.common.text_tables import print_reasons, print_tree
 from pcli.cli.common.times import epoch_ns
@@ -23,8 +33,8 @@ _Row = dict[str, Any]
 
 _COLUMNS: Final = {
     "queue": "queue", "flowed": "flowed", "delivered": "delivered", "balance": "balance", "parked": "parked",
-    "lowest": "lowest", "lowest_frame": "frame", "overshoot": "overshoot", "exhausted": "exhausted",
-    "exhausted_seconds": "seconds", "doubled": "doubled", "corrupt": "corrupt",
+    "lowest": "lowest", "lowest_frame": "frame", "lowest_packet": "packet", "overshoot": "overshoot",
+    "exhausted": "exhausted", "exhausted_seconds": "seconds", "doubled": "doubled", "corrupt": "corrupt",
 }  # fmt: skip
 """Figures, with their titles."""
 
@@ -42,6 +52,7 @@ def permits(
         str, typer.Option("--consumer", metavar="NAME", help="Show only consumers with this name.")
     ] = "",
     at: At = "",
+    packet_numbers: PacketNumbers = False,
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
@@ -53,14 +64,18 @@ def permits(
     pcli stats permits -r capture.pcap --consumer worker-1 --at 2026-11-20T18:15:11Z -T json
     """
     until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
+    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns, packet_numbers=packet_numbers)
     moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
     records = [one for one in _consumers(taken.tracker, system=system) if consumer in ("", one.name)]
     rows = list(_figures(records, moment_ns))
+    columns = {name: title for name, title in _COLUMNS.items() if packet_numbers or name != "lowest_packet"}
+    if taken.packets is not None:
+        packet_of = taken.packets.packet_of
+        rows = [row | {"lowest_packet": (frame := row["lowest_frame"]) and packet_of(frame)} for row in rows]
     if output is not TextOrJson.text:
         print_json(rows, output.value)
     elif rows:
-        print_tree(("", *_COLUMNS.values()), _lines(rows))
+        print_tree(("", *columns.values()), _lines(rows, columns))
         print_reasons((_name(row), row) for row in rows)
         _draw(records, rows, taken.tracker.capture.first_ns, moment_ns)
     nothing = f"--consumer {consumer}: no consumer of that name" if consumer else "no consumer"
@@ -81,14 +96,14 @@ def _figures(records: Sequence[ConsumerRecord], now_ns: int) -> Iterator[_Row]:
         yield consumer_subject(record) | permit_figures(record, now_ns)
 
 
-def _lines(rows: Sequence[_Row]) -> Iterator[str | list[Any]]:
+def _lines(rows: Sequence[_Row], columns: Iterable[str]) -> Iterator[str | list[Any]]:
     topic = None
     for row in rows:
         if row["topic"] != topic:
             topic = row["topic"]
             yield topic or "(unknown topic)"
-        frame = "" if row["lowest"] == 0 else row["lowest_frame"]
-        yield [f"  {_name(row)}", *((row | {"lowest_frame": frame})[name] for name in _COLUMNS)]
+        shown = row if row["lowest"] != 0 else row | {"lowest_frame": "", "lowest_packet": ""}
+        yield [f"  {_name(row)}", *(shown[name] for name in columns)]
 
 
 def _name(row: _Row) -> str:

@@ -18,6 +18,7 @@ from pcli.codec.errors import LocalError, PcliError
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe.rules import Finding
 
@@ -33,14 +34,20 @@ class CaptureSource:
     The first poll waits, so that an unreadable input is reported before the page opens.
     """
 
-    def __init__(self, reading: CaptureReading, speed: float, *, whole: bool) -> None:
-        """``speed``: factor of the original pace; 0 for no delays. ``whole``: the first poll returns the last state."""
+    def __init__(
+        self, reading: CaptureReading, speed: float, *, whole: bool, packets: PacketIndex | None = None
+    ) -> None:
+        """``speed``: factor of the original pace; 0 for no delays. ``whole``: the first poll returns the last state.
+
+        ``packets``: collects the packet numbers for the texts of findings.
+        """
         from pcli.codec.observe.diagnosis import Diagnosis
 
         reading.system, reading.on_note, reading.on_end = True, self._take_note, self._take_end
         self._reading = reading
         self._speed = speed
         self._whole = whole
+        self._packets = packets
         self._diagnosis = Diagnosis()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -77,7 +84,8 @@ class CaptureSource:
             found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
             topics = figures(self._diagnosis.subscriptions, now_ns)
         self._found |= {one.identity: one for one in found}
-        return Snapshot(now_ns, topics, sorted(self._found.values(), key=by_weight), self._note(now_ns))
+        label = self._packets.label if self._packets is not None else str
+        return Snapshot(now_ns, topics, sorted(self._found.values(), key=by_weight), self._note(now_ns), label)
 
     def close(self) -> Exit:
         """Stop reading and return the exit code."""
@@ -125,6 +133,8 @@ class CaptureSource:
                 return
             with self._lock:
                 self._diagnosis.see(facts)
+                if self._packets is not None:
+                    self._packets.add(facts.frame)
                 self._now_ns = max(self._now_ns, now_ns)
                 self._began_ns = self._began_ns or now_ns
             self._first.set()

@@ -160,7 +160,7 @@ class TopPage(App[None]):
         rows = list(ordered(self._topics, self.sorted_by, self.words))
         self._fill(rows[:MAX_ROWS])
         self._bar.update(self._status(len(rows)))
-        self._findings.update(_findings_text(self._snapshot.findings))
+        self._findings.update(_findings_text(self._snapshot))
         self._findings.display = bool(self._snapshot.findings)
 
     def _status(self, rows: int) -> Text:
@@ -245,7 +245,7 @@ class TopPage(App[None]):
         """Show all statistics and findings of a row."""
         row = self._shown.get(str(event.row_key.value))
         if row is not None:
-            self.push_screen(_TextScreen(_detail(row, self._snapshot.findings)))
+            self.push_screen(_TextScreen(_detail(row, self._snapshot)))
 
 
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
@@ -281,8 +281,9 @@ def _styled(row: Row) -> list[Text]:
     return texts
 
 
-def _findings_text(findings: list[Any]) -> Text:
-    lines = [_finding_line(one) for one in findings[:_FINDINGS]]
+def _findings_text(snapshot: Snapshot) -> Text:
+    findings = snapshot.findings
+    lines = [_finding_line(snapshot, one) for one in findings[:_FINDINGS]]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     if len(findings) > _FINDINGS:
@@ -290,19 +291,18 @@ def _findings_text(findings: list[Any]) -> Text:
     return Text("\n").join(lines)
 
 
-def _finding_line(finding: Any) -> Text:
+def _finding_line(snapshot: Snapshot, finding: Any) -> Text:
     line = Text(f"{finding.severity:<8}", style=_COLOURS.get(finding.severity, ""))
-    frames = ", ".join(map(str, finding.frames[:3]))
-    line.append(f"{finding.rule}: {printable(finding.what)}" + (f"  [frames {frames}]" if frames else ""), style="none")
+    line.append(snapshot.finding_text(finding), style="none")
     return line
 
 
-def _detail(row: Row, findings: list[Any]) -> Text:
+def _detail(row: Row, snapshot: Snapshot) -> Text:
     """Return all statistics and findings of a row."""
     lines = [Text(printable(" / ".join(row.path)), style="bold")]
     lines += [Text(f"{name:<34} {value}") for name, value in statistics_of(row)]
     about = dict(zip(("topic", "subscription", "consumer"), row.path))
-    for finding in findings:
+    for finding in snapshot.findings:
         if all(finding.subject.get(name) == value for name, value in about.items()):
-            lines += [Text(), _finding_line(finding), Text(printable(finding.advice))]
+            lines += [Text(), _finding_line(snapshot, finding), Text(printable(finding.advice))]
     return Text("\n").join(lines)

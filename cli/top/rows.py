@@ -10,9 +10,12 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from pcli.codec.observe.rules.finding_text import frames_text
+from pcli.codec.observe.text_format import printable
 
 __all__ = ["COLUMNS", "SORTS", "Path", "Row", "Snapshot", "cells", "make_rows", "ordered", "record", "statistics_of"]
 
@@ -61,6 +64,13 @@ class Snapshot:
     """Findings, the most important first."""
     note: str = ""
     """A line about the source: its progress, or its error."""
+    label: Callable[[str], str] = str
+    """Adds packet numbers to the frame numbers in a text, if requested."""
+
+    def finding_text(self, finding: Any) -> str:
+        """Return the rule of a finding, its statement and its first frames."""
+        frames = f"  [{frames_text(finding.frames[:3])}]" if finding.frames else ""
+        return self.label(f"{finding.rule}: {printable(finding.what)}{frames}")
 
 
 COLUMNS: Final = ("name", "type", "permits", "unacked", "backlog", "msg/s", "msgs", "state")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.common.options import DecodeAs, Files, Interface, MoreFiles, decode_as_ports, named_files
+from pcli.cli.common.options import DecodeAs, Files, Interface, MoreFiles, PacketNumbers, decode_as_ports, named_files
 from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.top.rows import Snapshot
 
 __all__ = ["top"]
@@ -47,6 +48,7 @@ def top(
         ),
     ] = "1",
     once: Annotated[bool, typer.Option("--once", help="Print the state once as text; for a file, at its end.")] = False,
+    packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     token: Token = "",
     tls_trust: TlsTrust = "",
@@ -56,13 +58,15 @@ def top(
     """Show topics, subscriptions and consumers live: permits, unacked messages, backlog, rates, findings."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.connection_options import security
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.top.broker_source import BrokerSource
 
     files = named_files(read, more)
     reading = CaptureReading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
     proof = security(token, tls_trust, tls_cert, tls_key)
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
-    source = _choose(reading, broker_source, _parse_speed(speed), once=once)
+    packets = PacketIndex() if packet_numbers else None
+    source = _choose(reading, broker_source, _parse_speed(speed), once=once, packets=packets)
     raise typer.Exit(_run(source, interval, once=once))
 
 
@@ -93,18 +97,22 @@ def _parse_speed(text: str) -> float:
     return speed
 
 
-def _choose(reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool) -> _Source:
+def _choose(
+    reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool, packets: PacketIndex | None
+) -> _Source:
     """Return the source that the options specify. Raises LocalError unless there is exactly one."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
     if sum(given) != 1:
         raise LocalError("use exactly one of -r FILE, -i IFACE and --broker URL")
     if broker is not None:
+        if packets is not None:
+            raise LocalError("--packet-numbers requires -r or -i: a broker reports no packets")
         return broker
     if once and reading.interface:
         raise LocalError("--once requires -r or --broker: a live interface has no end")
     from pcli.cli.top.capture_source import CaptureSource
 
-    return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once)
+    return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once, packets=packets)
 
 
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
@@ -135,6 +143,6 @@ def _print_page(snapshot: Snapshot) -> None:
     rows = [record(row) for row in ordered(make_rows(snapshot, None), "n")]
     print_rows(rows, "text", {name: name for name in COLUMNS})
     for finding in snapshot.findings:
-        write_line(f"{finding.severity}: {finding.rule}: {printable(finding.what)}")
+        write_line(f"{finding.severity}: {snapshot.finding_text(finding)}")
     if snapshot.note:
         write_line(printable(snapshot.note))

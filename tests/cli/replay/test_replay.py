@@ -54,6 +54,19 @@ def test_a_difference(replay, small_captures, broker, tmp_path):
     assert by_command["MESSAGE"]["unexplained"] == 1
 
 
+def test_packet_numbers_of_differences(replay, pcli, small_captures, broker):
+    broker.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1, after=4)
+    sides = ("--to", broker.service_url, "--admin", broker.http_url)
+    lines = replay(small_captures / SIMPLE, *sides, "--packet-numbers").out.splitlines()
+    assert lines[-2].split()[:3] == ["frame", "packet", "command"]
+    frame, packet, command, *_ = lines[-1].split()
+    (captured,) = pcli(
+        "dissect", "-r", small_captures / SIMPLE, "-Y", f"pulsar.number == {frame}", "-T", "ndjson"
+    ).lines
+    assert json.loads(captured)["frame.number"] == int(packet)
+    assert command == "MESSAGE"
+
+
 def test_two_brokers(replay, small_captures, broker):
     with MiniBroker() as other:
         other.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1)

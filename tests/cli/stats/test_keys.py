@@ -42,6 +42,17 @@ def test_order_that_is_broken_as_was_allowed(told):
     assert "\norder broken 6 times, first in frames " in out
 
 
+def test_packet_numbers_of_the_order(told, pcli, captures):
+    words = ("java/key-shared-out-of-order.pcap", "--packet-numbers")
+    (row,) = json.loads(told(*words, "-T", "json").out)
+    frames, packets = row["order_broken_frames"], row["order_broken_packets"]
+    dissected = pcli("dissect", "-r", captures / words[0], "-T", "ndjson").lines
+    packet_of = {one["pulsar.number"]: one["frame.number"] for one in map(json.loads, dissected)}
+    assert packets == [packet_of[frame] for frame in frames]
+    assert row["waits"]["longest_packets"] == [packet_of[frame] for frame in row["waits"]["longest_frames"]]
+    assert f"first in frames {', '.join(map(str, frames))} (packets {', '.join(map(str, packets))})" in told(*words).out
+
+
 def test_one_subscription(told):
     assert told("go/subscription-types.pcap", "--subscription", "sub-3").out
     answer = told("go/subscription-types.pcap", "--subscription", "sub-1")

@@ -69,6 +69,16 @@ def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli, small_captures):
     assert not any(line.startswith("never/never-asks on") for line in lines)
 
 
+def test_the_packet_of_the_lowest_balance(rows, pcli, captures):
+    capture = captures / "java" / "permits.pcap"
+    (row,) = rows(capture, "--packet-numbers")
+    words = ("-Y", f"pulsar.number == {row['lowest_frame']}", "-T", "ndjson")
+    (frame,) = map(json.loads, pcli("dissect", "-r", capture, *words).lines)
+    assert row["lowest_packet"] == frame["frame.number"]
+    header, _, line, *_ = pcli("stats", "permits", "-r", capture, "--packet-numbers").lines
+    assert dict(zip(["consumer", *header.split()], line.split()))["packet"] == str(row["lowest_packet"])
+
+
 def test_without_a_subscribe_the_balance_is_not_known(pcli, small_captures):
     out = pcli("stats", "permits", "-r", small_captures / "java/late-capture.pcap").out
     assert "(unknown topic)\n  consumer #0 of stream 0 " in out

@@ -336,6 +336,15 @@ def shown_figures(one: dict[str, Any], subscription: dict[str, Any], count: int)
     return [*map(str, figures), "-", str(count)]
 
 
+def test_packet_numbers_of_findings(pcli, small_captures):
+    capture = small_captures / "python/25-no-flow.pcapng"
+    found = [line for line in pcli("top", "-r", capture, "--once", "--packet-numbers").lines if ": " in line]
+    assert found[0].endswith(
+        "since it subscribed in frame 22 (packet 32). The backlog is unknown.  [frame 22 (packet 32)]"
+    )
+    assert pcli("top", "--broker", "http://localhost:1", "--once", "--packet-numbers").code == 2
+
+
 def test_a_damaged_capture_has_its_exit_code(pcli, small_captures, tmp_path):
     whole = (small_captures / "go" / "nack.pcap").read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
