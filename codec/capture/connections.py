@@ -3,7 +3,7 @@
 Rules of this file
 1. Streams are numbered as in tshark: in the order of their first packets. A new SYN on the same ports is a new stream.
 2. A closed connection is kept for a while, so that late packets do not open a new stream.
-3. Timers count packets of the input, so the same file always gives the same frames.
+3. Timers count packets of the input, so the same file always produces the same frames.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Rules of this file
    The target is a microsecond per packet and a microsecond per frame. Therefore code is inlined instead of called, and
    no object other than a frame is created.
 2. Any unusual packet is passed to `TcpReassembly.segment`, which sets ``next`` when the direction is ordinary again.
-   Both paths give the same frames; the tests run every capture through both.
+   Both paths produce the same frames; the tests run every capture through both.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Rules of this file
 2. Memory use does not grow with the file: at most CHUNK bytes are read at a time, and decompressed chunks have about
    that size.
 3. The chunks end at the first damage. All bytes that can be decompressed are returned first; ``Source.error`` then
-   gives the reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were
+   contains the reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were
    returned.
 4. A file object that returns one byte per read works too, only more slowly.
 """

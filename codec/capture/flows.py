@@ -1,7 +1,8 @@
 """The state of a TCP connection and its two directions, without behaviour, for ``streams`` and ``frame_extraction``.
 
 Rules of this file
-1. One object per direction holds all state that a packet needs, so that the fast path needs one dictionary look-up.
+1. One object per direction contains all state that a packet needs. The fast path therefore needs one dictionary
+   look-up.
 2. ``next`` selects the path of the next packet: a sequence number if frames may be sliced directly from the window,
    SLOW for anything unusual, IGNORE if the bytes are not needed.
 """

@@ -190,7 +190,7 @@ class PcapngReader:
             self.secrets.append(Secrets(kind, data[start + 8 : start + 8 + size]))
 
     def _simple(self, data: bytes, start: int, end: int, records: list[Record]) -> None:
-        """Read a simple packet, which belongs to the first interface and gets the previous packet's time."""
+        """Read a simple packet, which belongs to the first interface and has the previous packet's time."""
         if not self.interfaces:
             raise self._bad_packet(0, 0, start - 8)
         wire = self.word(data, start)[0]

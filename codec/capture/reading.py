@@ -52,7 +52,7 @@ class ReadOptions:
     max_frame_size: int = MAX_FRAME_SIZE
     """Size of the largest frame in bytes. CONNECTED may raise it for its connection."""
     careful: bool = False
-    """Whether to use only the slow path, which gives the same frames."""
+    """Whether to use only the slow path, which produces the same frames."""
     totals: CaptureTotals | None = None
     """The object that receives the totals after the captures were read."""
     ends: bool = False

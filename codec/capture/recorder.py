@@ -155,8 +155,8 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
 def _checksum(head: bytes, data: bytes = b"") -> int:
     """Return the internet checksum (RFC 1071). The sum of 16-bit words equals the whole number modulo 65535.
 
-    ``head`` must have an even length. It is separate from ``data`` so that the data is not copied. A sum of 0xFFFF
-    gives 0, never 0xFFFF (RFC 1624), because headers are not all zero.
+    ``head`` must have an even length. It is separate from ``data`` so that the data is not copied. For a sum of 0xFFFF
+    the checksum is 0, never 0xFFFF (RFC 1624), because headers are not all zero.
     """
     return (-int.from_bytes(head, "big") - int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF) % 0xFFFF
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Nothing is redacted: the file contains payloads and credentials as they were on the wire.
-2. Bytes are written at once, so the file is valid even if the broker or proxy is killed.
+2. Bytes are written immediately, so the file is valid even if the broker or proxy is killed.
 3. Segments are as large as on Linux's loopback interface. Fewer packets take less time to write.
 4. A full disk does not stop the broker or proxy: the capture ends, and ``failure`` contains the reason.
 """

@@ -55,7 +55,7 @@ class Injector:
     """Converts the bytes of all connections to steps."""
 
     def __init__(self, faults: Faults, live: LiveFrames) -> None:
-        """``live`` may already contain connections. From now on, only this injector adds bytes to it."""
+        """``live`` may already contain connections. Afterwards only this injector adds bytes to it."""
         self.faults = faults
         self._live = live
         self._ways: dict[tuple[int, bool], _Direction] = {}

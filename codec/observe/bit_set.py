@@ -1,4 +1,4 @@
-"""A set of frame or packet numbers that takes one bit for each number."""
+"""A set of frame or packet numbers that uses one bit for each number."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Rules of this file
        ephemeral point V | data key xor K1 | HMAC(K2, ciphertext | eight zero bytes)
        K2 (16 bytes) | K1 = SHA1(V | Z | 1) | SHA1(V | Z | 2) | …   Z: x of the shared point, as long as the field
 
-3. `cryptography` is imported when the first key is loaded. If it is missing, every encrypted payload gets a Problem.
+3. `cryptography` is imported when the first key is loaded. If it is missing, every encrypted payload has a Problem.
 4. Unwrapping takes about a millisecond, and producers keep a data key for hours. The result for each wrapped key,
    including a failure, is therefore cached. The cache and the number of wrapped keys tried per entry are limited.
 """

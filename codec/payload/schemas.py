@@ -6,7 +6,7 @@ Rules of this file
    their topic.
 2. SUBSCRIBE contains a schema, but its response contains no version. As in the client, this schema decodes messages
    without a version. It decodes other messages only if the encoding does not depend on the version: Avro with a
-   different version could give plausible but wrong values.
+   different version could produce plausible but wrong values.
 3. Values are plain (dict, list, str, int, float, bool, None) and suitable for JSON. A decoding failure is a Problem.
 """
 
@@ -286,7 +286,7 @@ def _producer(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -
 
 
 def _producer_success(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
-    # A producer that waits for exclusive access gets two responses; the second one contains the schema version.
+    # A producer that waits for exclusive access receives two responses; the second one contains the schema version.
     body = command.producer_success
     if body.producer_ready:
         book._answer(connection, body.request_id, body.schema_version)

@@ -4,7 +4,7 @@
 - versions.py: the protocol versions that features require
 - keepalive.py: keep-alive with PING, driven by ticks with given times
 - timers.py: a timer queue for both sides
-- strict.py: strict parsing of commands, as in a peer
+- strict.py: strict parsing of commands, which rejects what a peer rejects
 - server.py: ServerSession, the broker's side of the handshake
 - client.py: ClientSession, requests and their responses
 """

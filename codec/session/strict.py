@@ -1,4 +1,4 @@
-"""Strict parsing of commands, as in a peer: an incomplete or invalid command is rejected.
+"""Strict parsing of commands: like a peer, it rejects an incomplete or invalid command.
 
 Rules of this file (the broker's PulsarDecoder and LightProto, observed on 4.2.4)
 1. Bytes that are not a BaseCommand, an unknown type, a missing required field or a missing body raise RemoteError. The

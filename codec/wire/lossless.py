@@ -9,8 +9,8 @@ Rules of this file
 1. Keys are proto names, enum values are names, bytes are lower-case hex, and unsigned -1 is -1. Nothing is redacted:
    the lossless form contains credentials and payload.
 2. ``checksum`` is "good" if the CRC-32C is correct, the stored number in hex if it is wrong, and absent if there is no
-   checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame gets a correct one. For SEND
-   and MESSAGE, the encoder requires only one of the four keys after the command: missing metadata is empty. Other
+   checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame has a correct checksum. For
+   SEND and MESSAGE, the encoder requires only one of the four keys after the command: missing metadata is empty. Other
    commands have none of these keys.
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
 4. Protobuf allows several encodings of a message: different field orders, long varints, invalid UTF-8. If encoding the

@@ -200,7 +200,7 @@ def _opened(facts: Facts) -> Any:
 
 
 def _value(facts: Facts) -> Any:
-    """Return the value as JSON text, decoded with the schema. A batch gives a list, with ``null`` for failures."""
+    """Return the value as JSON text, decoded with the schema. For a batch, return a list with ``null`` for failures."""
     opened = None if facts.opener is open_frame else facts.opened
     if opened is None or not opened.values or (opened.decoder is not None and not opened.decoder.reads):
         return None

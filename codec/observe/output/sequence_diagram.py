@@ -19,7 +19,7 @@ _ENTITIES = str.maketrans({";": "#59;", "#": "#35;", "<": "#lt;", ">": "#gt;", "
 def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
     """Return the lines of the diagram: a participant per connection, one for the broker, and an arrow per frame.
 
-    Frames with problems get a note. Pass a selection of frames: a diagram with a thousand arrows is unreadable.
+    A note marks each frame with problems. Pass a selection of frames: a diagram with a thousand arrows is unreadable.
     """
     yield "sequenceDiagram"
     yield "    autonumber"

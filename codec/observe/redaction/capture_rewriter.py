@@ -7,8 +7,8 @@ Rules of this file
 2. There are two passes: the first creates the new frames, the second writes the packets. Both use the slow path of the
    reader. A direction is identified by the connection's number and by whether it contains the connection's first
    packet.
-3. A stream that is not Pulsar keeps the few bytes that identify its protocol. The rest becomes filler. TLS session keys
-   are dropped.
+3. In a stream that is not Pulsar, the few bytes that identify the protocol are kept. The rest becomes filler. TLS
+   session keys are dropped.
 4. At most MAX_BYTES of new frames are kept in memory between the passes. Larger captures are too large for an issue.
 """
 

@@ -5,7 +5,7 @@ Rules of this file
    bytes fields are treated as the table specifies for the field name. A field that is not in the table becomes filler,
    so a field of a later version reveals nothing until it is added to the table.
 2. Fields that are unknown to the generated code are dropped.
-3. Properties that client libraries set for dead letters and schemas keep their names, because rules read them.
+3. The names of properties that client libraries set for dead letters and schemas are kept, because rules read them.
 """
 
 from __future__ import annotations

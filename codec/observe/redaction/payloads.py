@@ -6,7 +6,7 @@ Rules of this file
    filler alone would compress to almost nothing. A corrupt payload remains corrupt.
 3. A ciphertext is replaced by noise. A chunk of a compressed message cannot be decompressed alone and is replaced by
    filler. The compression is removed from its metadata, because the message would otherwise appear corrupt.
-4. Noise depends only on sizes and positions: a payload gets the same filler when it is sent and when it is delivered.
+4. Noise depends only on sizes and positions: a payload has the same filler when it is sent and when it is delivered.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ long. Compare the age of messages at redelivery requests with the age at the slo
 
 ## What would disprove it
 
-Acknowledgements that are all fast: the redelivered messages were then never acknowledged. See
-redelivered-after-ack-timeout and never-acked.
+If all acknowledgements are fast, the redelivered messages were never acknowledged: see redelivered-after-ack-timeout
+and never-acked.
 
 ## What to do
 

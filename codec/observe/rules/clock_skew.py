@@ -18,8 +18,8 @@ producer is used. Resends are excluded because they keep their publish time. A b
 
 ## What would disprove it
 
-The finding compares two clocks, and the wrong one may be the clock of the capturing host: then producers on all other
-hosts differ in the same way. Clients can also be configured with a custom clock (`ClientBuilder.clock`).
+The finding compares two clocks, and the wrong one may be the clock of the capturing host. In that case producers on all
+other hosts differ in the same way. Clients can also be configured with a custom clock (`ClientBuilder.clock`).
 
 ## What to do
 

@@ -14,7 +14,7 @@ HTTP line as the response to CONNECT; a PROXY header (of HAProxy) after which th
 
 ## What would disprove it
 
-Pulsar frames from the broker after these bytes. There are none.
+Pulsar frames from the broker after these bytes; the capture contains none.
 
 ## What to do
 

@@ -14,9 +14,9 @@ delivery of MESSAGE 7:10 with the same key.
 
 ## What would disprove it
 
-`allowOutOfOrderDelivery` in SUBSCRIBE: then any order is allowed, and the finding is a note. A batch with several keys
-is dispatched by the key of its first message: producers must use key-based batching. This rule compares keys, whereas
-brokers compare their hashes. Delayed messages arrive late on purpose.
+If SUBSCRIBE contains `allowOutOfOrderDelivery`, any order is allowed, and the finding is a note. A batch with several
+keys is dispatched by the key of its first message: producers must use key-based batching. This rule compares keys,
+whereas brokers compare their hashes. Delayed messages arrive late on purpose.
 
 ## What to do
 

@@ -15,7 +15,7 @@ still send no FLOW.
 
 ## What would disprove it
 
-An ACK or FLOW after the last MESSAGE: then the application is working, but slowly. Check the time from MESSAGE to ACK.
+If an ACK or FLOW follows the last MESSAGE, the application is working, but slowly. Check the time from MESSAGE to ACK.
 If earlier FLOWs granted fewer permits than messages were processed, the client is at fault: see stuck-no-permits.
 
 ## What to do
@@ -74,7 +74,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     session = consumer.session
     if session is not None and stop.frame in (session.number, session.ready_frame):
-        # A consumer also has no permits before its first FLOW, and a broker may take long to create the consumer.
+        # A consumer also has no permits before its first FLOW, and a broker may need a long time to create the
+        # consumer.
         stop = stop._replace(lasted_ns=stop.lasted_ns - max(0, session.ready_ns - stop.since_ns))
         if stop.lasted_ns < _RECOVERED_NS:
             return

@@ -20,7 +20,7 @@ PRODUCER, ERROR with its request id; SEND, SEND_ERROR with its sequence id. The 
 
 ## What would disprove it
 
-A later PRODUCER that succeeds, or a later SEND of the same message with a receipt: then the finding is a note.
+If a later PRODUCER succeeds, or a later SEND of the same message has a receipt, the finding is a note.
 
 ## What to do
 

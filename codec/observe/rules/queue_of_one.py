@@ -13,8 +13,8 @@ follows only when the application calls receive again.
 
 ## What would disprove it
 
-Only one consumer on the subscription: then no other consumer could process the message. Processing times of
-milliseconds: then the waiting time is negligible.
+If the subscription has only one consumer, no other consumer could process the message. If processing takes only
+milliseconds, the waiting time is negligible.
 
 ## What to do
 

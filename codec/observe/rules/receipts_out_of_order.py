@@ -14,7 +14,7 @@ the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may 
 
 ## What would disprove it
 
-The same sequence id sent more than once: then it is uncertain to which SEND a receipt belongs.
+If the same sequence id was sent more than once, it is uncertain to which SEND a receipt belongs.
 
 ## What to do
 

@@ -13,7 +13,7 @@ with the ids of those ACKs.
 
 ## What would disprove it
 
-An END_TXN with COMMIT: then the messages must not be redelivered, and ack-lost applies instead.
+If the END_TXN contains COMMIT, the messages must not be redelivered, and ack-lost applies instead.
 
 ## What to do
 

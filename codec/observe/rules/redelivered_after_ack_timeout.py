@@ -14,7 +14,7 @@ delay starts at the call. Only the ages distinguish the two, so the finding is l
 
 ## What would disprove it
 
-Ages that differ widely: then the application rejects messages. See redelivered-after-nack.
+If the ages differ widely, the application rejects messages: see redelivered-after-nack.
 
 ## What to do
 

@@ -14,7 +14,7 @@ unacknowledged ids, often with redelivery count 0: a disconnect does not increas
 
 ## What would disprove it
 
-An ACK of the message before the end: then the ACK was lost. See ack-lost.
+If the message was acknowledged before the end, the ACK was lost: see ack-lost.
 
 ## What to do
 

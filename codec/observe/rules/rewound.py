@@ -15,7 +15,7 @@ earlier id.
 
 ## What would disprove it
 
-A SEEK: see after-seek. A new SUBSCRIBE: see redelivered-after-reconnect.
+A SEEK (see after-seek) or a new SUBSCRIBE (see redelivered-after-reconnect).
 
 ## What to do
 

@@ -15,7 +15,7 @@ schema is in the PRODUCER or SUBSCRIBE that succeeded before.
 
 ## What would disprove it
 
-A later PRODUCER with the same name that succeeds: then the finding is a note.
+If a later PRODUCER with the same name succeeds, the finding is a note.
 
 ## What to do
 

@@ -13,7 +13,7 @@ SUBSCRIBE with `schema`, ERROR IncompatibleSchema with its request id.
 
 ## What would disprove it
 
-A later SUBSCRIBE of the same consumer that succeeds: then the finding is a note.
+If a later SUBSCRIBE of the same consumer succeeds, the finding is a note.
 
 ## What to do
 

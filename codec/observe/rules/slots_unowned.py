@@ -13,8 +13,8 @@ the unassigned slots; no MESSAGE for them, although every consumer has permits.
 
 ## What would disprove it
 
-A consumer with these slots on a connection that was not captured: then the backlog shrinks. If the other consumers have
-no permits, the waiting messages may belong to them.
+If a consumer with these slots exists on a connection that was not captured, the backlog shrinks. If the other consumers
+have no permits, the waiting messages may belong to them.
 
 ## What to do
 

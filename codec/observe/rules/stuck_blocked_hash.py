@@ -15,8 +15,8 @@ consumer waits for everything that was read before it joined.
 
 ## What would disprove it
 
-ACKs of the holder for those keys: the entries must follow within milliseconds. Keys in a STICKY range without an owner
-wait for a consumer, not for an ACK: see slots-unowned.
+If the holder acknowledges its messages with those keys, the entries must follow within milliseconds. Keys in a STICKY
+range without an owner wait for a consumer, not for an ACK: see slots-unowned.
 
 ## What to do
 

@@ -21,7 +21,7 @@ SUBSCRIBE, ERROR with its request id. The error message comes from the broker an
 
 ## What would disprove it
 
-A later SUBSCRIBE of the same consumer that succeeds: then the finding is a note.
+If a later SUBSCRIBE of the same consumer succeeds, the finding is a note.
 
 ## What to do
 

@@ -14,8 +14,8 @@ batch and without an `ack_set`. With batch index acknowledgements both the ACK a
 
 ## What would disprove it
 
-A second MESSAGE with an `ack_set`: then the application receives only the rest. Or an application that processed no
-message of the batch: then the batch must be redelivered as a whole.
+If the second MESSAGE has an `ack_set`, the application receives only the rest. If the application processed no message
+of the batch, the whole batch must be redelivered.
 
 ## What to do
 

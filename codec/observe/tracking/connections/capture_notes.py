@@ -3,8 +3,8 @@
 Rules of this file
 1. For a note that makes the records of its connection incomplete, `apply_note` returns a key of
    `missing_evidence.DOUBTS`.
-2. If the bytes of an impossible frame length at the start of a stream are text or TLS, the stream is recorded as such.
-   Any other impossible length belongs to an oversized frame, which was not read.
+2. If the bytes of an impossible frame length at the start of a stream are text or TLS, the stream is recorded as text
+   or TLS. Any other impossible length belongs to an oversized frame, which was not read.
 3. A server that expects TLS answers a plaintext CONNECT with an alert: seven bytes, too few for a frame.
 """
 

@@ -1,8 +1,8 @@
 """A bounded table of connections, by stream number and by addresses.
 
 Rules of this file
-1. If there are too many connections, ended ones are evicted first, then the one that has been idle for the longest
-   time.
+1. If there are too many connections, ended connections are evicted first, then the connection that has been idle for
+   the longest time.
 2. A new connection with the addresses and ports of an older one replaces it, even if the end of the older one was not
    captured.
 """

@@ -5,7 +5,7 @@ Rules of this file
    a frame.
 2. The cause of a connection's end is an earlier event: a refused login or an unanswered PING. If there was none, only
    the side that ended the connection and the way it did so are recorded.
-3. AUTH_CHALLENGE after the handshake requests new credentials. AUTH_RESPONSE gets no response in this case.
+3. AUTH_CHALLENGE after the handshake requests new credentials. In this case AUTH_RESPONSE has no response.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ Rules of this file
    it sends CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP proxy forwards
    bytes from the start, so both CONNECTs are equal.
 2. A connection was opened by the proxy if all of these conditions hold: its handshake begins during the handshake of
-   the client's connection; it comes from the host to which the client connected (or goes to the address in the URL); it
-   goes to another server; and the first client frame after the handshake is equal on both and was captured on the
-   client's connection first.
+   the client's connection; its source is the host to which the client connected, or its destination is the address in
+   the URL; its destination is another server; and the first client frame after the handshake is equal on both and was
+   captured on the client's connection first.
 3. A proxy_to_broker_url alone proves nothing, because some clients (pulsar-rs) write it without a proxy.
 """
 

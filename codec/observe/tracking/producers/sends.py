@@ -5,8 +5,8 @@ Rules of this file
 2. All chunks of a message have one lifecycle and one sequence id. A chunk is a resend if its number is not above the
    highest chunk number sent so far.
 3. The publish_time shows how far the producer's clock differs from the capture's. The client sets it before SEND. For a
-   batch, the client sets it when it adds the first message, earlier by up to the batching delay. Resends keep the old
-   time and are not compared.
+   batch, the client sets it when it adds the first message, earlier by up to the batching delay. A resend contains the
+   old time and is not compared.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Session:
     ready_frame: int = 0
     ended_ns: int = -1
     ended_frame: int = 0
-    """The CLOSE, or the last frame of its connection; 0 while the session is open."""
+    """Frame of the CLOSE, or the last frame of the connection; 0 while the session is open."""
     end: str = ""
     """A key of ENDS; empty while the session is open."""
 
@@ -109,7 +109,7 @@ class ConsumerRecord:
     name: str
     """The name in SUBSCRIBE. It is empty if SUBSCRIBE has none, because brokers do not name consumers."""
     type: str
-    """Exclusive, Shared, Failover or Key_Shared; empty if unknown."""
+    """The subscription type: Exclusive, Shared, Failover or Key_Shared; empty if unknown."""
     subscription: SubscriptionRecord | None
     system: bool = False
     priority: int = 0
@@ -242,7 +242,7 @@ class ProducerRecord:
     unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id that is not open."""
     gaps: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id is not the one after the highest id so far. For a batch, its highest id counts."""
+    """SENDs whose sequence id does not directly follow the highest id so far. For a batch, its highest id counts."""
     ids_vague: bool = False
     """Whether batches have no highest sequence id: see sequence_ids.py."""
     backwards: Occurrences = field(default_factory=Occurrences)

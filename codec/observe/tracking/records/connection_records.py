@@ -152,17 +152,17 @@ class TransactionRecord:
     """A transaction, by its id."""
 
     id: tuple[int, int]
-    """Most and least significant bits."""
+    """Most and least significant bits of the id."""
     stream: int
     began_ns: int
     began_frame: int
-    """Response to NEW_TXN; 0 if not captured."""
+    """Frame of the response to NEW_TXN; 0 if not captured."""
     timeout_ms: int = 0
     sent: int = 0
     acked: int = 0
     end_asked_ns: int = -1
     end_asked_frame: int = 0
-    """The client's last END_TXN, or 0."""
+    """Frame of the client's last END_TXN, or 0."""
     ended_ns: int = -1
     ended_frame: int = 0
     action: str = ""

@@ -41,7 +41,7 @@ class Ack:
     frame: int
     time_ns: int
     kind: str
-    """individual, cumulative, batch (with an ack set), transaction."""
+    """The kind: individual, cumulative, batch (with an ack set) or transaction."""
     left: int = 0
     """Messages of the entry that remain unacknowledged."""
     answer_frame: int = 0

@@ -1,8 +1,8 @@
 """Statistics of Key_Shared keys as plain values: slots of consumers, moves, violations of the order.
 
 Rules of this file
-1. The slots of a STICKY consumer are the ones in its SUBSCRIBE. With AUTO_SPLIT no frame contains the slots; each slot
-   of a known key is listed with the consumer that last received the key.
+1. The SUBSCRIBE of a STICKY consumer contains its slots. With AUTO_SPLIT no frame contains the slots; each slot of a
+   known key is listed with the consumer that last received the key.
 2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of a different size,
    where neighbouring slots may belong to different consumers, so ranges are not inferred.
 """

@@ -1,4 +1,4 @@
-"""MESSAGE: the lifecycle that it belongs to, the permits that it uses, and the cause of a redelivery.
+"""MESSAGE: the lifecycle to which it belongs, the permits that it uses, and the cause of a redelivery.
 
 Rules of this file
 1. Entries are read in order. The broker itself acknowledges entries that the dispatcher skips: transaction markers,

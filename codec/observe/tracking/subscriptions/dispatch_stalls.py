@@ -136,7 +136,7 @@ def _block(record: ConsumerRecord) -> None:
 
 
 def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle) -> bool:
-    """Return whether a waiting message is for this consumer, as far as known."""
+    """Return whether a waiting message is for this consumer, according to the capture."""
     if subscription.individual and lifecycle.uuid:
         return False  # a chunk is for the consumer that received the first chunk, if any
     if record.type != "Key_Shared":
@@ -178,7 +178,7 @@ def _check_passed_over(consumer: AttachedConsumer) -> None:
 
 
 def can_receive(consumer: AttachedConsumer) -> bool:
-    """Return whether a consumer can receive an entry, as far as known."""
+    """Return whether a consumer can receive an entry, according to the capture."""
     record, subscription = consumer.record, consumer.subscription
     if record.permits.balance <= 0 or record.active is False:
         return False

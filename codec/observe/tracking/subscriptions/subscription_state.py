@@ -61,9 +61,9 @@ class AttachedConsumer:
         self.stream = stream
         self.id = id
         self.ended = False
-        """Whether it is closed."""
+        """Whether the consumer is closed."""
         self.ready = False
-        """Whether it is attached, as far as known."""
+        """Whether the consumer is attached, according to the capture."""
         self.least_timeout = 0
         """Minimum ack timeout of its client library, ns."""
         self.timeouts = (0, 0)
