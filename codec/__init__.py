@@ -6,7 +6,9 @@ The packages, in the order in which bytes pass through them:
 - ``wire``     frames, the table of commands, ids, topic names, key hashes, redaction
 - ``payload``  the contents of an entry: batches, compression, chunks, encryption, schemas
 - ``capture``  pcap and pcapng, link layers, IP, TCP streams with gaps as values, frames in them
-- ``observe``  fields, filters, request pairing, names of ids
+- ``observe``  fields, filters, request pairing, tracking, findings, redaction
+
+For live connections, ``session`` contains the state machines of both sides, and ``faults`` injects faults.
 """
 
 from pcli.codec.errors import CaptureError, LocalError, PcliError, RemoteError

@@ -151,7 +151,7 @@ class StreamEnd:
     from_client: bool
     """Whether the client sent that packet."""
     reset: bool
-    """Whether it is an RST."""
+    """Whether that packet is an RST."""
     refused: bool
     """Whether the RST answered the SYN because no process listens on the port."""
     silent: bool

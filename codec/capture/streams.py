@@ -46,7 +46,7 @@ MAX_HELD_ONE_SIDED: Final = 64
 
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
-"""A larger sequence-number distance indicates a different connection whose SYN the capture lacks."""
+"""Limits of a jump in sequence numbers. A larger jump indicates a different connection whose SYN the capture lacks."""
 
 _MASK: Final = 0xFFFFFFFF
 

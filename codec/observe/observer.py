@@ -62,8 +62,8 @@ class Observer:
     ) -> None:
         """Create an observer without state.
 
-        ``pairing``: whether to pair responses with requests; ``answers``: the pairs of a first pass, for
-        `Facts.answer_number`; ``opener``: the payload decoder, if it has keys or joins chunks.
+        ``pairing`` is whether to pair responses with requests. ``answers`` contains the pairs of a first pass, for
+        `Facts.answer_number`. ``opener`` is the payload decoder, if it has keys or joins chunks.
         """
         self.evicted = {"connections": 0, "peers": 0, "requests": 0}
         """Numbers of evicted objects by kind."""

@@ -6,8 +6,8 @@
 Rules of this file
 1. Each command type that concerns producers has its own function.
 2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). If the
-   message was never stored, the lifecycle is passed to SubscriptionTracker.never_stored when no resend is possible any
-   more.
+   message was never stored, the lifecycle is passed to SubscriptionTracker.never_stored when it can no longer be
+   resent.
 """
 
 from __future__ import annotations

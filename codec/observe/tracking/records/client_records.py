@@ -228,7 +228,7 @@ class ProducerRecord:
     unreceipted: Occurrences = field(default_factory=Occurrences)
     """SENDs without a response at the end of their connection or producer."""
     lost: Occurrences = field(default_factory=Occurrences)
-    """Number of these SENDs that were never resent, as far as the capture shows. See producer_registry.py."""
+    """Number of these SENDs that were never resent, according to the capture. See producer_registry.py."""
     heard_ns: int = -1
     """Time of the broker's last frame of any type on the connection of the current session; -1 if none."""
     heard_frame: int = 0

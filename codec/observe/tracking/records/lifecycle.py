@@ -31,7 +31,7 @@ STATES: Final[dict[str, str]] = {
     "lost": "sent; its connection ended before the receipt",
     "non_persistent": "published to a non-persistent topic, where acknowledgements are not sent to the broker",
 }
-"""Final states of messages, as far as the capture shows."""
+"""Final states of messages, according to the capture."""
 
 
 @dataclass(slots=True)

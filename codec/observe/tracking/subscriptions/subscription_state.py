@@ -118,7 +118,7 @@ class SubscriptionState:
         self.topic = topic
         self.record = record
         self.individual = record.type in INDIVIDUAL
-        """Whether it acknowledges individually and counts unacked messages."""
+        """Whether messages are acknowledged individually and unacked messages are counted."""
         self.attached: list[AttachedConsumer] = []
         """Attached consumers."""
         self.unidentified = False
@@ -160,7 +160,8 @@ class SubscriptionState:
         self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
         """Acknowledgements in open transactions."""
         self.selective = False
-        """Whether it skips entries without acknowledging them: it reads only some keys, or a compacted topic."""
+        """Whether the subscription skips entries without acknowledging them: it reads only some keys, or a compacted
+        topic."""
         self.rewound_from: Position = (-1, -1)
         """Entries up to here were acknowledged before the cursor moved back."""
         self.current_second = (0, 0)
@@ -172,7 +173,7 @@ class SubscriptionState:
         self.rewound = False
         """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
         self.starts_at_next = False
-        """Whether it begins with the next stored entry."""
+        """Whether the subscription begins with the next stored entry."""
         self.base = self.snapshot = 0
         """`delivered` at the last load of the topic, and at the last close by the broker."""
         self.keys: KeyOrder | None = None
