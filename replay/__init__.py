@@ -1,9 +1,9 @@
 """Programs that exchange live traffic: clients, players, proxies, and sources of captures.
 
-Import names from their modules: clients and proxies do not load the readers of captures.
+Import names from their modules, so that clients and proxies do not load the readers of captures.
 
-- ``sources``       captures from files, folders, stdin and interfaces; recording of live traffic
-- ``client``        a client that sends what the Java client sends
+- ``sources``       captures from files, folders, stdin and interfaces, and the recording of live traffic
+- ``client``        a client that sends the same commands as the Java client
 - ``player``        replays of captures against a live broker
 - ``proxy``         a tap between clients and brokers
 - ``conversation``, ``expectations``  the helpers of tests that `pcli reproduce` writes

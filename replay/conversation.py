@@ -11,9 +11,9 @@ Rules of this file
 1. Commands, fields and enum values have the names of the proto file. expectations.py defines how values are written and
    when a response matches.
 2. ``send`` returns when the broker has processed the command: it then sends a PING and waits for the PONG. The broker
-   therefore processes the commands of all clients in the order of the test. The login commands need no PING.
+   therefore processes the commands of all clients in the order of the test. Login commands need no PING.
 3. ``expect`` returns the first response with this name and the same producer, consumer or request. Other responses
-   remain queued. A response that is still queued at the end fails the test; extra messages are thus detected.
+   remain queued. A response that is still queued at the end fails the test, which detects extra messages.
 4. A failed check raises an AssertionError.
 """
 
@@ -47,7 +47,7 @@ class Conversation:
     """The clients that a test connects to a broker. They are closed at the end of the ``with`` block."""
 
     def __init__(self, service_url: str, http_url: str = "", *, timeout: float = 5) -> None:
-        """``http_url``: the REST interface, for `admin`; ``timeout``: seconds to wait for a response."""
+        """``http_url`` is the URL of the REST interface for `admin`. ``timeout`` limits each wait, in seconds."""
         self._address = ServiceUrl.parse(service_url).hosts[0]
         self._http_url, self._timeout = http_url, timeout
         self._clients: list[Client] = []
@@ -81,7 +81,7 @@ class Client:
     """One connection."""
 
     def __init__(self, address: tuple[str, int], timeout: float, others: list[Client]) -> None:
-        """Connect. ``others``: clients that read while this one waits. Raises OSError if the broker is unreachable."""
+        """Connect. ``others`` are clients that also read when this one waits. Raises OSError if this fails."""
         self._socket = socket.create_connection(address, timeout)
         self._timeout, self._others = timeout, others
         self._session = ClientSession()
@@ -124,7 +124,7 @@ class Client:
     def expect(self, name: str, /, *, entry: bytes | None = None, broker_entry: Any = None, **fields: Any) -> Any:
         """Wait for a response with these fields and return its body.
 
-        ``entry``: metadata and payload of a MESSAGE; ``broker_entry``: the fields of its BrokerEntryMetadata.
+        ``entry`` is the metadata and payload of a MESSAGE, ``broker_entry`` the fields of its BrokerEntryMetadata.
         """
         until = time.monotonic() + self._timeout
         while (event := self._find(name, fields)) is None:
@@ -162,7 +162,7 @@ class Client:
         return None
 
     def _read(self, until: float) -> bool:
-        """Wait until any client receives bytes; return False after the timeout.
+        """Wait until any client receives bytes. Return False after the timeout.
 
         All clients read, because a broker may send a PING to one client before it responds to a different client.
         """
@@ -189,7 +189,7 @@ class Client:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the connection and wait until the broker closes it too. Raises the AssertionErrors of `check`."""
+        """Close the connection and wait until the broker has closed it. Raises the AssertionErrors of `check`."""
         self.check()
         self.drop()
 

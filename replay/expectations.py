@@ -34,11 +34,11 @@ class Id:
     """The ledger and entry id; None before the first comparison."""
 
     def at(self, **rest: Any) -> _At:
-        """Return the id with other fields of MessageIdData: ``m1.at(partition=0, batch_index=2)``."""
+        """Return the id with further fields of MessageIdData: ``m1.at(partition=0, batch_index=2)``."""
         return _At(self, rest)
 
     def stands_for(self, found: tuple[int, int]) -> bool:
-        """Return whether this is the id. An unassigned Id receives it unless a different Id has it."""
+        """Return whether the ids are equal. An unassigned Id is first set to the id unless a different Id has it."""
         if self.place is None and not any(other.place == found for other in self.others):
             self.place = found
         return self.place == found
@@ -68,7 +68,7 @@ def entry(payload: bytes, *, checksum: bool = True, **metadata: Any) -> bytes:
 
 
 def plain(message: Message) -> dict[str, Any]:
-    """Return the set fields as a dict: enum values by name, nested messages as dicts, message ids signed."""
+    """Return the fields that are set as a dict: enum values by name, nested messages as dicts, message ids signed."""
     return {one.name: _plain(one, value) for one, value in message.ListFields()}
 
 
@@ -101,7 +101,7 @@ def to_protobuf(value: Any) -> Any:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Return whether a received value is as expected. Assigns unassigned Ids."""
+    """Return whether a received value matches the expected one. Assigns unassigned Ids."""
     if isinstance(expected, Id):
         expected = expected.at()
     if isinstance(expected, _At) and isinstance(found, dict):
@@ -116,7 +116,7 @@ def same(expected: Any, found: Any) -> bool:
 
 
 def check_entry(found: Frame, wanted: bytes) -> None:
-    """Raise AssertionError if metadata, payload or checksum of a MESSAGE differ from an entry that was sent."""
+    """Raise AssertionError if the metadata, payload or checksum of a MESSAGE differs from an entry that was sent."""
     command = pb.CommandMessage(consumer_id=0, message_id=pb.MessageIdData(ledgerId=0, entryId=0))
     sent = Frame(push_frame(command, wanted), found.type)
     expected, received = ((one.metadata, one.payload, one.checksum) for one in (sent, found))

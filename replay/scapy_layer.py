@@ -9,7 +9,7 @@
             print(layer.frame.command)
 
 The module requires the extra ``pulsar-pcli[capture]``. For whole captures, `pcli dissect` is a hundred times faster and
-detects gaps. This layer is for existing scapy scripts and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
+detects gaps. This layer is for existing scapy scripts and for building packets: ``IP()/TCP()/Pulsar(body=…)``.
 """
 
 from __future__ import annotations

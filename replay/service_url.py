@@ -32,9 +32,9 @@ class ServiceUrl:
     """A parsed service URL."""
 
     scheme: str
-    """``pulsar``, ``pulsar+ssl``, ``http`` or ``https``."""
+    """The scheme: ``pulsar``, ``pulsar+ssl``, ``http`` or ``https``."""
     hosts: tuple[tuple[str, int], ...]
-    """One or more hosts with ports; IPv6 addresses without brackets."""
+    """One or more hosts with ports. IPv6 addresses have no brackets."""
 
     @classmethod
     def parse(cls, text: str) -> ServiceUrl:
@@ -75,9 +75,9 @@ class Security:
     """The client's credentials and trusted certificates."""
 
     token: str = ""
-    """A token, or ``file:PATH`` for a token file; empty for none."""
+    """A token, or ``file:PATH`` for a token file; empty if there is none."""
     trust: str = ""
-    """Path of a PEM file with trusted certificates; empty for the system's certificates."""
+    """Path of a PEM file with trusted certificates; if empty, the system's certificates are trusted."""
     cert: str = ""
     """Path of a PEM file with the client's certificate, used for authentication (``tls``) if there is no token."""
     key: str = ""

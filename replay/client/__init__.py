@@ -1,11 +1,11 @@
 """A Pulsar client: an engine without I/O that follows the 4.2.4 Java client, and the asyncio client that runs it.
 
-Import names from their modules: a program that only produces does not load the consumer.
+Import names from their modules, so that a program that only produces does not load the consumer.
 
 - engine.py: events in, actions out (actions.py); asyncio_client.py runs it on sockets
 - connection: connections (Java's ClientCnx), the pool, lookup, reconnects
 - producer, consumer: the handlers on connections; their settings are in producer_settings.py and consumer_settings.py
-- backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: used by connections, producers and
+- backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: helpers of connections, producers and
   consumers
 """
 

@@ -36,7 +36,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close a connection after the pending writes. No event is reported for it afterwards."""
+    """Close a connection after the pending writes. No further event is reported for it."""
 
     connection: ClientConnection
 

@@ -87,7 +87,7 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Check that a broker is reachable, trying the hosts of the service URL in turn.
+        """Check that a broker is reachable. The hosts of the service URL are tried in turn.
 
         Raises RemoteError if all fail.
         """
@@ -139,7 +139,7 @@ class Client:
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:
-        """Context of one turn. The output of all calls to the engine's objects in it is written together at its end."""
+        """Context of one turn. All output that calls to the engine's objects produce is written together at its end."""
         self.engine.advance(self.now())
         try:
             yield self.engine
@@ -168,7 +168,7 @@ class Client:
         return await self.call(begin)
 
     async def close(self) -> None:
-        """Close producers, consumers and connections, within a few seconds even if brokers do not respond."""
+        """Close producers, consumers and connections. This takes a few seconds at most, even if no broker responds."""
         if self._failure is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LINGER):
@@ -226,7 +226,7 @@ class Client:
     def _arm(self) -> None:
         """Set the timer of the loop to the engine's first deadline.
 
-        An earlier timer is kept; when it fires, it sets the next one.
+        An earlier timer is kept. When it expires, it sets the next one.
         """
         deadline = self.engine.deadline
         if deadline is None:
@@ -295,7 +295,7 @@ class _Socket(asyncio.Protocol):
         """A future that is done when the socket is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the socket. TCP, and TLS if requested, are established."""
+        """Register the socket, on which TCP and, if requested, TLS are established."""
         self._transport = transport
         self._client.came(self._connection, self)
 
@@ -305,7 +305,7 @@ class _Socket(asyncio.Protocol):
         client.run_turn(lambda now: client.engine.received(self._connection, data, now))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the closed socket, whichever side closed it."""
+        """Report that the socket was closed by either side."""
         if not self.closed.done():
             self.closed.set_result(None)
         self._client.went(self._connection, exc)

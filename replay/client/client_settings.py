@@ -16,11 +16,11 @@ class ClientSettings:
     """Settings of one client (ClientConfigurationData). Times are in milliseconds."""
 
     operationTimeoutMs: int = 30_000
-    """Time-out of a request."""
+    """Timeout of a request."""
     lookupTimeoutMs: int = 30_000
-    """Time during which a lookup is retried."""
+    """Maximum time during which a lookup is retried."""
     connectionTimeoutMs: int = 10_000
-    """Time-out of a TCP connection attempt."""
+    """Timeout of a TCP connection attempt."""
     connectionsPerBroker: int = 1
     """Maximum number of connections to one broker."""
     maxLookupRedirects: int = 20
@@ -34,6 +34,6 @@ class ClientSettings:
     listenerName: str = ""
     """The advertised listener that lookups request; empty for the default listener."""
     memoryLimitBytes: int = 64 << 20
-    """Maximum bytes of messages that producers hold; 0 for no limit."""
+    """Maximum bytes of messages that producers hold, or 0 for no limit."""
     security: Security = field(default_factory=Security)
     """Credentials and TLS settings."""

@@ -19,12 +19,12 @@ from pcli.replay.client.message_ids import ClientMessageId
 __all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
 
 CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
-"""The action for an undecryptable entry: leave it to the ack time-out, acknowledge it or deliver it encrypted."""
+"""The action for an undecryptable entry: leave it to the ack timeout, acknowledge it or deliver it encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """The dead letter policy: the topics for messages that were redelivered too often or are retried later."""
+    """The policy for messages that were redelivered too often or are retried later."""
 
     maxRedeliverCount: int = 16
     """Maximum number of redeliveries before a message is sent to the dead letter topic."""
@@ -56,7 +56,7 @@ class ConsumerSettings:
     subscriptionName: str = ""
     subscriptionType: Literal["Exclusive", "Shared", "Failover", "Key_Shared"] = "Exclusive"
     subscriptionMode: Literal["Durable", "NonDurable"] = "Durable"
-    """A NonDurable subscription ends with its last consumer."""
+    """Durable or NonDurable. A NonDurable subscription ends with its last consumer."""
     subscriptionInitialPosition: Literal["Latest", "Earliest"] = "Latest"
     consumerName: str = ""
     """Consumer name; if empty, five random letters and digits."""
@@ -69,7 +69,7 @@ class ConsumerSettings:
     """Whether the subscription is replicated; if None, the field is not sent."""
     readCompacted: bool = False
     schema: pb.Schema | None = None
-    """None means bytes. AutoConsume is replaced by the topic's schema, which is requested before SUBSCRIBE."""
+    """The schema; None means bytes. AutoConsume is replaced by the topic's schema, requested before SUBSCRIBE."""
 
     receiverQueueSize: int = 1000
     """Number of messages prefetched for the application. If 0, each receive requests one message."""
@@ -78,7 +78,7 @@ class ConsumerSettings:
     startPaused: bool = False
 
     acknowledgementsGroupTimeMicros: int = 100_000
-    """How long acks are grouped; if 0, acks are sent immediately."""
+    """Time for which acks are grouped; if 0, acks are sent immediately."""
     maxAcknowledgmentGroupSize: int = 1000
     """Maximum number of entries in a group of acks."""
     batchIndexAckEnabled: bool = True
@@ -99,14 +99,14 @@ class ConsumerSettings:
     """Delay by redelivery count, instead of ``negativeAckRedeliveryDelayMicros``."""
     deadLetterPolicy: DeadLetterPolicy | None = None
     retryEnable: bool = False
-    """Whether messages may be sent to the retry letter topic, which is consumed as well."""
+    """Whether messages may be sent to the retry letter topic, which the consumer also consumes."""
 
     maxPendingChunkedMessage: int = 10
     """Maximum number of incomplete chunked messages; 0 means no limit."""
     autoAckOldestChunkedMessageOnQueueFull: bool = False
-    """Whether the oldest incomplete chunked message is acknowledged at that limit, or left to the ack time-out."""
+    """Whether the oldest incomplete chunked message is acknowledged at that limit. If not, the ack timeout applies."""
     expireTimeOfIncompleteChunkedMessageMillis: int = 60_000
-    """How long incomplete chunked messages are kept; 0 means no limit."""
+    """Time for which incomplete chunked messages are kept; 0 means no limit."""
     cryptoKeys: PrivateKeys | None = None
     cryptoFailureAction: CryptoFailureAction = "FAIL"
 

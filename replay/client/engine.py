@@ -1,7 +1,7 @@
-"""The client engine: events in, actions out. It uses no socket, clock, event loop or random source.
+"""The client engine: events in, actions out. It has no socket, clock, event loop or random source.
 
 Rules of this file
-1. A turn is one call from outside: a new connection, received bytes or a timer. All work of the turn is done when the
+1. A turn is one external call: for a new connection, received bytes or a timer. All work of the turn is done when the
    call returns, and `take` returns the actions. The output of one turn is one write per connection.
 2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that are due run
    before the input is processed, each at its scheduled time.
@@ -139,7 +139,8 @@ class Engine:
     ) -> None:
         """Pass ``done`` a ready connection to the broker of a topic, or to the URL ``assigned`` without a lookup.
 
-        ``cluster``: the cluster for the lookup, if not the client's. ``index``: see `ConnectionPool.connection_to`.
+        ``cluster`` is the cluster for the lookup, if it is not the client's. ``index``: see
+        `ConnectionPool.connection_to`.
         """
 
         def found(place: LookupResult | ClientFailure) -> None:
@@ -161,7 +162,7 @@ class Engine:
         return self._clusters[cluster]
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool = True) -> None:
-        """Pass ``done`` the number of partitions, 0 if there are none. ``create``: the broker may create the topic."""
+        """Pass ``done`` the number of partitions, or 0. With ``create``, the broker may create the topic."""
         self.lookup.partitions(topic, done, create=create)
 
     def topics_of(
@@ -172,7 +173,7 @@ class Engine:
         known_hash: str,
         done: Callable[[pb.CommandGetTopicsOfNamespaceResponse | ClientFailure], None],
     ) -> None:
-        """Pass ``done`` the topics that match. ``known_hash``: the hash of the known list, or empty."""
+        """Pass ``done`` the topics that match. ``known_hash`` is the hash of the known list, or empty."""
         self.lookup.topics_of(namespace, mode, pattern, known_hash, done)
 
     def schema(

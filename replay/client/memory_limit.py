@@ -1,8 +1,8 @@
 """The limit on the message bytes that one client holds (MemoryLimitController).
 
 Rules of this file (4.2.4)
-1. A reservation succeeds if the limit is not exceeded yet. One reservation may therefore exceed the limit; later ones
-   fail.
+1. A reservation succeeds if the limit is not exceeded yet. One reservation can therefore exceed the limit, and later
+   reservations fail.
 2. If the limit is 0, memory is not limited.
 3. Callers whose reservation failed are notified when memory is available again.
 """
@@ -15,7 +15,7 @@ __all__ = ["MemoryLimit"]
 
 
 class MemoryLimit:
-    """The bytes in use, and their limit."""
+    """The number of bytes in use, and the limit."""
 
     __slots__ = ("_limit", "_waiting", "held")
 
@@ -41,5 +41,5 @@ class MemoryLimit:
                 callback()
 
     def when_available(self, callback: Callable[[], None]) -> None:
-        """Register a callback for one call when memory is available again. Repeated registrations count as one."""
+        """Register a callback, called once when memory is available again. Repeated registrations count as one."""
         self._waiting[callback] = None

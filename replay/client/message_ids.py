@@ -95,7 +95,7 @@ class ClientMessageId:
         return ClientMessageId(self.ledger, self.entry - 1, self.partition, topic=self.topic)
 
     def acknowledge(self, *, cumulative: bool = False) -> bool:
-        """Clear the id's bit in the ack set; if cumulative, also all earlier bits. Return whether all are clear."""
+        """Clear the id's bit in the ack set and, if cumulative, all earlier bits. Return whether all bits are clear."""
         if not self.is_batch:
             return True
         acks = self.acks

@@ -1,8 +1,8 @@
 """Settings of one producer, with the names and defaults of the Java client (ProducerConfigurationData, 4.2.4).
 
 Two settings are absent. ``blockIfQueueFull`` is not needed, because `Producer.send` returns False if the queue is full,
-and the caller waits or gives up. ``cryptoFailureAction`` is not needed, because public keys are passed as PEM and
-checked when the producer is created; the Java client also calls its key reader later.
+and the caller then waits or gives up. ``cryptoFailureAction`` is not needed, because public keys are passed as PEM and
+checked when the producer is created. The Java client also calls its key reader later.
 """
 
 # ruff: noqa: N815 -- the fields are named as in the Java client
@@ -27,20 +27,20 @@ class ProducerSettings:
     accessMode: Literal["Shared", "Exclusive", "WaitForExclusive", "ExclusiveWithFencing"] = "Shared"
     """Whether other producers may publish to the topic at the same time."""
     initialSequenceId: int | None = None
-    """The last sequence id before the first message; None means the broker's value."""
+    """The last sequence id before the first message; None means the value from the broker."""
     initialSubscriptionName: str = ""
     """A subscription that is created with the topic, or empty."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """Metadata of the producer, shown in the topic's statistics."""
     schema: pb.Schema | None = None
-    """Schema of messages that do not specify one; None for bytes."""
+    """Schema of messages without their own schema; None for bytes."""
 
     sendTimeoutMs: int = 30_000
-    """Time-out for a message's receipt; 0 means no time-out."""
+    """Timeout for a message's receipt; 0 means no timeout."""
     maxPendingMessages: int = 0
     """Maximum number of messages without a receipt; 0 means no limit."""
     maxPendingMessagesAcrossPartitions: int = 0
-    """Maximum over all partitions, divided among them; 0 means no limit."""
+    """Maximum number of messages without a receipt over all partitions, divided among them; 0 means no limit."""
 
     batchingEnabled: bool = True
     """Whether messages are sent in batches."""
@@ -62,7 +62,7 @@ class ProducerSettings:
     compressMinMsgBodySize: int = 4096
     """Payloads and batches up to this size are not compressed."""
     encryptionKeys: Mapping[str, bytes] = field(default_factory=dict)
-    """Names and PEMs of the public keys that payloads are encrypted with; empty for no encryption."""
+    """Names and PEMs of the public keys used to encrypt payloads; empty for no encryption."""
 
     messageRoutingMode: Literal["RoundRobinPartition", "SinglePartition"] = "RoundRobinPartition"
     """How the partition of a message without a key is chosen."""

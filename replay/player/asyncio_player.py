@@ -2,11 +2,11 @@
 
 Rules of this file
 1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE contains a different broker,
-   this is a difference. The player opens no additional connection, because the captured client did not either.
+   this is a difference. The player opens no additional connection, because the captured client opened none.
 2. REST calls are made one after the other. They are skipped if no address of the REST interface is given.
-3. The end of a socket is an event like a frame. A RemoteError is raised if the broker is unreachable or refuses the
+3. The end of a socket is an event, as a frame is. A RemoteError is raised if the broker is unreachable or refuses the
    first login, which the captured broker accepted. It is also raised if the first event is the end of the connection:
-   the address is then not a broker's, or its port expects TLS.
+   the address then does not belong to a broker, or the port requires TLS.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["call_rest", "play"]
 _READ: Final = 1 << 16
 _CONNECT_S: Final = 10
 _QUIET_MS: Final = 300
-"""How long to wait for extra responses at the end."""
+"""Time to wait for extra responses at the end, in milliseconds."""
 
 
 def play(
     player: Player, to: ServiceUrl, security: Security, *, admin: str = "", progress: Callable[[float], None]
 ) -> None:
-    """Replay to the end. Raises RemoteError if the broker is unreachable, LocalError if credentials are unusable."""
+    """Replay to the end. Raises RemoteError if the broker is unreachable, or LocalError if credentials are unusable."""
     if to.http:
         raise LocalError(f"{to}: a replay uses the binary protocol: write a pulsar:// or pulsar+ssl:// URL")
     asyncio.run(_ReplaySession(player, to, security, admin, progress).run())

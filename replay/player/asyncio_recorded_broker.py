@@ -3,8 +3,8 @@
 Rules of this file
 1. The broker listens on the loopback address, because a capture may contain private data.
 2. The broker ends when the recording is complete and the clients have disconnected, or on SIGINT and SIGTERM. It also
-   ends if no client connects within three seconds after the last one disconnected; some clients connect for every
-   request.
+   ends if no client connects within three seconds after the last one disconnected. It waits because some clients
+   connect for every request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def play_broker(
 ) -> RecordedBroker:
     """Replay the recording to live clients until it ends. Raises LocalError if the port is in use.
 
-    ``ready`` receives the service URL once clients can connect, ``note`` each request that is not in the recording.
+    ``ready`` receives the service URL once clients can connect. ``note`` receives each request that is not recorded.
     """
     return asyncio.run(_ReplaySession(script, note).run(port, ready))
 
@@ -76,7 +76,7 @@ class _ReplaySession:
         self._do(self.broker.receive(number, data))
 
     def remove_client(self, number: int) -> None:
-        """Process the end of a connection. At the end of the replay it is ignored, because this broker closes it."""
+        """Process the end of a connection. It is ignored at the end of the replay, when this broker closes it."""
         if self._connections.pop(number, None) is None:
             return
         self._do(self.broker.lost(number))

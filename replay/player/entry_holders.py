@@ -1,4 +1,4 @@
-"""The live holder of each entry of a Shared subscription. A broker accepts redelivery requests only from it."""
+"""The live holder of each entry of a Shared subscription. A broker accepts redelivery requests only from the holder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EntryHolders:
             holders[position_of(message.message_id)] = stream, consumer.id
 
     def split_by_holder(self, stream: int, peer: Consumer, data: bytes) -> list[tuple[int, bytes]]:
-        """Split a REDELIVER with live ids by holder. Return each request with the connection to send it on."""
+        """Split a REDELIVER with live ids by holder. Return each request and the connection on which to send it."""
         holders = self._last.get((peer.topic, peer.subscription))
         ids = Frame(data, _REDELIVER).command.redeliverUnacknowledgedMessages.message_ids
         if holders is None or not ids:

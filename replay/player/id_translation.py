@@ -66,7 +66,7 @@ class Ids:
     mapped: dict[str, str] = field(default_factory=dict)
     """Topics renamed by a rule, live to captured."""
     unknown: list[Position] = field(default_factory=list)
-    """Captured ids without a known live id, found in commands to send."""
+    """Captured ids in commands to send for which no live id is known."""
 
     # -- mapping ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Ids:
 
     def _replace_names(self, body: Any) -> None:
         fields = body.DESCRIPTOR.fields_by_name
-        if "producer_name" in fields and body.producer_name:  # the name from the broker, or the client's own
+        if "producer_name" in fields and body.producer_name:  # the name from the broker or from the client
             body.producer_name = self.names.setdefault(body.producer_name, body.producer_name)
         if "schema_version" in fields and body.schema_version in self.versions:
             body.schema_version = self.versions[body.schema_version]
@@ -226,7 +226,7 @@ class Ids:
         return True
 
     def _in_order(self, captured: Position, live: Position) -> bool:
-        """Return whether the live ids of the captured ledger's previous and next entry have the same order."""
+        """Return whether a live id is between the live ids of the previous and next entries of the captured ledger."""
         ledger, entry = captured
         before, after = self.positions.get((ledger, entry - 1)), self.positions.get((ledger, entry + 1))
         return (before is None or before < live) and (after is None or live < after)

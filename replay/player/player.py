@@ -7,7 +7,7 @@ Rules of this file
    connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
 2. Time: a step is not sent before its time in the capture, scaled by the speed. With speed 0, only causality determines
    the order and time.
-3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later; if it never arrives,
+3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later. If it never arrives,
    this is a difference.
 4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to the captured
    PINGs. An AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
@@ -50,14 +50,14 @@ _CONNECTED: Final = BY_NAME["CONNECTED"].number
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """Open this connection."""
+    """An action that opens a connection."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
 class SendCommand:
-    """Write to this connection."""
+    """An action that writes to a connection."""
 
     stream: int
     data: bytes
@@ -65,7 +65,7 @@ class SendCommand:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
-    """Close this connection."""
+    """An action that closes a connection."""
 
     stream: int
     reset: bool = False
@@ -82,7 +82,7 @@ class Pace:
     """1 keeps the pauses of the capture; 0 means no pauses (rule 2)."""
     patience_ms: int = 3000
     latency_ms: int = 0
-    """How long to wait for a captured frame from the live broker before making the call that causes it."""
+    """Time to wait for a captured frame from the live broker before making the call that causes it."""
 
 
 @dataclass(slots=True)
@@ -113,13 +113,13 @@ class Player:
     ) -> None:
         """Begin at ``now``, in milliseconds since 1970.
 
-        ``before``, ``instead``: calls by the index of the step that shows the operation (rule 5); ``skipped``: indexes
-        of steps to omit; ``auth``: method and data for CONNECT.
+        ``before`` and ``instead`` contain calls by the index of the step that shows the operation (rule 5). ``skipped``
+        contains indexes of steps to omit. ``auth`` is the method and data for CONNECT.
         """
         self.script, self.ids = script, ids
         self.matcher = ResponseMatcher(step for step in script.steps if step.index not in skipped)
         self.not_sent: list[Step] = []
-        """Steps that could not be sent, because their connection was closed or their ids are unknown."""
+        """Steps that could not be sent because their connection was closed or their ids are unknown."""
         self._pace, self._auth = pace, auth
         self._before, self._instead = dict(before or {}), dict(instead or {})
         self._lines = [
@@ -132,7 +132,7 @@ class Player:
         self._first_ms = script.steps[0].time_ms if script.steps else 0.0
         self._delay_ms = 0.0
         self._since = now
-        """When the last step was sent. Waits are measured from this time."""
+        """The time when the last step was sent. Waits are measured from this time."""
         self._since_ms = self._first_ms
         """The time of that step in the capture."""
 
@@ -170,7 +170,7 @@ class Player:
             self.ids.map_ids(pair.step.frame.body, body)
 
     def lost(self, stream: int) -> None:
-        """Process the live broker's closing of a connection."""
+        """Process the end of a connection that the live broker closed."""
         connection = self._connections[stream]
         if not connection.lost:
             connection.lost = True
@@ -194,7 +194,7 @@ class Player:
         return self._at / len(self._lines) if self._lines else 1.0
 
     def actions(self, now: int) -> list[Action]:
-        """Return the actions to execute now. If there are none, none is due before `deadline` unless bytes arrive."""
+        """Return the actions to execute now. If there are none, none are due before `deadline` unless bytes arrive."""
         step = self._next()
         position = step.index if step is not None else len(self.script.steps)
         missing = self.matcher.missing_before(position)
@@ -214,7 +214,7 @@ class Player:
 
     @property
     def deadline(self) -> int | None:
-        """When to call `actions` if no bytes arrive; None if the replay is done."""
+        """The time to call `actions` if no bytes arrive; None if the replay is done."""
         step = self._next()
         missing = self.matcher.missing_before(step.index if step is not None else len(self.script.steps))
         if missing is not None:
@@ -235,13 +235,13 @@ class Player:
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def _due(self, step: Step) -> int:
-        """Return when a step is due."""
+        """Return the time when a step is due."""
         if not self._pace.speed:
             return self._since
         return int(self._start + self._delay_ms + (step.time_ms - self._first_ms) / self._pace.speed)
 
     def _expected_at(self, missing: Step) -> int:
-        """Return when a response is due, from its captured pause after the last step that was sent."""
+        """Return the time when a response is due: its captured pause after the last step that was sent."""
         pause = missing.time_ms - self._since_ms
         return int(self._since + max(0.0, pause) / (self._pace.speed or 1))
 
@@ -256,7 +256,7 @@ class Player:
             self.ids.shift_ms = int(now - step.time_ms)
         connection = self._connections.get(step.stream)
         if connection is None and step.frame is None:
-            return []  # the connection was never opened: all its earlier steps are skipped
+            return []  # the connection was never opened, so all earlier steps on it are skipped
         if connection is not None and connection.lost:
             if step.frame is not None:
                 self.not_sent.append(step)

@@ -2,17 +2,17 @@
 
 Rules of this file
 1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably
-   one with the same sequence id or name, then one on the matching connection, then the first.
+   one with the same sequence id or name, then one on the matching connection, then the first one.
 2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the consumer's
    earlier MESSAGEs were sent, and the steps that it depends on have occurred. Any other frame is sent when every
    earlier client step (except FLOWs, ACKs and queries) has arrived and every earlier frame on its connection was sent.
    Pauses are not replayed.
-3. Request, producer, consumer, watcher and sequence ids are those of the live client; all other values are as captured,
+3. Request, producer, consumer, watcher and sequence ids are those of the live client. All other values are as captured,
    for example message ids, names and versions. Broker addresses are replaced by the recorded broker's address.
 4. A PING receives a PONG. A captured query or CONNECT may be repeated and receives its response each time.
-5. A command without a captured step is noted. A request receives an ERROR, a lookup a failed lookup response, and a
-   SEND a SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives
-   one, because clients group ACKs differently.
+5. A command without a captured step is noted. The response to a request is an ERROR, to a lookup a failed lookup
+   response, and to a SEND a SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a
+   response receives one, because clients group ACKs differently.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")
 _NEAR: Final = 32
-"""Number of captured steps to compare: steps with the same subject arrive nearly in order."""
+"""Number of captured steps to compare. It is small because steps with the same subject arrive nearly in order."""
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 
 
@@ -52,14 +52,14 @@ class _LiveConnection:
 
     reader: FrameReader = field(default_factory=FrameReader)
     stream: int = -1
-    """The captured connection that it is matched to; -1 if there is none."""
+    """The captured connection that the live one is matched to; -1 if there is none."""
 
 
 class RecordedBroker:
     """One replay of a recording to live clients."""
 
     def __init__(self, script: Script, service_url: str) -> None:
-        """``service_url``: the recorded broker's URL, for lookup responses."""
+        """``service_url`` is the recorded broker's URL for lookup responses."""
         self.script, self._url = script, service_url
         self.matcher = ClientCommandMatcher(script)
         self.notes: list[str] = []
@@ -84,7 +84,7 @@ class RecordedBroker:
         self._connections[connection] = _LiveConnection()
 
     def receive(self, connection: int, data: bytes) -> list[SendCommand | CloseConnection]:
-        """Process bytes from a client. Return what to send now to any client."""
+        """Process bytes from a client. Return what to send to any client now."""
         out: list[SendCommand | CloseConnection] = []
         reader = self._connections[connection].reader
         for frame in reader.feed(data):

@@ -58,8 +58,8 @@ def _joined(command: pb.BaseCommand, frame: Frame) -> bytes:
 def error_response(name: str, body: Any) -> Any:
     """Return the response to a command that was not captured, or None if the command has no response.
 
-    The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup, which would end only with its
-    time-out.
+    The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup, so the lookup would end only
+    after its timeout.
     """
     why: dict[str, Any] = {"error": pb.NotAllowedError, "message": _UNKNOWN}
     if name == "SEND":

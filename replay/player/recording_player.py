@@ -49,7 +49,7 @@ class RecordingPlayer(Player):
         self._undated = 0
 
     def actions(self, now: int) -> list[Action]:
-        """Return what to do now."""
+        """Return the actions to execute now."""
         self.date(now)
         found = super().actions(now)
         self.events += [TimedEvent(action, self.last_sent, now) for action in found]
@@ -57,14 +57,14 @@ class RecordingPlayer(Player):
         return found
 
     def receive(self, stream: int, data: bytes) -> list[Action]:
-        """Process bytes from the live broker, which arrived before the time of the next call."""
+        """Process bytes from the live broker. They arrived before the time of the next call."""
         count = len(self.matcher.pairs)
         found = super().receive(stream, data)
         self._note(count)
         return found
 
     def lost(self, stream: int) -> None:
-        """Process the live broker's closing of a connection."""
+        """Process the end of a connection that the live broker closed."""
         count = len(self.matcher.pairs)
         super().lost(stream)
         self._note(count)
@@ -73,13 +73,13 @@ class RecordingPlayer(Player):
         self.events += [TimedEvent(pair, self.last_sent, 0) for pair in islice(self.matcher.pairs, count, None)]
 
     def date(self, now: int) -> None:
-        """Set the time of the events since the previous call."""
+        """Set the time of the events that occurred since the previous call."""
         for event in islice(self.events, self._undated, None):
             event.ms = now
         self._undated = len(self.events)
 
     def outcomes(self) -> list[Outcome]:
-        """Return the differences between the responses and the captured ones, and the rules that explain them."""
+        """Return the differences between the live and the captured responses, and the rules that explain them."""
         found = compare(self.matcher, self.ids)
         explain(found, Evidence(self.script, self.matcher, self.ids, found, own_broker=True))
         return found

@@ -1,7 +1,7 @@
 """One capture, ready to be replayed any number of times against any broker.
 
-The steps: build the script (script/build_script.py), prepare the broker (script/broker_preparation.py,
-script/seed_messages.py), replay it (player.py), and report the differences (comparison).
+The steps are: build the script (script/build_script.py), prepare the broker (script/broker_preparation.py,
+script/seed_messages.py), replay the script (player.py), and report the differences (comparison).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 __all__ = ["Replay"]
 
 _SAME_TIME_MS: Final = 1000
-"""Times are not shifted if the capture and the replay start within this time."""
+"""Maximum difference between the start of the capture and the start of the replay without a shift of times."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Replay:
         return int(self.script.steps[0].time_ms) if self.script.steps else 0
 
     def player(self, now: int, pace: Pace, *, administered: bool, auth: tuple[str, bytes] | None = None) -> Player:
-        """Return a player for one replay. ``administered``: whether REST calls can be made during it."""
+        """Return a player for one replay. ``administered`` is whether REST calls can be made during the replay."""
         ids = Ids(topics=self.topics)
         if abs(now - self.start_ms) > _SAME_TIME_MS:
             ids.shift_ms = now - self.start_ms

@@ -1,4 +1,4 @@
-"""Match live responses to the captured responses of the broker.
+"""Match live responses to the captured ones.
 
 Rules of this file
 1. Responses are matched by their request: by the request id on the connection, or by producer id and sequence id.
@@ -39,7 +39,7 @@ _SPREADING: Final = ("Shared", "Key_Shared")
 
 
 class Pair:
-    """A captured response and the matching live response. One of them may be missing."""
+    """A captured response and the matching live response. One of the two may be missing."""
 
     __slots__ = ("consumer", "frame", "last_sent", "order", "step", "stream")
 
@@ -51,11 +51,11 @@ class Pair:
         self.stream = stream
         """The connection on which the live response arrived."""
         self.frame = frame
-        """The live response; None for the end of a connection, and if none arrived."""
+        """The live response; None for the end of a connection or if no response arrived."""
         self.last_sent = last_sent
         """The index of the last step that was sent before the live response arrived."""
         self.order = order
-        """The number of the live response, from 0; -1 if none arrived."""
+        """The number of the live response, counted from 0; -1 if no response arrived."""
         self.consumer = consumer
         """The receiver of a live MESSAGE."""
 
@@ -64,7 +64,7 @@ class ResponseMatcher:
     """The captured responses, and the live ones matched to them so far."""
 
     def __init__(self, last_sent: Iterable[Step]) -> None:
-        """``last_sent``: the steps of both sides. The broker's steps are expected."""
+        """``last_sent`` contains the steps of both sides. The broker's steps are expected."""
         steps = list(last_sent)
         self.without_highest_id = without_highest(steps)
         """Receipts whose highest sequence id is undefined."""
@@ -92,7 +92,7 @@ class ResponseMatcher:
         return self._pair(step, stream, frame, last_sent, consumer)
 
     def end(self, stream: int, last_sent: int) -> Pair:
-        """Process the live broker's closing of a connection, whose responses are no longer awaited."""
+        """Process the end of a connection that the live broker closed. Its responses are no longer awaited."""
         self.done_indexes.update(step.index for step in self._first if step.stream == stream)
         return self._pair(self._first_open((stream, "end")), stream, None, last_sent, None)
 

@@ -1,12 +1,12 @@
 """A transparent proxy between clients and brokers.
 
 - ``broker_addresses``   the address of each broker at the proxy
-- ``address_rewriting``  the frames, and the HTTP responses, that contain broker addresses
+- ``address_rewriting``  rewriting of the frames and HTTP responses that contain broker addresses
 - ``frame_filter``       decoding of only these frames in one direction of a stream
 - ``first_frame``        a client's first frame, which may contain the broker's address
 - ``byte_faults``        network faults: latency, bandwidth limits, slices, resets
 - ``delayed_output``     bytes that are delivered at a later time
-- ``relay``              forwarding between one client's socket and its broker's
+- ``relay``              forwarding between the socket of one client and the socket of its broker
 - ``listener``           the listening sockets
 - ``http_lookups``       rewriting of lookups over HTTP
 - ``api``                the proxy in a thread: ``with Proxy(to=...) as proxy``

@@ -3,7 +3,7 @@
 Rules of this file
 1. A frame that contains no other broker's address, or that can't be parsed, is returned unchanged. A rewritten frame
    keeps its other fields, including unknown ones.
-2. The URL is set in the field for the client's protocol (plain or TLS); the other field is cleared, so that no client
+2. The URL is set in the field for the client's protocol (plain or TLS). The other field is cleared, so that no client
    bypasses the proxy.
 3. Addresses are relative to the broker that sent the response: ``current`` is the broker of the connection.
 """
@@ -61,7 +61,7 @@ _BY_NUMBER: Final = {BY_NAME[name].number: rewriter for name, rewriter in _REWRI
 
 
 def rewritten_response(data: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> bytes:
-    """Return a complete broker frame of a type in FROM_BROKER, rewritten for the client."""
+    """Return a complete broker frame, rewritten for the client. Its type is in FROM_BROKER."""
     frame = Frame.of(data)
     if frame.problems or not _BY_NUMBER[frame.type](frame.body, addresses, current):
         return data
@@ -69,7 +69,7 @@ def rewritten_response(data: bytes, addresses: BrokerAddresses, current: Service
 
 
 def rewritten_connect(data: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> tuple[bytes, ServiceUrl]:
-    """Return a client's first frame for its broker, and this broker. Frames other than CONNECT are unchanged."""
+    """Return a client's first frame for its broker, and this broker. A frame other than CONNECT is unchanged."""
     frame = Frame.of(data)
     connect = frame.command.connect
     if not connect.HasField("proxy_to_broker_url") or frame.problems:
@@ -84,10 +84,10 @@ def rewritten_connect(data: bytes, addresses: BrokerAddresses, current: ServiceU
 
 
 def rewritten_lookup(body: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> bytes:
-    """Return the response to an HTTP lookup (LookupData) with proxy addresses; other responses are unchanged.
+    """Return the response to an HTTP lookup (LookupData) with proxy addresses. Other responses are unchanged.
 
-    ``current``: the broker of the listener. Web service addresses are not rewritten, because clients do not connect to
-    them.
+    ``current`` is the broker of the listener. Web service addresses are not rewritten, because clients do not connect
+    to them.
     """
     try:
         response = json.loads(body)

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Arguments with the same meaning have the same names as in MiniBroker. The fault objects that the caller passes
-   contain the counts.
+   contain the counts of their uses.
 2. An invalid address, a port in use, or an unusable certificate or capture raises LocalError.
 """
 
@@ -43,7 +43,7 @@ _NOTES: Final = 1000
 
 
 class Proxy:
-    """A proxy that runs during its ``with`` block; `start` and `stop` do the same without a block."""
+    """A proxy that runs during its ``with`` block. To use it without a block, call `start` and `stop`."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class Proxy:
         self.failures: list[BaseException] = []
         """Unexpected exceptions in the proxy. Each is a bug in pcli."""
         self.service_url = ""
-        """``pulsar://host:port``, for clients; empty before the start."""
+        """The service URL for clients, ``pulsar://host:port``; empty before the start."""
         self.http_url = ""
-        """``http://host:port``; empty without HTTP."""
+        """The URL for HTTP, ``http://host:port``; empty without HTTP."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
@@ -126,7 +126,7 @@ class Proxy:
         return self
 
     def stop(self) -> None:
-        """Reset all connections and close the ports; a second call does nothing."""
+        """Reset all connections and close the ports. A second call has no effect."""
         if self._thread is not None and self._loop is not None and self._thread.is_alive():
             assert self._over is not None
             self._loop.call_soon_threadsafe(self._over.set)
@@ -140,7 +140,7 @@ class Proxy:
 
     @property
     def capture_failure(self) -> OSError | None:
-        """Why the capture ended early, or None if it did not."""
+        """The reason why the capture ended early, or None if it did not."""
         return None if self._recording is None else self._recording.failure
 
     # -- the proxy's thread ----------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Proxy:
         if self._http_to is not None:
             lookups = Lookups(listener, self._to, self._http_to, broker_tls)
             self.http_url = lookups.start(self._http_listen or 0)
-        for recording in self._open_capture(stack):  # after the ports: a second proxy must not truncate the first's
+        for recording in self._open_capture(stack):  # after the ports: a second proxy must not truncate this capture
             listener.taps.append(recording)
             if lookups is not None:
                 lookups.taps.append(recording)

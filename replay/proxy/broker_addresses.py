@@ -1,9 +1,9 @@
 """Addresses of brokers, and the address of each broker at the proxy.
 
 Rules of this file
-1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; every other broker is
-   assigned a port when a response first contains its address. Every client therefore reconnects through the proxy, even
-   after a redirect, the assignment of a different broker (PIP-307) or an HTTP lookup.
+1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself. Every other broker is
+   assigned a port when a response first contains the broker's address. Every client therefore reconnects through the
+   proxy, even after a redirect, the assignment of a different broker (PIP-307) or an HTTP lookup.
 2. A client that supports ``proxy_through_service_url`` keeps using the listener and sends the proxy address in
    ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
    client would send without the proxy.
@@ -29,12 +29,12 @@ class BrokerAddresses:
     """The known brokers, and the address of each at the proxy."""
 
     def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_listener: Callable[[ServiceUrl], str]) -> None:
-        """``own``: the listener's ``host:port``, for the broker ``to``; ``tls``: whether clients use TLS.
+        """``own`` is the listener's ``host:port`` for the broker ``to``; ``tls`` is whether clients use TLS.
 
         ``open_listener`` opens a listener for a further broker and returns its ``host:port``, or an empty string.
         """
         self.tls = tls
-        """Whether clients use TLS. If so, their URLs belong in the TLS fields."""
+        """Whether clients use TLS. If so, their URLs are in the TLS fields."""
         self._own = own
         self._open = open_listener
         self._addresses = {to: own}
@@ -45,7 +45,7 @@ class BrokerAddresses:
     def find(self, plain: str, tls: str, current: ServiceUrl, *, tunnel: bool = False) -> ServiceUrl | None:
         """Return the broker identified by the two URLs in a response from the broker ``current``.
 
-        ``tunnel``: the response's ``proxy_through_service_url``. Returns None if there is no valid URL, or if clients
+        ``tunnel`` is the response's ``proxy_through_service_url``. Returns None if there is no valid URL, or if clients
         reach the broker through a Pulsar proxy (rule 4).
         """
         try:

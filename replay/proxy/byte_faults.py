@@ -3,8 +3,8 @@
 A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms from=broker``. Times are ``250us``,
 ``50ms``, ``1.5s``; sizes are bytes, ``64K``, ``1M``. Rules of this file:
 
-1. A fault applies to a whole connection, in one direction (``from=client|broker``) or both, with a probability. The
-   caller passes the random numbers. Bytes are neither lost nor reordered: the connection is a TCP stream.
+1. A fault applies to a whole connection with a probability, in one direction (``from=client|broker``) or both. The
+   caller passes the random numbers. Bytes are neither lost nor reordered, because the connection is a TCP stream.
 2. Each chunk that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice, and each
    part that a bandwidth limit creates, is a separate write.
 3. After the number of bytes in ``reset``, the connection is reset before the next byte is sent.
@@ -101,13 +101,13 @@ class ByteFault:
         self.jitter = int(values.get("jitter", 0))
         """Maximum change of the latency in nanoseconds; the delay is never negative."""
         self.bandwidth = int(values.get("bandwidth", 0))
-        """Bandwidth limit in bytes per second; 0 means no limit."""
+        """Bandwidth limit in bytes per second, or 0 if there is none."""
         self.slice = int(values.get("slice", 0))
-        """Maximum number of bytes per write; 0 means no limit."""
+        """Maximum number of bytes per write, or 0 if there is none."""
         self.gap = int(values.get("gap", _GAP if self.slice else 0))
         """Delay between two slices in nanoseconds."""
         self.reset = int(values.get("reset", 0))
-        """Number of bytes before the reset; 0 means no reset."""
+        """Number of bytes before the reset, or 0 if there is none."""
         self.probability = float(values.get("probability", 1))
         self.side = str(values.get("from", ""))
         """The sender whose bytes are affected: client or broker; empty for both."""
@@ -145,7 +145,7 @@ class TrafficShaper:
         self._active_faults = [_ActiveFault(fault, random) for fault in faults]
 
     def feed(self, step: Step) -> list[Step]:
-        """Return the steps in which the bytes of a step are sent, with their times."""
+        """Split the bytes of a step into the steps in which they are sent. Return these with their times."""
         steps = [step]
         for fault in self._active_faults:
             steps = [later for earlier in steps for later in fault.feed(earlier)]

@@ -24,7 +24,7 @@ _MAX_WAITING: Final = 8 << 20
 """Limit of waiting bytes. At a latency of 100 ms it permits 80 MB/s."""
 
 _STEP: Final = 200
-"""Overhead of a step in bytes. A one-byte slice consists almost entirely of overhead."""
+"""Overhead of a step in bytes. A slice of one byte consists almost entirely of overhead."""
 
 
 class DelayedOutput:
@@ -44,7 +44,7 @@ class DelayedOutput:
         self._cut = cut
         self._hold = hold
         self._steps: deque[Step | None] = deque()
-        """The waiting steps; None is the end of the stream."""
+        """The waiting steps. None is the end of the stream."""
         self._size = 0
         self._full = False
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +57,7 @@ class DelayedOutput:
             self.execute(Step(now_ns(), to_broker=False, data=bytearray(data)))  # the direction is ignored
 
     def execute(self, step: Step) -> None:
-        """Execute a step of a fault."""
+        """Execute a step that a fault produced."""
         for later in [step] if self.shaper is None else self.shaper.feed(step):
             self._steps.append(later)
             self._size += len(later.data) + _STEP

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The first frame is normally CONNECT. Bytes that are not a frame are passed unchanged to the listener's broker, which
-   handles them as it would without a proxy. If the client uses TLS or HTTP, a note contains the remedy.
+   handles them as it would without a proxy. If the client uses TLS or HTTP, a note states the remedy.
 2. A first frame that is larger than any CONNECT is forwarded before it is complete.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FirstFrame"]
 
 _LARGEST: Final = 1 << 20
-"""Maximum size of a first frame in bytes. Tokens and signed tickets have a few thousand bytes."""
+"""Maximum size of a first frame in bytes. Tokens and signed tickets contain a few thousand bytes."""
 _OTHER_PROTOCOLS: Final = {
     "tls": "uses TLS: give --listen-cert and --listen-key",
     "http": "uses HTTP: give --http-listen",

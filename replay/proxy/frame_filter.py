@@ -1,4 +1,4 @@
-"""A filter for one direction of a connection: only frames of some types are decoded; all others pass as bytes.
+"""A filter for one direction of a connection. It decodes only frames of some types; all others pass as bytes.
 
 Rules of this file
 1. Only the lengths and the type are parsed. The type is in the first two bytes of the command, where all encoders write
@@ -34,14 +34,14 @@ class FrameFilter:
         self._types = types
         self._change = change
         self._rest = 0
-        """Number of remaining bytes of a frame that passes unchanged."""
+        """Number of bytes that remain of a frame that passes unchanged."""
         self._held = b""
         self._not_frames = False
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that can be forwarded now."""
         size = len(data)
-        if self._rest >= size:  # the middle of a large frame, the most frequent case
+        if self._rest >= size:  # the middle of a large frame, which is the most frequent case
             self._rest -= size
             return data
         if self._not_frames:

@@ -1,4 +1,4 @@
-"""The web service through the proxy, for clients with an ``http://`` service URL: only lookups are changed.
+"""The web service through the proxy, for clients with an ``http://`` service URL. Only lookups are changed.
 
 Rules of this file
 1. A connection carries one request with its body and one response, which contains ``Connection: close``.
@@ -35,7 +35,7 @@ _HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "host", "accept-encoding")
 )
 """Headers that apply to a single connection (RFC 9110, 7.6.1) or that the proxy sets. Accept-Encoding is removed
-because response bodies are rewritten."""
+because the proxy rewrites response bodies."""
 _LARGEST: Final = 64 << 20
 """Maximum size of a response in bytes."""
 _BODILESS: Final = ("204", "304")
@@ -47,14 +47,14 @@ _REQUEST_TIMEOUT: Final = 30.0
 _TIMEOUT: Final = 60.0
 """Seconds to wait for the web service's response."""
 _Response = tuple[str, list[tuple[str, str]], bytes]
-"""Status, headers, body."""
+"""Status, headers and body of a response."""
 
 
 class Lookups:
     """The HTTP listener."""
 
     def __init__(self, listener: Listener, to: ServiceUrl, http_to: ServiceUrl, tls: ssl.SSLContext | None) -> None:
-        """``to``: the broker of the listener, which is in most lookup responses; ``http_to``: the web service."""
+        """``to`` is the broker of the listener, which most lookup responses contain. ``http_to`` is the web service."""
         self._listener = listener
         self._to = to
         self._http_to = http_to
@@ -93,7 +93,7 @@ class Lookups:
             tap.passed(number, data, now_ns(), from_client=from_client)
 
     async def _respond(self, request: _Request) -> bytes:
-        """Return the complete response, head and body."""
+        """Return the complete response, consisting of head and body."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 status, headers, body = await self._request_from_service(request)
@@ -149,7 +149,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 class _BytesSocket:
-    """Bytes with `makefile`, the only socket method that HTTPResponse uses."""
+    """Bytes with the method `makefile`, the only socket method that HTTPResponse uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -164,7 +164,7 @@ class _Request:
     """A parsed request."""
 
     raw: bytes
-    """Head and body."""
+    """Head and body of the request."""
     method: str
     target: str
     headers: list[tuple[str, str]]

@@ -43,7 +43,7 @@ _PAUSE: Final = 1.0
 _CONNECT: Final = 10.0
 """Maximum number of seconds to connect to one host of a broker, including TLS (clients' connectionTimeoutMs)."""
 _TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
-"""Texts for errors without a message: True for a timeout of asyncio, False for the end of a handshake."""
+"""Texts for errors without a message. Key True is a timeout of asyncio, False the end of a handshake."""
 _MAX_LISTENERS: Final = 1000
 """Maximum number of brokers besides ``--to``. Each uses a port, and no real cluster has as many."""
 
@@ -63,7 +63,7 @@ class Listener:
         random: Random,
         note: Callable[[str], None],
     ) -> None:
-        """``client_tls``, ``broker_tls``: TLS settings of each side. If ``client_tls`` is None, clients use no TLS."""
+        """Configure TLS with clients and with brokers. If ``client_tls`` is None, clients use no TLS."""
         self._to = to
         self._client_tls = client_tls
         self._broker_tls = broker_tls
@@ -112,14 +112,14 @@ class Listener:
         return next(self._numbers)
 
     def traffic_shapers(self) -> tuple[TrafficShaper | None, TrafficShaper | None]:
-        """Draw the byte faults of a new connection. Return those toward the broker and those toward the client."""
+        """Draw the byte faults of a new connection. Return the faults toward the broker and those toward the client."""
         drawn = [fault for fault in self._byte_faults if fault.draws(self._random)]
         by_direction = ([fault for fault in drawn if fault.side in ("", side)] for side in ("client", "broker"))
         to_broker, to_client = (TrafficShaper(faults, self._random) if faults else None for faults in by_direction)
         return to_broker, to_client
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], broker: ServiceUrl) -> str:
-        """Connect to a broker; return the reason for a failure, or an empty string."""
+        """Connect to a broker. Return the reason for a failure, or an empty string."""
         loop, reason = asyncio.get_running_loop(), ""
         for host, port in broker.hosts:
             context = self._broker_tls if broker.tls else None
@@ -133,13 +133,13 @@ class Listener:
         return reason
 
     def note(self, text: str) -> None:
-        """Report a problem to the user, unless it repeats the previous one."""
+        """Report a problem to the user unless it is the same as the previous one."""
         if text != self._noted:
             self._noted = text
             self._note(text)
 
     def allow_repeated_note(self) -> None:
-        """Report the next problem even if it equals the last one, because a broker has responded."""
+        """Report the next problem even if it equals the last one. Called when a broker has responded."""
         self._noted = ""
 
     def _open_listener(self, broker: ServiceUrl) -> str:
@@ -204,7 +204,7 @@ def _close_if_cancelled(client: socket.socket, task: asyncio.Task[None]) -> None
 
 
 def reason_of(fault: OSError | UnicodeError) -> str:
-    """Return why there is no connection, as the end of a sentence, without the text that asyncio adds to errors."""
+    """Return why there is no connection, as the end of a sentence. Text that asyncio adds to errors is removed."""
     if isinstance(fault, UnicodeError):
         return "invalid host name"
     reason = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)

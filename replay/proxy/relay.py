@@ -4,7 +4,7 @@ Rules of this file
 1. The relay connects to the broker after the client's first frame has arrived, because that frame may contain the
    broker's address.
 2. Bytes from the client pass through taps and faults to the broker. Bytes from the broker pass through address
-   rewriting, faults and taps to the client. Taps thus receive the same bytes as the client's socket.
+   rewriting, faults and taps to the client. Taps therefore receive the same bytes as the client's socket.
 3. Buffers are bounded: if one side does not read, the relay stops reading from the other side.
 4. The end of a stream is forwarded after all bytes before it, and the other direction remains open. A reset is
    forwarded immediately as a reset.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Relay"]
 
 _HIGH: Final = 1 << 20
-"""Size of one side's write buffer, in bytes, at which reading from the other side stops."""
+"""Size in bytes of one side's write buffer at which reading from the other side stops."""
 _REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for the first frame, as in a broker (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -85,7 +85,7 @@ class _Endpoint(asyncio.Protocol):
             self.relay.from_broker(data)
 
     def eof_received(self) -> bool:
-        """Process the end of this side's stream. With TLS, which asyncio cannot half-close, it ends both directions."""
+        """Process the end of this side's stream. asyncio cannot half-close TLS, so with TLS both directions end."""
         self.relay.ends(self)
         return not self._tls
 
@@ -146,12 +146,12 @@ class Relay:
     """A client's connection and the matching connection to its broker."""
 
     def __init__(self, listener: Listener, number: int, address: Address, current: ServiceUrl) -> None:
-        """``address``: the client's address; ``current``: the broker of the port that accepted the client."""
+        """``address`` is the client's address. ``current`` is the broker of the port that accepted the client."""
         self._listener = listener
         self._number = number
         self._address = address  # kept because a socket that was already reset does not return it
         self.first_frame: FirstFrame | None = FirstFrame(listener.addresses, current)
-        """The client's bytes until the broker is connected, then None."""
+        """The client's bytes until the broker is connected. Afterwards it is None."""
         self._broker_url = current
         self.client = _Endpoint(self)
         self.broker = _Endpoint(self)
@@ -208,7 +208,7 @@ class Relay:
             self.client.hold(-1)
 
     def end_without_broker(self) -> None:
-        """Process the end of the client's stream without a broker: close unless a connect is in progress."""
+        """Process the end of the client's stream without a broker. Close unless a connect is in progress."""
         if self._task is None:
             self.client.transport.close()
 

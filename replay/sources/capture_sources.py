@@ -1,10 +1,11 @@
-"""Inputs with captures: files, globs, folders of rotated files, stdin, a live interface.
+"""Inputs with captures: files, globs, folders of rotated files, stdin, or a live interface.
 
 Rules of this file
 1. Only this module opens inputs; ``codec.capture`` receives binary file objects.
 2. An input that can't be opened is reported as one CaptureError before any work starts, with the path and the remedy.
 3. Several files are parts of one capture and are sorted by their first packet (codec.capture.rotated).
-4. Live packets come from tcpdump or dumpcap if installed, because they lose fewer packets than Python, else from scapy.
+4. Live packets are captured by tcpdump or dumpcap if installed, because they lose fewer packets than Python. If not,
+   scapy captures them.
 5. A regular file is open only while it is read (lazy_file): a capture may have more files than a process may open.
 """
 
@@ -59,7 +60,7 @@ def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input
     slot = OpenFileSlot()
     with ExitStack() as opened:
         inputs = [opened.enter_context(_open(name, slot)) for name in names]
-        opened.pop_all()  # all are open: the caller closes them
+        opened.pop_all()  # all inputs are open, and the caller closes them
     if rewindable:
         inputs = [one if one.size is not None else _spooled(one) for one in inputs]
     return inputs if len(inputs) == 1 else _in_order(inputs)
@@ -72,7 +73,7 @@ def _expand(path: str) -> list[str]:
         children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
         if not children:
             raise CaptureError(f"{path}: an empty folder")
-        # A folder may also contain notes and truth files. They are skipped here, but not if they are named explicitly.
+        # A folder may also contain notes and truth files. They are skipped here, but are read if named explicitly.
         found = [str(child) for child in children if _may_be_capture(child)]
         if not found:
             raise CaptureError(f"{path}: no capture in this folder")
@@ -86,7 +87,7 @@ def _expand(path: str) -> list[str]:
 
 
 def _may_be_capture(path: Path) -> bool:
-    """Return False only if the file has a different type; unreadable or damaged files are reported later."""
+    """Return False only if the file has a different type. Unreadable or damaged files are reported later."""
     from pcli.codec.capture.reading import is_other_file
 
     try:
@@ -101,7 +102,7 @@ def _open(name: str, slot: OpenFileSlot) -> Input:
         return Input("-", sys.stdin.buffer, None)
     path = Path(name)
     try:
-        # Unbuffered: a buffer would delay the data of a pipe.
+        # The file is unbuffered, because a buffer would delay the data of a pipe.
         file = path.open("rb", buffering=0)
     except OSError as error:
         raise CaptureError(f"{name}: {reason_of(error)}") from None
@@ -147,7 +148,7 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
         return
     with (
         tempfile.TemporaryFile() as errors,
-        # Unbuffered: reading a raw file returns the available bytes and does not wait for more.
+        # The file is unbuffered: reading a raw file returns the available bytes and does not wait for more.
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,  # noqa: S603
     ):
         try:
@@ -166,7 +167,7 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
 
 
 def refusal(output: bytes) -> str:
-    """Return why a capture program failed: its first stderr lines up to an empty line, without progress lines."""
+    """Return why a capture program failed: its stderr output up to an empty line, without progress lines."""
     reason: list[str] = []
     for line in map(str.strip, output.decode(errors="replace").splitlines()):
         if line and not _PROGRESS.match(line):
@@ -183,7 +184,7 @@ def capture_command(interface: str, capture_filter: str, output: str, ring: Sequ
     """Return the command line of the best installed capture program, or None if only scapy is installed.
 
     ``output`` is a path or ``-``; ``ring`` contains the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
-    Raises LocalError with the remedy if none is installed.
+    Raises LocalError with the remedy if no suitable program is installed.
     """
     dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
     if dumpcap and (ring or output != "-" or not tcpdump):

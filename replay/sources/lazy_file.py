@@ -1,8 +1,8 @@
 """Files that are open only while they are read. A capture may have more files than a process may open.
 
 Rules of this file
-1. A file is opened at its first read, and closed at its end and when it is rewound; its position is kept.
-2. Of the files that share an `OpenFileSlot`, one is open at a time. Otherwise a damaged file, which is not read to its
+1. A file is opened at its first read, and closed at its end and when it is rewound. Its position is kept.
+2. Among files that share an `OpenFileSlot`, one is open at a time. Otherwise a damaged file, which is not read to its
    end, would remain open.
 3. A failure raises a CaptureError with the path, because a file may have been deleted after it was listed.
 """
@@ -19,7 +19,7 @@ __all__ = ["LazyFile", "OpenFileSlot", "reason_of"]
 
 
 class OpenFileSlot:
-    """The one open file among several."""
+    """The slot for the one open file of a group."""
 
     __slots__ = ("holder",)
 
@@ -27,7 +27,7 @@ class OpenFileSlot:
         self.holder: LazyFile | None = None
 
     def take(self, file: LazyFile) -> None:
-        """Close the open file before the caller opens its file."""
+        """Close the file that is open, before the caller opens a different one."""
         if self.holder is not None and self.holder is not file:
             self.holder.release()
         self.holder = file
@@ -43,7 +43,7 @@ class LazyFile(io.RawIOBase):
         self._position = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to ``size`` bytes, or all if negative. Raises CaptureError if the file is unreadable."""
+        """Return up to ``size`` bytes, or all if it is negative. Raises CaptureError if the file is unreadable."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         try:
@@ -58,7 +58,7 @@ class LazyFile(io.RawIOBase):
     def _opened(self) -> io.FileIO:
         if self._file is None:
             self._slot.take(self)
-            # The reader has buffers: an additional one would only add a copy.
+            # The reader has a buffer; a second buffer would only add a copy.
             self._file = self._path.open("rb", buffering=0)
             self._file.seek(self._position)
         return self._file
@@ -90,7 +90,7 @@ class LazyFile(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close the file; it is not read afterwards."""
+        """Close the file. It cannot be read afterwards."""
         self.release()
         super().close()
 

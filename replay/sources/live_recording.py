@@ -5,8 +5,8 @@ Rules of this file
    some would be lost.
 2. The program is stopped with SIGTERM and never killed, so that the file is complete. This also applies to Ctrl-C and
    to the end of the duration.
-3. The program's exit code shows whether it succeeded. tcpdump returns 0 even if the disk is full, so the packets in its
-   file are counted.
+3. The program's exit code shows whether it succeeded. tcpdump returns 0 even if the disk is full, so the packets in the
+   file that it wrote are counted.
 4. The result includes the number of dropped packets.
 """
 
@@ -36,7 +36,7 @@ class RecordingResult:
     """The result of a recording."""
 
     program: str
-    """dumpcap, tcpdump or scapy."""
+    """The capture program: dumpcap, tcpdump or scapy."""
     packets: int
     dropped: int | None
     """Packets that the kernel dropped, or None if the program does not report them."""
@@ -47,7 +47,7 @@ class RecordingResult:
 _COUNT = re.compile(r"Packets(?: captured)?: (\d+)|(\d+) packets? captured")
 _DROPPED = re.compile(r"': \d+/(\d+) \(|(\d+) packets? dropped by kernel")
 _LINES_KEPT: Final = 50
-"""Number of stderr lines to keep; the reason for a failure is in the first ones."""
+"""Number of stderr lines to keep. The first lines contain the reason for a failure."""
 
 
 def record(
@@ -71,7 +71,7 @@ def record(
     program = Path(command[0]).name
     output = _ProgramOutput(on_count)
     until = time.monotonic() + duration if duration else None
-    # Ctrl-C is a normal end of a recording; the program receives the signal too.
+    # Ctrl-C is a normal end of a recording. The program also receives the signal.
     expected_codes = {0}
     with (
         _interrupts_later() as deliver_signals,
@@ -139,7 +139,7 @@ class _ProgramOutput:
 
     @property
     def counts(self) -> str:
-        """The counts so far, as the end of an error message; empty if there are none yet."""
+        """The counts so far, as the end of an error message; empty if there are no counts yet."""
         if self.packets is None:
             return ""
         lost = "" if self.dropped is None else f", {self.dropped} dropped"
@@ -179,7 +179,7 @@ def _watch(process: subprocess.Popen[bytes], program: str, output: _ProgramOutpu
 
 
 def _check_all_written(path: str, output: _ProgramOutput) -> None:
-    """Raise CaptureError if the file lacks packets: tcpdump itself does not check that they were written."""
+    """Raise CaptureError if the file lacks packets, because tcpdump does not check that they were written."""
     from pcli.codec.capture import Packet, read_packets
 
     with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""Wrappers of a live capture stream: one reports the start, the other keeps the bytes in a temporary file."""
+"""Wrappers of a live capture stream: one reports its start, the other keeps the bytes in a temporary file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["SpooledStream", "StartNotifier"]
 
 
 class StartNotifier(io.RawIOBase):
-    """Reads from a live source and reports the first bytes, which a capture program writes when it listens."""
+    """Reads from a live source and reports the first bytes. A capture program writes them when it starts to capture."""
 
     def __init__(self, source: BinaryIO, on_begin: Callable[[], None]) -> None:
-        """``on_begin`` is called before the first bytes are returned, and never if there are none."""
+        """``on_begin`` is called before the first bytes are returned. It is not called if there are none."""
         super().__init__()
         self._source = source
         self._on_begin: Callable[[], None] | None = on_begin
@@ -54,7 +54,7 @@ class SpooledStream(io.RawIOBase):
         return self._kept.tell()
 
     def close(self) -> None:
-        """Delete the kept bytes; the owner of the source closes it."""
+        """Delete the kept bytes. The owner of the source closes the source."""
         if not self.closed:
             self._kept.close()
         super().close()

@@ -3,7 +3,7 @@
 Rules of this file
 1. The interface is opened first, so that no file is created for an invalid interface.
 2. Scapy's errors for an interface, a filter or missing permissions become CaptureErrors.
-3. An error while a packet is written ends the recording. Scapy alone would log a warning and continue.
+3. An error while a packet is written ends the recording. Without this rule, scapy logs a warning and continues.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_scapy() -> bool:
 
 
 def _listening(interface: str, capture_filter: str) -> Any:
-    """Return scapy's socket on the interface. Raises CaptureError with scapy's reason."""
+    """Return scapy's socket on the interface. Raises CaptureError with the reason from scapy."""
     import scapy.layers.all  # noqa: F401  (without its layers scapy can only guess at the link)
     from scapy.error import Scapy_Exception
     from scapy.interfaces import resolve_iface
@@ -50,7 +50,7 @@ def _listening(interface: str, capture_filter: str) -> Any:
 def record_with_scapy(
     interface: str, path: str, capture_filter: str, duration: float, on_count: Callable[[int], None]
 ) -> int:
-    """Record to a pcap file for a duration (in seconds; 0 for no limit) or until Ctrl-C; return the packet count."""
+    """Record to a pcap file for a duration (in seconds; 0 for no limit) or until Ctrl-C. Return the packet count."""
     from scapy.sendrecv import sniff
 
     packets = 0
@@ -86,7 +86,7 @@ def record_with_scapy(
 
 @contextmanager
 def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
-    """Yield a live capture as a file that grows until the block ends: scapy's thread writes pcap to a pipe."""
+    """Yield a live capture as a file that grows until the block ends. A thread of scapy writes pcap to a pipe."""
     from scapy.error import Scapy_Exception
     from scapy.sendrecv import AsyncSniffer
 
@@ -119,7 +119,7 @@ def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
 
 
 def _writer(file: IO[bytes], socket: Any) -> Any:
-    """Return scapy's pcap writer after it has written the header. A capture without packets is thus also valid."""
+    """Return scapy's pcap writer after it has written the header, so that a capture without packets is valid."""
     from scapy.config import conf
     from scapy.utils import PcapWriter
 

@@ -9,8 +9,7 @@ Rules of this file (BinaryProtoLookupService, PulsarClientImpl.getPartitionedTop
 4. Requests for the number of partitions and for the topics of a namespace are retried with back-off until
    ``lookupTimeoutMs`` has passed, if the failure is retriable and not an authentication error. A lookup is not retried
    here: its handler retries the whole connection.
-5. If a broker does not support PIP-344, the request for the number of partitions is sent even if it may create the
-   topic.
+5. If a broker does not support PIP-344, the number of partitions is requested even if the request may create the topic.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BinaryLookup", "LookupResult", "LookupService", "Mode", "Topics", "retry"]
 
 Mode = pb.CommandGetTopicsOfNamespace.Mode
-"""The topics of a namespace to list: persistent, non-persistent or all."""
+"""Which topics of a namespace to list: persistent, non-persistent or all."""
 Topics = pb.CommandGetTopicsOfNamespaceResponse
 
 
@@ -43,7 +42,7 @@ class LookupResult:
 
     broker: Address
     through: Address | None = None
-    """The proxy that leads to the broker. None if the broker accepts connections itself."""
+    """The proxy that leads to the broker, or None if the broker accepts connections itself."""
 
 
 class LookupService(Protocol):
@@ -198,7 +197,7 @@ class BinaryLookup:
         self._engine.pool.connection_to(host, opened)
 
     def _first(self, key: Any, done: Callable[[Any], None]) -> bool:
-        """Register ``done`` for the result, and return whether no equal request is in progress."""
+        """Register ``done`` for the result. Return True if no equal request is in progress."""
         first = key not in self._asked
         self._asked.setdefault(key, []).append(done)
         return first
@@ -215,7 +214,7 @@ def _body_for(done: Callable[[Any], None]) -> Callable[[Event | ClientFailure], 
 def retry(
     engine: ClientContext, send_request: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]
 ) -> None:
-    """Send a request. If it fails and is retriable, retry it with back-off until ``lookupTimeoutMs`` has passed."""
+    """Send a request. If it fails and the failure is retriable, retry it until ``lookupTimeoutMs`` has passed."""
     settings = engine.settings
     end = engine.now + settings.lookupTimeoutMs
     waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs, 2 * settings.lookupTimeoutMs

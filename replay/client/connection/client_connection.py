@@ -56,7 +56,7 @@ _ROUTES: Final = {
     "REACHED_END_OF_TOPIC": ("consumer", "consumer_id"),
     "WATCH_TOPIC_UPDATE": ("watcher", "watcher_id"),
 }
-"""The kind of the handler, and the field with its id, for each command that is not a response."""
+"""The kind of the handler and the field that contains its id, for each command that is not a response."""
 
 _KINDS: Final = ("producer", "consumer", "watcher")
 
@@ -71,7 +71,7 @@ class ClientConnection:
         self.address = address
         """Host and port of the socket."""
         self.target = target
-        """``host:port`` of the broker if the socket leads to a proxy, else empty."""
+        """``host:port`` of the broker if the socket leads to a proxy, or else an empty string."""
         settings = engine.settings
         keep_alive = KeepAlive(settings.keepAliveIntervalSeconds * 1000, engine.now)
         self.session = ClientSession(client_version=CLIENT_VERSION, features=FEATURES, keep_alive=keep_alive)
@@ -95,7 +95,7 @@ class ClientConnection:
     # -- output ----------------------------------------------------------------------------------------------------
 
     def send(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command that has no response, or whose response is passed to a handler (SEND)."""
+        """Send a command that has no response or, like SEND, a response that is passed to a handler."""
         if self.close_reason is None:
             self.session.post(body, entry)
             self.engine.unflushed[self] = None
@@ -119,7 +119,7 @@ class ClientConnection:
     # -- handlers --------------------------------------------------------------------------------------------------
 
     def attach(self, handler: ConnectionHandler) -> None:
-        """Pass commands with this handler's id to the handler, and notify it when the connection ends."""
+        """Pass commands with this handler's id to the handler. It is also notified when the connection ends."""
         self.handlers[handler.kind, handler.number] = handler
 
     def detach(self, handler: ConnectionHandler) -> None:
@@ -139,7 +139,7 @@ class ClientConnection:
     # -- input -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the handshake. The socket is open."""
+        """Start the handshake on the open socket."""
         proof = self._proof()
         if proof is None:
             return
@@ -252,7 +252,7 @@ class ClientConnection:
         return ClientFailure("Connect", text)
 
     def lost(self, reason: ClientFailure) -> None:
-        """Notify requests and handlers that the connection ended, whichever side closed it."""
+        """Notify requests and handlers that the connection ended. Either side can have closed it."""
         if self.close_reason is not None:
             return
         self.close_reason = reason

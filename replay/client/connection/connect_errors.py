@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The text of an OSError is shortened: it contains no error number and no Python names.
-2. The messages for a TLS connection to a plain-text port and for an untrusted certificate differ.
+2. The messages for a TLS connection to a plaintext port and for an untrusted certificate are different.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 def reason_for(fault: Exception, *, tls: bool) -> str:
-    """Return the reason for a failed connection on one line. ``tls``: whether TLS was attempted."""
+    """Return the reason for a failed connection on one line. ``tls`` is whether TLS was attempted."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {fault.verify_message}"
     if isinstance(fault, ssl.SSLError | ConnectionResetError) and tls:

@@ -6,8 +6,8 @@ Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
    Each new connection increments ``epoch``.
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
-4. If the broker closes one producer or consumer, only that handler reconnects: at once and without a lookup if the
-   broker assigned a different broker, else as in rule 3.
+4. If the broker closes one producer or consumer, only that handler reconnects. If the broker assigned a different
+   broker, it does so at once and without a lookup. If not, it reconnects as in rule 3.
 5. A topic that migrated is looked up in its new cluster.
 6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """
@@ -60,7 +60,7 @@ class ConnectionHandler:
         self.connection: ClientConnection | None = None
         """The current connection, or None."""
         self.cluster: ServiceUrl | None = None
-        """The cluster that the topic migrated to, or None."""
+        """The cluster to which the topic migrated, or None."""
         self.epoch = -1
         """Number of earlier connections; -1 before the first one."""
         settings = engine.settings
@@ -105,12 +105,12 @@ class ConnectionHandler:
         self._find_connection("")
 
     def ready(self) -> None:
-        """Enter the state READY: the broker has accepted the registration."""
+        """Enter the state READY, because the broker has accepted the registration."""
         self.backoff.reset()
         self.state = State.READY
 
     def reconnect(self, *, after_ms: int | None = None, assigned: str = "") -> None:
-        """Leave the connection, and find a new one after a delay (default: the back-off) or at the assigned broker."""
+        """Leave the connection. Find a new one after a delay (default: the back-off), or at the assigned broker."""
         self._leave_connection()
         if not self.may_connect:
             return
@@ -138,7 +138,7 @@ class ConnectionHandler:
             self.reconnect()
 
     def closed_by_broker(self, assigned: str) -> None:
-        """Handle CLOSE_PRODUCER or CLOSE_CONSUMER. ``assigned`` is the URL of the broker to connect to, or empty."""
+        """Handle CLOSE_PRODUCER or CLOSE_CONSUMER. ``assigned`` is the URL of the assigned broker, or empty."""
         self.lost()
         self.reconnect(after_ms=0 if assigned else None, assigned=assigned)
 

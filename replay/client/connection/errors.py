@@ -1,8 +1,8 @@
 """Failures of client operations: errors in responses, and failures of the connection.
 
 Rules of this file
-1. A failure is a value that is passed to the callback of the operation. The engine raises no exceptions for it; the
-   asyncio client converts it to an exception.
+1. A failure is a value that is passed to the callback of the operation. The engine raises no exception for a failure;
+   the asyncio client converts it to an exception.
 2. ``error`` is the name of a ServerError if a broker sent it, or else an error name of this client: ``TimeOut``,
    ``Disconnected``, ``Closed``, ``Connect`` (the connection could not be opened), ``NotFound`` (HTTP), ``Invalid…``,
    ``NotAllowed``, ``NotSupported``, ``Crypto``.
@@ -47,7 +47,7 @@ class ClientFailure:
     error: str
     """Name of a ServerError, or of an error of this client."""
     message: str
-    """Description on one line."""
+    """A description on one line."""
 
     @property
     def retriable(self) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["fetch"]
 def fetch(url: str, headers: dict[str, str], timeout: float, context: SSLContext | None) -> tuple[int, bytes]:
     """Return the status and body after redirects, or status 0 and the reason if there is no response.
 
-    ``timeout``: seconds.
+    ``timeout`` is in seconds.
     """
     no_proxies = urllib.request.ProxyHandler({})
     opener = urllib.request.build_opener(no_proxies, urllib.request.HTTPSHandler(context=context))

@@ -3,8 +3,8 @@
 Rules of this file (HttpLookupService, HttpClient; 4.2.4)
 1. The paths are ``/lookup/v2/topic/…`` for the owner, ``/admin/v2/…/partitions?checkAllowAutoCreation=…``,
    ``/admin/v2/namespaces/…/topics?mode=…`` and ``/admin/v2/schemas/…/schema[/version]``.
-2. Status 404 is reported as NotFound; 401 and 403 as authentication and authorization errors, which are not retried.
-   All other errors are retriable.
+2. Status 404 is reported as NotFound. Status 401 and 403 are reported as authentication and authorization errors, which
+   are not retried. All other errors are retriable.
 3. A token is sent as ``Authorization: Bearer``.
 4. The broker's web service ignores patterns and hashes and returns all topics. Lookups return no proxies.
 """
@@ -52,7 +52,7 @@ class HttpLookup:
         self._get("admin/v2/brokers/ready", lambda response: None, completed)
 
     def proxy_of(self, topic: str) -> Address | None:
-        """Return None: HTTP lookups return no proxies."""
+        """Return None, because HTTP lookups return no proxies."""
         return None
 
     def broker_of(self, topic: str, done: Callable[[LookupResult | ClientFailure], None]) -> None:
@@ -143,7 +143,7 @@ def _answer(where: str, status: int, body: bytes, read: Callable[[Any], Any]) ->
 
 
 def _reason(body: bytes) -> str:
-    """Return a broker's error text on one line: ``reason`` or ``message`` of its JSON, else the body."""
+    """Return a broker's error text on one line: ``reason`` or ``message`` in the JSON, or else the whole body."""
     text = body.decode(errors="replace")
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         response = json.loads(text)

@@ -2,8 +2,8 @@
 
 Rules of this file (ClientCnx, 4.2.4)
 1. Each request has one result: the broker's response, or a ClientFailure with the broker's error, ``TimeOut`` after
-   ``operationTimeoutMs``, or the reason why the connection ended. A response after the time-out is dropped.
-2. A PRODUCER_SUCCESS with ``producer_ready`` false cancels the time-out; the next one is the response.
+   ``operationTimeoutMs``, or the reason why the connection ended. A response after the timeout is dropped.
+2. A PRODUCER_SUCCESS with ``producer_ready`` false cancels the timeout. The next PRODUCER_SUCCESS is the response.
 3. A lookup that fails with ServiceNotReady ends the connection (checkServerError). More than 50 lookups within a
    minute that fail with TooManyRequests or time out also end it (incrementRejectsAndMaybeClose).
 """
@@ -28,7 +28,7 @@ Answer = Callable[[Event | ClientFailure], None]
 _LOOKUPS: Final = (pb.CommandLookupTopic, pb.CommandPartitionedTopicMetadata)
 
 _MOST_REJECTED: Final = 50
-"""``maxNumberOfRejectedRequestPerConnection``."""
+"""The default of the Java setting ``maxNumberOfRejectedRequestPerConnection``."""
 
 _MINUTE: Final = 60_000
 
@@ -55,7 +55,7 @@ class PendingRequests:
         self._rejected = 0
 
     def add(self, body: Any, done: Answer) -> None:
-        """Add a request that has its request id and was sent."""
+        """Add a request that contains a request id and was sent."""
         engine, number = self._engine, body.request_id
         timer = engine.call_at(engine.now + engine.settings.operationTimeoutMs, lambda: self._time_out(number))
         self._open[number] = _Request(body, done, timer)

@@ -1,4 +1,4 @@
-"""A watcher of the topics of a namespace: the broker sends additions and deletions (TopicListWatcher).
+"""A watcher of the topics of a namespace. The broker notifies it of new and deleted topics (TopicListWatcher).
 
 Rules of this file (TopicListWatcher, PIP-145; 4.2.4)
 1. The watcher registers at the broker that owns the topic whose name is the pattern, and reconnects like any handler.
@@ -77,7 +77,7 @@ class TopicListWatcher(ConnectionHandler):
             self._on_list(response.body)
             self._tell(self)
         elif self.connection is None:
-            return  # the connection was lost: a reconnect is already scheduled
+            return  # the connection was lost, and a reconnect is already scheduled
         elif self._done is None or (response.retriable and self.engine.now < (self._deadline or 0)):
             self.reconnect()
         else:

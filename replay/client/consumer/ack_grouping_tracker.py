@@ -9,7 +9,7 @@ Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck;
 3. A batch entry is acknowledged when all its messages are acknowledged. Before that, the remaining messages are sent as
    ``ack_set`` (with ``batchIndexAckEnabled``), or nothing is sent. Without ack sets, a cumulative ack within a batch
    acknowledges the previous entry.
-4. An individual ack of a chunked message acknowledges all its chunks; a cumulative ack acknowledges only the last one.
+4. An individual ack of a chunked message acknowledges all its chunks. A cumulative ack acknowledges only the last.
 5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
    completes all acks in it. Without receipts, an ack is complete when the tracker accepts it.
 6. Waiting acks are kept when the connection is lost, and are sent on the next one. A message that is redelivered while
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AckDone", "AckGroupingTracker", "Owner"]
 
 AckDone = Callable[[ClientFailure | None], None]
-"""Callback for the result of an ack, called once; None means success."""
+"""Callback for the result of an ack. It is called once; None means success."""
 
 _RECEIPTS: Final = 17
 """The first protocol version with ACK_RESPONSE."""
@@ -49,7 +49,7 @@ _INDIVIDUAL: Final = pb.CommandAck.Individual
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
 _NO_BATCH: Final = AckSet(0)
-"""A placeholder ack set that belongs to no id."""
+"""A placeholder ack set that does not belong to any id."""
 
 
 class Owner(Protocol):
@@ -70,7 +70,7 @@ class AckGroupingTracker:
 
     def __init__(self, clock: Clock, owner: Owner, settings: ConsumerSettings) -> None:
         self.connection: ClientConnection | None = None
-        """The connection that acks are sent on; None without a subscription."""
+        """The connection on which acks are sent; None if there is no subscription."""
         self.chunks: dict[ClientMessageId, list[ClientMessageId]] = {}
         """Chunk ids of received chunked messages, until the messages are acknowledged."""
         self._clock = clock

@@ -2,13 +2,13 @@
 
 Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
 1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 restarts the message: earlier chunks are
-   dropped. If their positions in the topic differ (the producer resent the message), the earlier chunks are
-   acknowledged, because they are no longer needed.
-2. A chunk that was received before is skipped; if it is a copy at a different position, it is acknowledged. If any
-   other chunk is out of order, its message is dropped. This chunk is tracked for redelivery, or acknowledged if the
-   message is older than ``expireTimeOfIncompleteChunkedMessageMillis``.
-3. At most ``maxPendingChunkedMessage`` incomplete messages are kept (0 means no limit). Above that, the oldest is
-   dropped: its chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, else tracked for redelivery.
+   dropped. If their positions in the topic differ from the new chunk's (the producer resent the message), the earlier
+   chunks are acknowledged, because they are no longer needed.
+2. A chunk that was received before is skipped. If it is a copy at a different position, it is acknowledged. If any
+   other chunk is out of order, its message is dropped. This chunk is tracked for redelivery, or it is acknowledged if
+   the message is older than ``expireTimeOfIncompleteChunkedMessageMillis``.
+3. At most ``maxPendingChunkedMessage`` incomplete messages are kept (0 means no limit). Above that, the oldest one is
+   dropped. Its chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, or else tracked for redelivery.
 4. A timer with the interval ``expireTimeOfIncompleteChunkedMessageMillis`` starts at the first chunk. It drops and
    acknowledges messages that have waited longer than the interval, oldest first.
 """

@@ -5,7 +5,7 @@ Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
    are cleared, and the start of a non-durable subscription is computed (`receiver_queue.start_again`). Afterwards the
    consumer sends permits for the whole queue; a child of a multi-topics consumer waits for its parent the first time.
 2. When the application receives a message that arrived on the current connection, its permit is returned and the
-   message is tracked for the ack time-out. With a listener, this happens when the listener is called.
+   message is tracked for the ack timeout. With a listener, this happens when the listener is called.
 3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
    `unacked_message_tracker`.
 4. Only subscription types with one active consumer support cumulative acks.
@@ -110,7 +110,7 @@ class Consumer(ConsumerConnection):
         self.active: bool | None = None
         """Whether this is the active consumer (Failover); None until the broker has reported it."""
         self.on_message: Callable[[], None] | None = None
-        """Called when messages have arrived."""
+        """A function that is called when messages have arrived."""
         self.on_active: Callable[[bool], None] | None = None
         self.on_end: Callable[[], None] | None = None
         self.queue = ReceiverQueue(settings.receiverQueueSize, self._flow, paused=settings.startPaused)
@@ -151,7 +151,7 @@ class Consumer(ConsumerConnection):
             self.queue.increase(self.queue.size)
 
     def ready(self) -> None:
-        """Enter the state READY after the broker's response. Acks can now be sent; no permits have been granted."""
+        """Enter the state READY after the broker's response. Acks can now be sent, but no permits are granted yet."""
         super().ready()
         self.acks.connection = self.connection
         self.queue.subscribed()
@@ -181,7 +181,7 @@ class Consumer(ConsumerConnection):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message. If None, `on_message` is called later. Raises LocalError if there is a listener."""
+        """Return the next message. If it is None, `on_message` is called later. Raises LocalError with a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages
@@ -224,7 +224,7 @@ class Consumer(ConsumerConnection):
         raise NotImplementedError
 
     def track(self, id_: ClientMessageId, redelivery_count: int) -> None:
-        """Track a message for the ack time-out. The parent tracks the messages of its children."""
+        """Track a message for the ack timeout. If there is a parent, it tracks the messages of its children."""
         if self.parent is not None:
             self.unacked.remove(id_.whole)
         elif self._listener is None:
@@ -324,7 +324,7 @@ class Consumer(ConsumerConnection):
         self.redeliver(ids)
 
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
-        """Move the cursor to an id or to a publish time (ms since 1970)."""
+        """Move the cursor to an id or a publish time (ms since 1970)."""
         self.seeking.seek(target, done)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
@@ -338,7 +338,7 @@ class Consumer(ConsumerConnection):
     # -- closing -----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """Delete the subscription. ``force``: even if it has other consumers."""
+        """Delete the subscription. With ``force``, delete it even if it has other consumers."""
         connection = self.connected
         if connection is None:
             done(

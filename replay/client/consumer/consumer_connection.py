@@ -5,7 +5,7 @@ Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecover
    since the creation. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
    subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed determines whether to retry.)
 2. If SUBSCRIBE times out, CLOSE_CONSUMER is sent, because the broker may have created the consumer.
-3. A consumer that was closed before the response to SUBSCRIBE closes the connection, which is the only way to remove it
+3. If a consumer is closed before the response to SUBSCRIBE, it closes the connection. This is the only way to remove it
    from the broker.
 """
 
@@ -37,7 +37,7 @@ class ConsumerConnection(ConnectionHandler):
     def __init__(self, engine: ClientContext, topic: str, created: Callable[[Any], None]) -> None:
         super().__init__(engine, topic)
         self.on_fault: Callable[[ClientFailure], None] | None = None
-        """Called when an existing subscription fails because the topic was deleted."""
+        """A function that is called when an existing subscription fails because the topic was deleted."""
         self._created: Callable[[Any], None] | None = created
         self._deadline = engine.now + engine.settings.lookupTimeoutMs
 
@@ -52,7 +52,7 @@ class ConsumerConnection(ConnectionHandler):
         raise NotImplementedError
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Start requesting messages after the subscription. ``waited``: number of messages queued before it."""
+        """Start requesting messages after the subscription. ``waited`` is the number of messages queued before."""
         raise NotImplementedError
 
     def end(self, state: State) -> None:
@@ -63,7 +63,7 @@ class ConsumerConnection(ConnectionHandler):
 
     @property
     def connected(self) -> ClientConnection | None:
-        """The connection while the consumer is subscribed, else None."""
+        """The connection while the consumer is subscribed, or else None."""
         return self.connection if self.state is State.READY else None
 
     def opened(self, connection: ClientConnection) -> None:

@@ -1,8 +1,8 @@
-"""Creation of consumers: the class depends on the settings and on the topics.
+"""Creation of consumers. The settings and the topics determine the class.
 
 Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscribeAsync; 4.2.4)
 1. Invalid settings fail before anything is sent. Default names of dead letter and retry letter topics are added.
-2. For one topic the number of partitions is requested first: a partitioned topic gets a multi-topics consumer, any
+2. For one topic, the number of partitions is requested first. A partitioned topic gets a multi-topics consumer, and any
    other topic a plain consumer. Consumers of several topics or of a pattern request the partitions themselves.
 3. For AUTO_CONSUME and a single topic, the schema is requested first.
 """

@@ -2,8 +2,8 @@
 
 Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMessageUtil; 4.2.4)
 1. An entry with ``maxRedeliverCount`` redeliveries becomes a candidate. When its redelivery is requested, or when it is
-   delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If sending fails,
-   redelivery of the entry is requested.
+   delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If the messages
+   cannot be sent, redelivery of the entry is requested.
 2. Candidates are dropped on each new connection, and a candidate is dropped when it is acknowledged.
 3. A letter is sent with the consumer's schema, even for bytes (AUTO_PRODUCE_BYTES), so that the broker registers it. It
    has the payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also
@@ -108,7 +108,7 @@ class DeadLetterSender:
         properties: Mapping[str, str],
         done: Callable[[object], None],
     ) -> None:
-        """Send a message to the retry letter topic, or to the dead letter topic. ``origin``: value of REAL_TOPIC."""
+        """Send a message to the retry letter or dead letter topic. ``origin`` is the value of REAL_TOPIC."""
         named = self._properties(message, origin) | dict(properties)
         try:
             times = int(named.get(_RECONSUMETIMES, "0")) + 1

@@ -22,7 +22,7 @@ __all__ = ["once_connected"]
 def once_connected(
     consumer: Consumer, what: str, action: Callable[[ClientConnection], None], refuse: Callable[[ClientFailure], None]
 ) -> None:
-    """Call ``action`` with the connection, or ``refuse`` after the time-out. ``what`` names the request in errors."""
+    """Call ``action`` with the connection, or ``refuse`` after the timeout. ``what`` names the request in errors."""
     engine = consumer.engine
     left = engine.settings.operationTimeoutMs
     backoff = Backoff(100, 2 * left, 0, engine.random)

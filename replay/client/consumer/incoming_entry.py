@@ -163,7 +163,7 @@ def _single(head: bytes) -> pb.SingleMessageMetadata:
 
 
 def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
-    """Return the complete messages of a batch, and whether the batch contains no others."""
+    """Return the complete messages of a batch, and whether all messages of the batch are complete."""
     pieces: list[Piece] = []
     position, end = 0, len(data)
     try:

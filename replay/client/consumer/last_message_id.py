@@ -2,8 +2,8 @@
 
 Rules of this file (4.2.4)
 1. A message in the queue is available.
-2. After a received message, more are available if the topic's last id is after it. The last id is cached, and requested
-   again only if the cached id is not after it.
+2. After a received message, more messages are available if the topic's last id is after it. The last id is cached. It
+   is requested again only if the cached id is not after the received message.
 3. Before the first message is received, the start id is compared with the last id. With ``resetIncludeHead``, an equal
    id also means that a message is available.
 4. If the consumer starts at the end of the topic or at a time, the cursor's position at the broker is compared with the

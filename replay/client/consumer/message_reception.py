@@ -7,7 +7,7 @@ Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4
    not be decrypted returns all its permits. With PIP-491 (``wholeEntryPermits``), an unreadable entry always returns
    the permits that the broker counted: one for each bit of its ack set, or else one for each message, if their number
    is known.
-3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack time-out
+3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack timeout
    and returns no permit, or it is acknowledged, or it is delivered as one encrypted message.
 4. Skipped messages return their permits: duplicates, messages removed by compaction, messages before the start in the
    start's batch, dead letters, and all chunks except the last. Messages that the ack set excludes have no permits. An
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["MessageReception"]
 
 _GROWTH = 64
-"""Maximum expansion of a payload by decompression: chunked messages have no separate size limit."""
+"""Maximum expansion of a payload by decompression. There is a maximum because chunked messages have no size limit."""
 
 
 class MessageReception:
@@ -179,7 +179,7 @@ class MessageReception:
     # -- decryption and decompression --------------------------------------------------------------------------------
 
     def _decrypt(self, arrival: IncomingEntry, body: pb.CommandMessage) -> bool:
-        """Decrypt an entry. Return whether to process it further, decrypted or (CONSUME) encrypted."""
+        """Decrypt an entry. Return whether to process it further, either decrypted or (CONSUME) encrypted."""
         consumer = self._consumer
         keys, action = consumer.settings.cryptoKeys, consumer.settings.cryptoFailureAction
         opened = None if keys is None else keys.open(arrival.metadata, arrival.data)
@@ -212,7 +212,7 @@ class MessageReception:
         return True
 
     def _refuse(self, id_: ClientMessageId, error: Any, cost: int) -> None:
-        """Acknowledge an unreadable entry. ``cost``: the permits that it used, or 0 if unknown."""
+        """Acknowledge an unreadable entry. ``cost`` is the number of permits that it used, or 0 if unknown."""
         consumer = self._consumer
         consumer.acks.refuse(id_, error)
         consumer.queue.increase(max(cost, 1) if consumer.settings.wholeEntryPermits else 1)
@@ -224,7 +224,7 @@ def _cost(metadata: pb.MessageMetadata, body: pb.CommandMessage) -> int:
 
 
 def _metadata(frame: Frame) -> pb.MessageMetadata | None:
-    """Return the metadata, or None if it is malformed or the checksum is wrong. Both have the same error code."""
+    """Return the metadata, or None if it is malformed or the checksum is wrong. Both errors have the same code."""
     metadata = frame.metadata
     if metadata is None or frame.parts.problems or not metadata.IsInitialized() or frame.checksum == "bad":
         return None

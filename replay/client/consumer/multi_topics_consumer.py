@@ -4,7 +4,7 @@ Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
 1. For several topics, the number of partitions of each is requested.
 2. Each topic or partition has a child consumer. The children send permits only after all have subscribed; if one fails,
    all are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
-3. The multi-topics consumer tracks the ack time-out of each message, and its children request the redelivery. Exclusive
+3. The multi-topics consumer tracks the ack timeout of each message, and its children request the redelivery. Exclusive
    and Failover request the redelivery of all messages.
 4. An id without a topic can't be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning or
    the end.
@@ -63,9 +63,9 @@ class MultiTopicsConsumer:
         self.queue = MultiTopicsQueue(settings.receiverQueueSize)
         self.unacked = UnackedMessageTracker(engine, settings, self._redeliver)
         self.on_message: Callable[[], None] | None = None
-        """Called when messages have arrived."""
+        """A function that is called when messages have arrived."""
         self.on_fault: Callable[[ClientFailure], None] | None = None
-        """Called when a topic was deleted."""
+        """A function that is called when a topic was deleted."""
         self.found_schema: pb.Schema | None = None
         self._created: Created | None = created
         self._listener: Listener | None = None
@@ -75,7 +75,7 @@ class MultiTopicsConsumer:
     # -- subscribing -------------------------------------------------------------------------------------------------
 
     def start(self, topics: Mapping[str, int | None]) -> None:
-        """Subscribe to topics with these numbers of partitions. A number of None is requested first."""
+        """Subscribe to topics with these numbers of partitions. If a number is None, it is requested first."""
         self._plan_update()
         for topic in topics:
             self.partitions[topic] = 0
@@ -207,7 +207,7 @@ class MultiTopicsConsumer:
             self.on_message()
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message. If None, `on_message` is called later. Raises LocalError if there is a listener."""
+        """Return the next message. If it is None, `on_message` is called later. Raises LocalError with a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         if not self.queue.messages:
@@ -354,7 +354,7 @@ class MultiTopicsConsumer:
         collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """Delete the subscription of all topics. ``force``: even if it has other consumers."""
+        """Delete the subscription of all topics. With ``force``, delete it even if it has other consumers."""
 
         def ended(failure: ClientFailure | None) -> None:
             if failure is None:
@@ -381,6 +381,6 @@ class MultiTopicsConsumer:
 
 
 def _names(topic: str, first: int, count: int) -> list[str]:
-    """Return the full names of the partitions from ``first`` on, or the topic's own name if it has none."""
+    """Return the full names of the partitions from ``first`` on, or the topic name if there are no partitions."""
     name = TopicName.parse(topic)
     return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]

@@ -4,10 +4,10 @@ Rules of this file (NegativeAcksTracker; 4.2.4)
 1. Negative acks apply to entries: the batch index is dropped, and the partition becomes -2. The receiver queue and the
    dead letter candidates, which compare whole ids, therefore do not find the entry. As observed, a message above
    ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic.
-2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared: entries that are due at about the same
-   time are requested together, up to 2^bits ms too early.
-3. The first negative ack sets a timer to its whole delay; afterwards the timer is set to the earliest due time. A
-   negative ack with a shorter delay does not advance it.
+2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared. Entries that are due at about the same
+   time are therefore requested together, up to 2^bits ms too early.
+3. The first negative ack sets a timer to its whole delay. Afterwards the timer is set to the earliest due time. A
+   negative ack with a shorter delay does not advance the timer.
 4. A delay is at least 100 ms. If a redelivery back-off is set, it determines the delay by the redelivery count, without
    a minimum.
 """

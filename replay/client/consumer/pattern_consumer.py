@@ -8,7 +8,7 @@ Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopi
 3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the
    watcher if the broker can reconcile, else with the list of topics. With the hash of the consumed topics, the broker
    omits an unchanged list.
-4. Numbers of partitions are not polled: the matching topics are names of partitions.
+4. Numbers of partitions are not polled, because the matching topics are names of partitions.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class ReceiverQueue:
 
     def __init__(self, size: int, flow: Callable[[int], None], *, paused: bool = False) -> None:
         self.size = size
-        """``receiverQueueSize``: messages."""
+        """``receiverQueueSize``, in messages."""
         self.messages: deque[IncomingMessage] = deque()
         self.available = 0
         """Returned permits that have not been sent to the broker yet."""
@@ -51,7 +51,7 @@ class ReceiverQueue:
                 self._flow(free)
 
     def subscribed(self) -> None:
-        """Reset the permits: a new subscription has none."""
+        """Reset the permits, because a new subscription has none."""
         self.available = 0
 
     def pause(self) -> None:
@@ -59,7 +59,7 @@ class ReceiverQueue:
         self.paused = True
 
     def resume(self) -> None:
-        """Send permits again, including those held back."""
+        """Send permits again, including those returned during the pause."""
         if self.paused:
             self.paused = False
             self.increase(0)

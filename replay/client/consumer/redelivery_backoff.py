@@ -9,7 +9,7 @@ __all__ = ["RedeliveryBackoff"]
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """``minDelayMs`` the first time, then multiplied by ``multiplier`` each time, up to ``maxDelayMs``."""
+    """``minDelayMs`` for the first redelivery, and ``multiplier`` times the last delay for others, up to ``maxDelayMs``."""
 
     minDelayMs: int = 1000  # noqa: N815 -- as in the Java client
     maxDelayMs: int = 600_000  # noqa: N815

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["redeliver_all", "redeliver_some"]
 
 _MOST: Final = 1000
-"""MAX_REDELIVER_UNACKNOWLEDGED."""
+"""Maximum number of ids in one command (MAX_REDELIVER_UNACKNOWLEDGED)."""
 
 
 def redeliver_all(consumer: Consumer) -> None:

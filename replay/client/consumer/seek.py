@@ -5,9 +5,9 @@ Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueu
 2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message the id of the first
    chunk is sent.
 3. The broker closes the consumer first and responds afterwards. When the response arrives, waiting acks are sent, and
-   the queue and the last received message are cleared. The seek is complete at the response if there is a connection
-   (always for a child of a multi-topics consumer), else at the next connection.
-4. A connection that opens during a seek starts at the seek's target. Earlier messages of the target's entry are
+   the queue and the last received message are cleared. If there is a connection at that time (always for a child of a
+   multi-topics consumer), the seek is then complete. If not, it is complete at the next connection.
+4. A connection that opens during a seek starts at the seek's target. Earlier messages in the target's entry are
    skipped.
 5. A failed seek leaves the target and the start unchanged.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SeekDone", "SeekOperation"]
 
 SeekDone = Callable[[ClientFailure | None], None]
-"""Callback for the result; None means success."""
+"""Callback for the result. None means success."""
 
 
 class _Status(Enum):

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A single topic is sent as given by the application. These fields are always present: priority, durable,
-   read_compacted, initial position, force_topic_creation, consumer epoch. These are present only if set: metadata,
-   properties, Key_Shared policy, replicated state.
+   read_compacted, initial position, force_topic_creation, consumer epoch. These fields are present only if set:
+   metadata, properties, Key_Shared policy, replicated state.
 2. A start id is sent only for a non-durable subscription, always with a batch index (-1 if none). The rollback duration
    is sent only while the start is ``startMessageId``.
 3. A consumer of bytes sends no schema. AUTO_CONSUME is sent only to brokers with protocol version 21 or later; older
@@ -28,7 +28,7 @@ _UNSIGNED: Final = (1 << 64) - 1
 
 
 def subscribe_command(consumer: Consumer, version: int) -> pb.CommandSubscribe:
-    """Return SUBSCRIBE for the current state of a consumer, without request id. ``version``: protocol version."""
+    """Return SUBSCRIBE for the current state of a consumer, without a request id, for a protocol version."""
     settings = consumer.settings
     body = pb.CommandSubscribe(
         topic=consumer.written,

@@ -1,15 +1,15 @@
-"""Received messages without an ack, whose redelivery is requested after the ack time-out.
+"""Received messages without an ack. Their redelivery is requested after the ack timeout.
 
 Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.4)
 1. Time is divided into ticks from the creation of the consumer. Messages received within one tick are in one bucket,
    which is due ``ceil(ackTimeout / tick) + 1`` ticks later. Redelivery is therefore requested at the earliest one ack
-   time-out after a message was received, normally within one more tick.
+   timeout after a message was received, normally within one more tick.
 2. A message that is already tracked keeps its bucket. Acks and negative acks remove the message; a cumulative ack
    removes all messages up to its position.
-3. With a redelivery back-off, a due bucket only starts the back-off's delay for the redelivery count of each message;
-   at each tick, the messages whose delay has passed are requested.
-4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover; 4.2.4 does, and requests the
-   redelivery of all unacknowledged messages for them.
+3. With a redelivery back-off, a due bucket only starts the delay of each message, which depends on its redelivery
+   count. At each tick, the messages whose delay has passed are requested.
+4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover. Client 4.2.4 does, and for
+   them it requests the redelivery of all unacknowledged messages.
 5. Java's timer runs at every tick. Here a timer is set only for ticks at which a bucket or a delay is due.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["Clock", "UnackedMessageTracker"]
 
 
 class Clock(Protocol):
-    """The source of time: the engine."""
+    """The source of time, which is the engine."""
 
     now: int
     """The time in milliseconds since 1970."""
@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class UnackedMessageTracker:
-    """The messages of one consumer with an ack time-out. If ``ackTimeoutMillis`` is 0, nothing is tracked."""
+    """The messages of one consumer with an ack timeout. If ``ackTimeoutMillis`` is 0, nothing is tracked."""
 
     def __init__(
         self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]
@@ -76,7 +76,7 @@ class UnackedMessageTracker:
             self._counts.pop(id_, None)
 
     def remove_till(self, last: ClientMessageId) -> None:
-        """Remove this message and all before it (removeMessagesTill)."""
+        """Remove this message and all messages before it (removeMessagesTill)."""
         for id_ in [*self._places, *self._waiting] if self.enabled else ():
             if id_ <= last:
                 self.remove(id_)

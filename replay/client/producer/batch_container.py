@@ -1,8 +1,8 @@
 """Messages that wait to be sent as one batch.
 
 Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.2.4)
-1. A message fits into the batch if the payloads, including its own, total at most ``batchingMaxBytes``, and the batch
-   has fewer than ``batchingMaxMessages`` messages. The first message of a batch may be larger.
+1. A message fits into the batch if all payloads, including that of the message, total at most ``batchingMaxBytes``, and
+   the batch has fewer than ``batchingMaxMessages`` messages. The first message of a batch may be larger.
 2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. If ``batchingMaxBytes``
    is 0, the broker's maximum message size applies.
 3. The first message determines schema version, key and publish time of the batch (`outgoing_message.batch_metadata`).
@@ -23,7 +23,7 @@ from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 __all__ = ["Batch", "BatchContainer", "Container", "Done"]
 
 Done = Callable[[MessageId | ClientFailure], None]
-"""Callback for the result of a message, called once."""
+"""Callback for the result of a message. It is called once."""
 
 
 class Batch:
@@ -41,7 +41,7 @@ class Batch:
         self.size = 0
         """Total size of the payloads in bytes, set when the batch is taken from the container."""
         self.lowest: int | None = None
-        """The sequence id of the entry, if it is not the first message's."""
+        """The sequence id of the entry if it differs from the first message's id."""
 
 
 class Container(Protocol):
@@ -76,7 +76,7 @@ class Container(Protocol):
 
 
 class BatchContainer:
-    """A container with one batch. ``most``: ``batchingMaxMessages``; ``most_bytes``: ``batchingMaxBytes``.
+    """A container with one batch. ``most`` is ``batchingMaxMessages`` and ``most_bytes`` is ``batchingMaxBytes``.
 
     A limit of 0 means no limit. The producer checks the space itself with `count` and `size`, because a call for each
     message would cost too much.

@@ -3,8 +3,8 @@
 Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.serializeAndSendMessage; 4.2.4)
 1. The payload of a message, or of a whole batch, is compressed if it is larger than ``compressMinMsgBodySize``.
 2. The payload is then encrypted for all keys of the producer.
-3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts, for a
-   message also the metadata. Chunks are not checked, because their size was chosen to fit.
+3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts; for a
+   message the metadata also counts. Chunks are not checked, because their size was chosen to fit.
 4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
    message does not.
 5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch, because
@@ -35,12 +35,12 @@ _UNKNOWN: Final = -1
 
 
 class EntryBuilder:
-    """Builds the entries of one producer. ``number``: the producer id."""
+    """Builds the entries of one producer. ``number`` is the producer id."""
 
     def __init__(self, number: int, settings: ProducerSettings, *, chunks: bool) -> None:
         self.number = number
         self.name = settings.producerName
-        """Name of the producer, from the broker."""
+        """Name of the producer, assigned by the broker."""
         self.largest = _UNKNOWN
         """The broker's maximum message size in bytes."""
         self.chunks = chunks

@@ -19,7 +19,7 @@ __all__ = ["chunk_size", "cut"]
 
 
 def chunk_size(largest: int, metadata: pb.MessageMetadata, chunk_max_message_size: int) -> int:
-    """Return the size of a chunk; 0 or less if the metadata alone is too large. ``largest``: maximum message size."""
+    """Return the size of a chunk, 0 or less if the metadata alone exceeds ``largest``, the maximum message size."""
     size = largest - metadata.ByteSize()
     return min(size, chunk_max_message_size) if chunk_max_message_size > 0 else size
 

@@ -20,7 +20,7 @@ __all__ = ["MessageRouter"]
 
 
 class MessageRouter:
-    """The router of one partitioned producer. ``count``: current partitions; ``random`` returns numbers in [0, 1)."""
+    """The router of one partitioned producer with ``count`` partitions. ``random`` returns numbers in [0, 1)."""
 
     __slots__ = ("_choose", "_murmur", "_next", "_start", "_switch_ms")
 
@@ -37,7 +37,7 @@ class MessageRouter:
             self._choose = self._by_turns
 
     def choose(self, message: OutgoingMessage, count: int, now: int) -> int:
-        """Return the partition of a message, below ``count``. ``now``: milliseconds since 1970."""
+        """Return the partition of a message, below ``count``. ``now`` is in milliseconds since 1970."""
         if message.key is not None:
             return partition_of(message.key, count, murmur=self._murmur)
         return self._choose(count, now)

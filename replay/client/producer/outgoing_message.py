@@ -59,7 +59,7 @@ class OutgoingMessage:
         self.event_time = event_time
         """The application's event time in milliseconds since 1970."""
         self.sequence_id = sequence_id
-        """The sequence id; if None, the producer's next id is used."""
+        """The sequence id. If it is None, the producer's next id is used."""
         self.deliver_at = deliver_at
         """The delivery time in milliseconds since 1970. A message with a delivery time is not batched."""
         self.replicate_to = replicate_to
@@ -67,9 +67,9 @@ class OutgoingMessage:
         self.null_value = null_value
         """Whether the message has no value (a tombstone)."""
         self.null_key = null_key
-        """Whether the key is null, which differs from no key."""
+        """Whether the key is null. A null key differs from no key."""
         self.schema = schema
-        """The schema; if None, the producer's schema is used."""
+        """The schema. If it is None, the producer's schema is used."""
         self.bare = (
             key is None
             and ordering_key is None
@@ -103,7 +103,7 @@ def message_metadata(
 def batch_metadata(
     first: OutgoingMessage, sequence_id: int, producer: str, now: int, schema_version: bytes
 ) -> pb.MessageMetadata:
-    """Return the metadata of a batch from its first message. ``now``: time of that message."""
+    """Return the metadata of a batch from its first message. ``now`` is the time of that message."""
     metadata = pb.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=now, replicate_to=first.replicate_to
     )

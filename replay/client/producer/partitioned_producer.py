@@ -4,7 +4,7 @@ Rules of this file (PulsarClientImpl.createProducerAsync, PartitionedProducerImp
 1. The producer of the first partition is created first, and its name from the broker is used for all partitions. Then
    the other producers are created concurrently. If one fails, all are closed.
 2. With ``lazyStartPartitionedProducers``, only the producer of the partition for messages without a key is created at
-   the start; each other producer is created with its first message. The Java client blocks its caller until that
+   the start. Each other producer is created with its first message. The Java client blocks its caller until that
    producer is ready; here the messages wait. With exclusive access, all producers are created at the start.
 3. ``maxPendingMessagesAcrossPartitions`` is divided by the initial number of partitions.
 4. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``, without creating the topic. New

@@ -28,7 +28,7 @@ __all__ = ["MISMATCH", "OpSendMsg", "PendingSends"]
 _SEND: Final = BY_NAME["SEND"].number
 
 MISMATCH: Final = "mismatch"
-"""A receipt that matches no entry: the connection must be closed."""
+"""A receipt that matches no entry, so that the connection must be closed."""
 
 
 class OpSendMsg:
@@ -63,7 +63,7 @@ class OpSendMsg:
         self.time = time
         """Creation time."""
         self.last = last
-        """Whether the callbacks belong to this entry: it is not a chunk, or it is the last chunk of its message."""
+        """Whether the callbacks belong to this entry. They do unless it is a chunk that is not the last one."""
         self.frame = b""
         """The SEND frame; empty until the schema is registered."""
         self.schema: pb.Schema | None = None
@@ -135,7 +135,7 @@ class PendingSends:
         return self.pop()
 
     def named(self, sequence_id: int) -> OpSendMsg | None:
-        """Return the first entry if it has this sequence id in errors, else None. The entry remains in the queue."""
+        """Return the first entry if its errors contain this sequence id, or else None. The entry remains queued."""
         return self.ops[0] if self.ops and self.ops[0].named == sequence_id else None
 
     def pop(self) -> OpSendMsg:
@@ -153,7 +153,7 @@ class PendingSends:
         self.messages += sum(other.count for other in others) - op.count
 
     def after(self, op: OpSendMsg | None) -> list[OpSendMsg]:
-        """Return this entry and all later ones, or all entries if the argument is None."""
+        """Return this entry and all later ones, or all entries if ``entry`` is None."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]
 

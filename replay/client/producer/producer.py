@@ -2,8 +2,8 @@
 
 Rules of this file (ProducerImpl, 4.2.4)
 1. Messages are accepted while the producer is connected or reconnecting, and are sent in order.
-2. Before a message that is not batched (no batching, a delivery time, or an unregistered schema), the waiting batch is
-   sent to keep the order.
+2. Before a message that is not batched (no batching, a delivery time, or an unregistered schema) is sent, the waiting
+   batch is sent to keep the order.
 3. If a message has no receipt ``sendTimeoutMs`` after its entry was built, all pending messages also fail, because
    their order would be broken. The time of a batch that waits for a connection starts when the batch would have been
    sent.
@@ -83,9 +83,9 @@ class Producer(ProducerRegistration):
         self._outbox = SendQueue(topic, self._release)
         self.pending = self._outbox.pending
         self.on_room: Callable[[], None] | None = None
-        """Called when there is space again after `send` returned False."""
+        """A function that is called when there is space again after `send` returned False."""
         self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
-        """Called with each possible duplicate and its sequence id."""
+        """A function that is called with each possible duplicate and its sequence id."""
         self._writer = EntryBuilder(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
         self._writer.name = name or settings.producerName
         self._writer.largest = DEFAULT_MAX_MESSAGE_SIZE
@@ -226,7 +226,7 @@ class Producer(ProducerRegistration):
         return True
 
     def _refuse_chunks(self, count: int, done: Done | None) -> bool:
-        """Handle chunks that do not fit into the queue: wait if they can fit later, else fail the message."""
+        """Handle chunks that do not fit into the queue: wait if they can fit later, or else fail the message."""
         self._short_of_room = count <= self._most
         if not self._short_of_room:
             text = f"{count} chunks are more than maxPendingMessages, {self._most}"
@@ -318,7 +318,7 @@ class Producer(ProducerRegistration):
             self._batch_timer.message_waits()
 
     def lost(self) -> None:
-        """Stop sending: new messages are kept for the next connection."""
+        """Stop sending. New messages are kept for the next connection."""
         self._outbox.pause()
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
@@ -356,7 +356,7 @@ class Producer(ProducerRegistration):
             self._release(batch.size)
             _tell(batch.dones, failure)
 
-    # -- space and time-outs ---------------------------------------------------------------------------------------
+    # -- space and timeouts ----------------------------------------------------------------------------------------
 
     def _release(self, size: int) -> None:
         self.engine.memory.release(size)

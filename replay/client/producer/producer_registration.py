@@ -2,13 +2,13 @@
 
 Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
 1. The first PRODUCER contains a name only if the application set one. Later ones contain the name that the broker
-   assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, also for
+   assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, even for
    shared producers.
 2. A schema of plain bytes (type None) is not sent.
-3. A terminated topic and a fenced producer are final failures at any time. A topic that does not exist closes the
-   producer.
-4. After other failures, a producer that was ready once retries without limit. A new one retries while the failure is
-   retriable and the operation time-out, counted from the first PRODUCER, has not passed.
+3. If the topic is terminated or the producer is fenced, the failure is final at any time. A topic that does not exist
+   closes the producer.
+4. After other failures, a producer that was ready before retries without limit. A new one retries while the failure is
+   retriable and the operation timeout, counted from the first PRODUCER, has not passed.
 5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as given by the application, short or long; a partition always
    has its full name. Lookups use the full name.
 """
@@ -60,7 +60,7 @@ _STATES: Final = {
 
 
 def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
-    """Classify a failure. ``created``: the producer was ready before; ``in_time``: the time-out has not passed."""
+    """Classify a failure. ``created``: the producer was ready before. ``in_time``: the timeout has not passed."""
     if failure.error in _FINAL:
         return _FINAL[failure.error]
     return FailureKind.AGAIN if created or (failure.retriable and in_time) else FailureKind.FAILED
@@ -117,7 +117,7 @@ class ProducerRegistration(ConnectionHandler):
         raise NotImplementedError
 
     def begin(self, connection: ClientConnection, body: pb.CommandProducerSuccess) -> None:
-        """Start sending: the producer is registered."""
+        """Start sending, because the producer is registered."""
         raise NotImplementedError
 
     def fail_pending(self, failure: ClientFailure) -> None:
@@ -161,10 +161,10 @@ class ProducerRegistration(ConnectionHandler):
 
     def _on_response(self, connection: ClientConnection, response: Event | ClientFailure) -> None:
         if self.state is not State.CONNECTING:
-            # The producer was closed meanwhile; only the end of the connection reliably removes it from the broker.
+            # The producer was closed meanwhile. Only the end of the connection reliably removes it from the broker.
             connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
         elif self.connection is not connection:
-            return  # the broker has closed it meanwhile, and a new attempt is in progress
+            return  # the broker has closed the producer meanwhile, and a new attempt is in progress
         elif isinstance(response, ClientFailure):
             self._refused(connection, response)
         else:
@@ -178,7 +178,7 @@ class ProducerRegistration(ConnectionHandler):
         connection.detach(self)
         self.connection = None
         if failure.error == "TimeOut":
-            # The broker may have created the producer, and would refuse the next one.
+            # The broker may have created the producer. It would then refuse the next PRODUCER with the same name.
             connection.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
         if failure.error == "ProducerBlockedQuotaExceededException":
             self.fail_pending(failure)

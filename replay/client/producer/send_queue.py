@@ -41,7 +41,7 @@ class SendQueue:
         return self._versions.get(_key(schema))
 
     def add(self, op: OpSendMsg) -> None:
-        """Send an entry now, or after the entries before it."""
+        """Send an entry immediately, or after the entries before it."""
         self.pending.add(op)
         if self._registering or self._connection is None:
             return
@@ -59,11 +59,11 @@ class SendQueue:
         return bool(ops)
 
     def pause(self) -> None:
-        """Stop sending: the connection or the registration ended."""
+        """Stop sending, because the connection or the registration ended."""
         self._connection = None
 
     def refuse(self, sequence_id: int, failure: ClientFailure) -> None:
-        """Fail the first entry if the error is for it."""
+        """Fail the first entry if the error applies to it."""
         op = self.pending.named(sequence_id)
         if op is not None:
             self._drop(op, failure)

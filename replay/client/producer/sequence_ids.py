@@ -27,7 +27,7 @@ class DuplicateRisk(Enum):
 
 
 class SequenceIds:
-    """The sequence ids of one producer. ``initial``: ``initialSequenceId``."""
+    """The sequence ids of one producer. ``initial`` is the setting ``initialSequenceId``."""
 
     __slots__ = ("_initial", "next", "published", "pushed", "suspected")
 
@@ -48,7 +48,7 @@ class SequenceIds:
             self.next = self.published + 1
 
     def peek(self, given: int | None) -> int:
-        """Return the id for a message, ``given`` by the application or the next one, without assigning it."""
+        """Return the id for a message, either ``given`` by the application or the next one, without assigning it."""
         return self.next if given is None else given
 
     def take(self, given: int | None) -> int:

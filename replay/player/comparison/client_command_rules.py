@@ -43,7 +43,7 @@ class ClientCommandMatcher(ResponseMatcher):
 
 
 def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collection[Step]) -> Report:
-    """Return the report. ``not_sent``: captured steps of the broker that were not sent because they had no cause."""
+    """Return the report. ``not_sent`` contains captured steps of the broker that were not sent for lack of a cause."""
     outcomes = compare(matcher, Ids())
     grouped = _grouped_alike(outcomes)
     live_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
@@ -124,7 +124,7 @@ def _consumer_key(outcome: Outcome) -> tuple[int, int]:
 
 
 def _grouped_alike(outcomes: Iterable[Outcome]) -> set[tuple[str, tuple[int, int]]]:
-    """Return the commands and consumers with equal totals on both sides: acknowledged ids, permits, redelivered ids."""
+    """Return each command and consumer with equal totals on both sides: acknowledged ids, permits, redelivered ids."""
     sums: dict[tuple[str, tuple[int, int]], list[Any]] = defaultdict(lambda: [_Sum(), _Sum()])
     for outcome in outcomes:
         if outcome.name in _GROUPED:

@@ -1,13 +1,13 @@
 """Compare captured responses with live ones field by field, after mapping live ids back to captured ones.
 
 Rules of this file
-1. All protocol content is compared: the fields of the command, whether they are set, and the entry after it. This
-   module reports all differences; rules (rules.py) explain the allowed ones.
+1. All protocol content is compared: the fields of the command, whether they are set, and the entry after the command.
+   This module reports all differences; rules (rules.py) explain the allowed ones.
 2. An id differs if the live id is not mapped to the captured one (id_translation.py).
-3. The highest sequence id of a receipt is compared if the SEND has one; otherwise both 0 and -1 mean that there is none
-   (recorded_sends.py).
-4. The deliveries to a consumer are compared in order, for Key_Shared by key. A delivery has a difference in the field
-   ``order`` if it arrived after one that follows it in the capture; missing deliveries have no effect on the others. In
+3. The highest sequence id of a receipt is compared if the SEND has one. If not, 0 and -1 are equal, because both mean
+   that there is none (recorded_sends.py).
+4. The deliveries to a consumer are compared in order, and for Key_Shared by key. A delivery differs in the field
+   ``order`` if it arrived after one that follows it in the capture. Missing deliveries have no effect on the others. In
    a Shared subscription, the order of delayed and redelivered messages is not compared.
 """
 
@@ -39,7 +39,7 @@ class Difference:
     """One field that differs."""
 
     field: str
-    """Path in the command (``metadata``), or the value ``missing``, ``extra``, ``type``, ``order`` or ``consumer``."""
+    """The path in the command (``metadata``), or ``missing``, ``extra``, ``type``, ``order`` or ``consumer``."""
     captured: Any
     live: Any
 
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def compare(matcher: ResponseMatcher, ids: Ids) -> list[Outcome]:
-    """Return an outcome for each captured response in order, then for the extra live ones."""
+    """Return an outcome for each captured response in order, and then for each extra live one."""
     late = set(_overtaken(matcher.pairs))
     found = []
     for pair in matcher.pairs:

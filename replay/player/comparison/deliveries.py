@@ -36,7 +36,7 @@ _LEAVE_COMMANDS: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 
 
 def messages_in(frame: Frame) -> int:
-    """Return the number of unacknowledged messages in an entry, which is the number of permits that it uses."""
+    """Return the number of unacknowledged messages in an entry. Its delivery uses this number of permits."""
     words = frame.command.message.ack_set
     if words:
         return set_of(words).bit_count()
@@ -122,7 +122,7 @@ class Deliveries:
 
     @staticmethod
     def subscription_of(consumer: object) -> Subscription:
-        """Return topic and name, both empty if the argument is not a consumer."""
+        """Return topic and subscription name, both empty if the argument is not a consumer."""
         return (consumer.topic, consumer.subscription) if isinstance(consumer, Consumer) else ("", "")
 
     def has_left(self, consumer: object, position: int) -> bool:
@@ -132,8 +132,8 @@ class Deliveries:
     def is_starved(self, step: Step, consumer: Consumer) -> bool:
         """Return whether a captured delivery is missing live because no remaining consumer had permits.
 
-        Deliveries to a single consumer are ordered, so no later entry was delivered to it either. For Key_Shared, the
-        captured consumer itself had no permits.
+        Deliveries to a single consumer are ordered, so no later entry was delivered to that consumer. For Key_Shared,
+        the captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
         if any(
@@ -147,7 +147,7 @@ class Deliveries:
         return step.index > self._furthest.get(consumer, -1)
 
     def exceeds_permits(self, outcome: Outcome) -> bool:
-        """Return whether an extra live delivery is a batch that exceeded the permits. A single message cannot."""
+        """Return whether an extra live delivery is a batch that exceeded the permits. Only a batch can exceed them."""
         frame, consumer = outcome.frame, outcome.pair.consumer
         metadata = frame.metadata if frame is not None else None
         if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:

@@ -1,4 +1,4 @@
-"""Rules for receivers of messages and for the number of deliveries and notifications: timing, end of the capture."""
+"""Rules for the receivers of messages and the number of deliveries, which depend on timing and the capture's end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
     """A Shared subscription delivered the entry to a different consumer.
 
-    How many entries of one read a consumer receives depends on the number of consumers at that moment.
+    The number of entries of one read that a consumer receives depends on the number of consumers at that moment.
     """
     consumer = outcome.pair.consumer
     if outcome.name != "MESSAGE" or consumer is None or consumer.type != "Shared":
@@ -31,8 +31,9 @@ def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool
 def redelivered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
     """After a consumer left, timing determines whether its entry is redelivered, and to which consumer.
 
-    A redelivery may be missing if the previous captured receiver had left and the live one had not. It may be extra or
-    to a different consumer in the opposite case, or if the captured consumer left or acknowledged the entry soon after.
+    A redelivery may be missing if the previous captured receiver had left and the live one had not. In the opposite
+    case it may be extra, or to a different consumer. The same applies if the captured consumer left or acknowledged the
+    entry soon after.
     """
     step, deliveries = outcome.step, evidence.deliveries
     if outcome.name != "MESSAGE":
@@ -72,8 +73,8 @@ def _was_too_late(outcome: Outcome, consumer: Consumer, evidence: Evidence) -> b
 def overshoot(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
     """A dispatcher exceeded the permits, or had already used them for other entries.
 
-    It may exceed the permits by one batch, or by the entries of one read. A missing delivery may have had no receiver,
-    because no consumer of the subscription had permits left.
+    It may exceed the permits by one batch, or by the entries of one read. A delivery may be missing because no consumer
+    of the subscription had permits left.
     """
     step = outcome.step
     if outcome.name == "MESSAGE" and difference.field == EXTRA:

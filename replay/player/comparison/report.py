@@ -49,7 +49,7 @@ class Report:
         return sum(self.explained.values(), Counter[str]())
 
     def rows(self) -> list[tuple[str, int, int, int, str]]:
-        """Return a row for each command: the counts of equal, explained and unexplained responses, and the rules."""
+        """Return a row for each command: the rules, and the counts of equal, explained and unexplained responses."""
         names = sorted({*self.equal, *self.explained, *self.unexplained})
         return [
             (name, self.equal[name], self._explained(name), self.unexplained[name], self._rules(name)) for name in names
@@ -67,7 +67,7 @@ class Report:
         return ", ".join(f"{rule} {count}" for rule, count in sorted(self.explained.get(name, Counter()).items()))
 
     def first(self, count: int) -> list[dict[str, Any]]:
-        """Return the first unexplained differences."""
+        """Return the first differences that no rule explains."""
         return [one for one in self.differences if not one["rule"]][:count]
 
     def json(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ __all__ = ["address", "clock", "other_topics", "version", "wording"]
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
     """Lookup responses, CLOSE commands and statistics contain the live broker's address, which differs.
 
-    A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4), other brokers do
-    not.
+    A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4). Other brokers do
+    not set it.
     """
     field, step, frame = difference.field, outcome.step, outcome.frame
     if outcome.name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
@@ -94,7 +94,7 @@ _NAMED: Final = re.compile(r"(with consumer) \S+$")
 
 
 def _sentence(text: Any) -> str:
-    """Return the text of an error without class, cause and objects."""
+    """Return the text of an error without class names, causes and objects."""
     plain = _CLASS.sub("", str(text or ""))
     plain = _IDS.sub("", plain)
     end = _END.search(plain)

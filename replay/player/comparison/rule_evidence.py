@@ -41,8 +41,8 @@ class Evidence:
     ) -> None:
         """Collect the facts about a finished replay.
 
-        ``own_broker``: whether the live broker is the mini-broker; ``intervention_topics``: topics with an
-        administrative operation in the capture only. An empty name means that only the captured broker was restarted.
+        ``own_broker`` is whether the live broker is the mini-broker. ``intervention_topics`` are topics with an
+        administrative operation only in the capture; an empty name means that only the captured broker was restarted.
         """
         self.script, self.ids, self.own_broker, self.intervention_topics = (
             script,
@@ -58,7 +58,7 @@ class Evidence:
         self.received: set[int] = {send.index for send, *_ in stored(script.steps)}
         """Indexes of the SENDs that have a receipt in the capture."""
         self.previous_state: dict[int, bool] = {}
-        """The consumer's previous state, by the index of an ACTIVE_CONSUMER_CHANGE."""
+        """The consumer's previous state, by the index of the ACTIVE_CONSUMER_CHANGE."""
         self.over_quota: set[str] = set()
         """Topics on which producers were refused because of a backlog quota."""
         self.refused_by_quota: set[int] = set()

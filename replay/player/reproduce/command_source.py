@@ -54,7 +54,7 @@ class CommandSource:
     """Writes the commands of one test as source, and collects the names used in it."""
 
     def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
-        """``service_url``: the URL of the live broker; ``received``: the bodies of all commands received from it."""
+        """``service_url`` is the live broker's URL; ``received`` contains the bodies of all commands received."""
         self._service_url, self._start_ms = service_url, start_ms
         self.ids: dict[Position, int] = {}
         for body in received:
@@ -68,12 +68,12 @@ class CommandSource:
         self.topics: dict[str, str] = {}
         """Topics, with the names of their constants."""
         self.entries: dict[bytes, str] = {}
-        """Metadata and payload as in the frame, with the variable that contains the entry."""
+        """The variable that contains each entry, by the entry's metadata and payload as in the frame."""
 
     # -- commands --------------------------------------------------------------------------------------------------
 
     def fields(self, body: Message, now_ms: int = 0, *, received: bool = False) -> list[tuple[str, Node]]:
-        """Return the fields of a command as keyword arguments. ``now_ms``: when it was sent."""
+        """Return the fields of a command as keyword arguments. ``now_ms`` is the time when it was sent."""
         return [
             (f"{one.name}=", self._field(body.DESCRIPTOR.name, one, value, now_ms, received=received))
             for one, value in body.ListFields()
@@ -172,7 +172,7 @@ class CommandSource:
         return Group("entry(", [*items, *self.fields(metadata)], ")")
 
     def describe_entry(self, frame: Frame) -> str:
-        """Return a description of an entry if its payload is not written as a literal, else an empty string."""
+        """Return a description of an entry if its payload is not written as a literal, or else an empty string."""
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None or not _is_long(payload):
             return ""

@@ -1,8 +1,8 @@
 """Python source of a replayed conversation: one statement for each command sent and each response received.
 
 Rules of this file
-1. The test expects the mini-broker's responses in the replay, and passes until these responses change. If a response
-   differed from the capture, a comment states the difference and the rule that explains it.
+1. The test expects the responses of the mini-broker in the replay, and passes until these responses change. If a
+   response differed from the capture, a comment states the difference and the rule that explains it.
 2. The clock is manual. ``advance`` is called for pauses of a second or more, and before frames that a timer of the
    broker caused.
 3. Commands that were not sent and responses that did not arrive are written as comments at their positions.
@@ -39,7 +39,7 @@ class ConversationSource:
     """Writes the statements of one conversation."""
 
     def __init__(self, replay: Replay, player: RecordingPlayer, service_url: str) -> None:
-        """``player``: a player that has finished a replay against a broker at ``service_url``."""
+        """``player`` has finished a replay against a broker at ``service_url``."""
         self._replay, self._steps = replay, player.events
         received = [frame.body for event in player.events if (frame := _received_frame(event)) is not None]
         self.commands = CommandSource(service_url, replay.start_ms, received)
@@ -168,7 +168,7 @@ def _clients(player: RecordingPlayer) -> dict[int, str]:
 
 
 def _absent(replay: Replay, player: RecordingPlayer, outcomes: list[Outcome]) -> Iterator[tuple[int, str]]:
-    """Yield the position of each captured step that the test lacks, and a comment with the reason."""
+    """Yield the position of each captured step that the test lacks, and a comment that states the reason."""
     for one in outcomes:
         if one.step is not None and one.pair.order < 0 and one.step.stream != SEED_STREAM:
             rule = next(iter(one.rules.values()), "unexplained")

@@ -1,8 +1,8 @@
 """Python source of values and calls, formatted as ``ruff format`` would format it.
 
 Rules of this file
-1. A node is written on one line if it fits. Otherwise the arguments of a call are moved to one indented line, or to one
-   line each if they do not fit either. The items of a list or dict are written on one line each.
+1. A node is written on one line if it fits. Otherwise the arguments of a call are moved to one indented line or, if
+   they do not fit, to one line each. The items of a list or dict are written on one line each.
 2. Strings have double quotes, unless single quotes need fewer escapes. A value that is too long becomes a constant.
 """
 

@@ -19,9 +19,9 @@ from pcli.replay.player.script.rest_calls import Call
 __all__ = ["reproduce"]
 
 _HELPERS: Final = ("ANY", "Conversation", "entry", "ids", "place")
-"""Imported names in the order in which ruff sorts them."""
+"""Imported names in the order that ruff's sorting produces."""
 _STEP_MS: Final = 1024
-"""The broker groups delayed messages by intervals of this length. The test starts at the capture's offset in one."""
+"""Length of the broker's intervals of delayed messages. The test starts at the capture's offset in an interval."""
 _IN_STEP: Final = """\
 broker.clock.advance(({phase} - round(broker.clock.now * 1000)) % {step} / 1000)  # align the delivery intervals
 start = round(broker.clock.now * 1000)"""
@@ -35,8 +35,8 @@ def reproduce(
 ) -> str:
     """Return the source of a test module.
 
-    ``name``: the capture's name; ``player``: a player that has finished a replay against a broker at ``service_url``
-    with these settings.
+    ``name`` is the capture's name. ``player`` has finished a replay against a broker at ``service_url`` with these
+    settings.
     """
     conversation = ConversationSource(replay, player, service_url)
     conversation.write()

@@ -7,10 +7,10 @@ Rules of this file
 2. An operation is a termination if the broker reports the end of the topic or refuses new producers with
    TopicTerminatedError. It is a deletion if a topic watcher is notified of it, or if a subscription reconnects and
    receives none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was
-   reset to the first entry that it receives a second time; if there is none, the subscription was deleted. If only
-   producers are closed, the cause is a backlog quota and not an operation. Any other operation is an unload.
-3. The broker was restarted if it ended all open connections within two seconds, and none because of the client's last
-   command.
+   reset to the first entry that it receives a second time. If there is no such entry, the subscription was deleted. If
+   only producers are closed, the cause is a backlog quota and not an operation. Any other operation is an unload.
+3. The broker was restarted if it ended all open connections within two seconds, and none of them because of the
+   client's last command.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Preparation of the live broker before and during a replay, inferred from the capture.
 
 Rules of this file
-1. Before the replay, namespaces, topics with their partitions, and schemas that a response contains but no replayed
-   client registered are created. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE
-   shows the interceptors. Receipts of duplicates show that a namespace has deduplication enabled.
+1. Before the replay, namespaces and topics with their partitions are created, as are schemas that a response contains
+   but that no replayed client registered. CONNECTED shows the maximum message size, and the broker entry metadata in
+   MESSAGE shows the interceptors. Receipts of duplicates show that deduplication is enabled for a namespace.
 2. During the replay, partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).
@@ -30,7 +30,7 @@ __all__ = ["Preparation", "prepare"]
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
 _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
-"""Word boundaries in the name of a schema type: the REST interface writes KeyValue as KEY_VALUE."""
+"""Word boundaries in the name of a schema type. The REST interface writes KeyValue as KEY_VALUE."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Preparation:
 def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -> Preparation:
     """Return the preparation that the capture requires.
 
-    ``settings``: the user's settings, which take precedence. ``rename`` maps captured topic names to live ones.
+    ``settings`` are the user's settings, which take precedence. ``rename`` maps captured topic names to live ones.
     """
     found = Preparation()
     found.settings = {name: value for name, value in _settings(script) if name not in settings}
@@ -120,7 +120,7 @@ def _namespace(topic: TopicName, rename: Rename) -> str:
 
 
 def _partitions(script: Script, found: Preparation, rename: Rename, *, partitioned: bool) -> None:
-    """Add calls that create and grow partitioned topics, and create plain ones if auto-creation partitions topics."""
+    """Add calls for partitioned topics, and for plain topics if auto-creation would create partitioned ones."""
     known: dict[str, int] = {}
     for step in script.steps:
         if step.name != "PARTITIONED_METADATA_RESPONSE" or step.request is None or step.frame is None:

@@ -49,8 +49,8 @@ def build_script(
 ) -> Script:
     """Return the script of a capture.
 
-    ``only``: the number of a single connection; ``wanted``: a filter; connections with a matching frame are replayed.
-    Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
+    ``only`` is the number of the only connection to replay. ``wanted`` is a filter: connections with a matching frame
+    are replayed. Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
     """
     seen, ends, others = _observe(events)
     if not seen:
@@ -153,7 +153,7 @@ def _is_newer(number: int) -> bool:
 
 
 _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))
-"""Commands that do not show which client a connection belongs to."""
+"""Commands that do not show to which client a connection belongs."""
 
 
 def _position(step: Step) -> tuple[float, bool, int]:

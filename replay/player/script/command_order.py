@@ -35,7 +35,7 @@ def in_order_of_effects(steps: list[Step]) -> list[Step]:
         _move(ordered, earlier, later, response)
     positions = {step: position for position, step in enumerate(ordered)}
     for response, step in [*_receipts_first(steps), *_successes_first(steps)]:
-        if positions[response] > positions[step]:  # most are already in order; the check saves a linear search
+        if positions[response] > positions[step]:  # most steps are in order; the check saves a linear search
             _put_before(ordered, response, step)
     return ordered
 
@@ -51,8 +51,8 @@ def _put_before(steps: list[Step], response: Step, step: Step) -> None:
 def _move(steps: list[Step], earlier: Step, later: Step, response: Step) -> None:
     """Exchange two steps of different connections.
 
-    The later step is moved forward unless its connection has a step in between. Otherwise the earlier step is moved
-    back, unless its client sent a command in between or its response is in between.
+    The later step is moved forward unless there is a step of its connection in between. Otherwise the earlier step is
+    moved back, unless a command of its client or its response is in between.
     """
     start, end = steps.index(earlier), steps.index(later)
     if start >= end:
@@ -91,7 +91,7 @@ def _receipts_first(steps: list[Step]) -> Iterator[tuple[Step, Step]]:
 
 
 def _successes_first(steps: list[Step]) -> Iterator[tuple[Step, Step]]:
-    """Yield the response to each SUBSCRIBE of rule 4, and the SEND."""
+    """Yield the response to each SUBSCRIBE in rule 4, and the SEND before which it is placed."""
     responses = {step.request.number: step for step in steps if step.request is not None}
     for send, subscribe, _ in _crossed_subscribes(steps):
         response = responses.get(subscribe.frame.number) if subscribe.frame is not None else None

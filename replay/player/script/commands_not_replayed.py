@@ -1,4 +1,4 @@
-"""Commands that are not replayed, because the captured broker refused or dropped them in an administrative operation.
+"""Commands that are not replayed because the captured broker refused or dropped them in an administrative operation.
 
 Rules of this file
 1. During an unload or restart the broker refused commands (ServiceNotReady, "fenced", no broker found) or dropped them.

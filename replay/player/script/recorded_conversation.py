@@ -72,7 +72,7 @@ class RecordedConversation:
         self.needs: dict[Step, set[Step]] = {}
         """Steps that must have occurred live before a MESSAGE is delivered."""
         self.open: dict[Hashable, list[Step]] = defaultdict(list)
-        """Client steps that have not been received, by the key of `subject_of`."""
+        """Client steps that have not been received yet, by the key of `subject_of`."""
         self.bound: deque[Step] = deque()
         """Client steps that unrequested steps wait for."""
         self._causes = _Causes(script)

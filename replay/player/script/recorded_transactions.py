@@ -16,7 +16,7 @@ __all__ = ["Transactions", "is_refusal"]
 
 _INSIDE: Final = frozenset(BY_NAME[name].number for name in ("SEND", "ACK"))
 _REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
-"""Errors of a broker without transactions: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
+"""Errors of a broker without transactions (ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable)."""
 
 
 class Transactions:

@@ -27,11 +27,11 @@ class Call:
 
 
 RESTART = Call("RESTART", "")
-"""A restart. It is not a REST call; only an embedded mini-broker supports it."""
+"""A restart. It is not a REST call, and only an embedded mini-broker supports it."""
 
 
 def topic_path(topic: str | TopicName) -> str:
-    """Return the REST path of a topic. An invalid name is returned unchanged; the broker refuses it."""
+    """Return the REST path of a topic. An invalid name is returned unchanged, and the broker refuses it."""
     try:
         name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
     except LocalError:

@@ -22,7 +22,7 @@ class Step:
     index: int
     """The index in the script."""
     stream: int
-    """The connection: ``tcp.stream``."""
+    """The connection (``tcp.stream``)."""
     time_ms: float
     """The time in milliseconds since 1970."""
     from_client: bool
