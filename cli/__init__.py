@@ -1,6 +1,6 @@
 """The command line: one package per group of commands, one module per command.
 
-stdout carries data, stderr carries messages; ``common/output.py`` lists the exit codes.
+stdout carries data, and stderr carries messages. ``common/output.py`` lists the exit codes.
 """
 
 from typing import Final

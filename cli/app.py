@@ -18,5 +18,5 @@ def main() -> None:
         from pcli.cli.commands import run
 
         run()
-    except KeyboardInterrupt:  # raised while the commands are imported, before one of them runs
+    except KeyboardInterrupt:  # raised while the commands are imported, before a command runs
         raise SystemExit(_INTERRUPTED) from None

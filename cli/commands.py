@@ -4,7 +4,7 @@ Rules of this file
 1. `pcli --help` takes at most 150 ms: at the top level, the modules of the commands import only typer and the standard
    library. They import everything else inside functions.
 2. PcliError, Ctrl-C and a closed stdout are handled here, not in commands.
-3. Messages about usage errors contain no wording of the libraries that check the arguments.
+3. Messages about usage errors do not contain the wording of the libraries that check the arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Edge(TyperGroup):
     """The group of all commands. It reports errors as one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Print the commands below the titles of their panels. With rich, this would take three times as long."""
+        """Print the commands below the titles of their panels. This would take three times as long with rich."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -107,7 +107,7 @@ _COMMANDS: Final = {
         doctor.doctor,
     ),
 }
-"""Titles of panels and the functions of their commands."""
+"""The functions of the commands, by the title of their panel."""
 
 for _panel, _functions in _COMMANDS.items():
     for _function in _functions:
@@ -133,13 +133,13 @@ def _root(
 
 def run() -> None:
     """Run the command that the arguments name. Raises SystemExit with the exit code."""
-    if sys.stdout is None:  # the shell closed it: >&-
+    if sys.stdout is None:  # the shell closed stdout with >&-
         fail("stdout is closed: nothing can be printed")
-    if sys.stderr is None:  # the shell closed it: 2>&-
+    if sys.stderr is None:  # the shell closed stderr with 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  (until the end)
     if hasattr(sys.stdout, "reconfigure"):
-        # Names on the wire may contain any character. If the terminal cannot show one, the command must not end.
+        # Names on the wire may contain any character. The command must not fail if the terminal cannot show one.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Frames are many and form no cycles: with Python's default threshold, garbage collection takes a tenth of the time.
+    # There are many frames, and they form no cycles. With the default threshold, garbage collection takes 10 % of time.
     gc.set_threshold(50_000)
     app(prog_name="pcli")

@@ -1,4 +1,4 @@
-"""stdin, stdout and files in an asyncio loop.
+"""stdin, stdout and files in an asyncio event loop.
 
 Rules of this file
 1. Nothing blocks the loop: it waits until a pipe or terminal has data or can be written. If the loop were blocked, the
@@ -21,7 +21,7 @@ from pcli.codec.errors import LocalError
 __all__ = ["Output", "Source"]
 
 _BLOCK: Final = 1 << 18
-"""Maximum bytes of one read; a pipe rarely contains more than 64 KB."""
+"""Maximum bytes of one read. A pipe rarely contains more than 64 KB."""
 
 _LONGEST: Final = 1 << 28
 """Maximum bytes of a line. By default, brokers accept messages up to 5 MB."""
@@ -31,7 +31,7 @@ class Source:
     """The lines of a file, or of stdin (``-``). The file remains open until the process ends."""
 
     def __init__(self, path: str) -> None:
-        """Raises LocalError if the file cannot be opened."""
+        """Raise LocalError if the file cannot be opened."""
         try:
             self._file = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY)
             self._regular = stat.S_ISREG(os.fstat(self._file).st_mode)
@@ -79,7 +79,7 @@ class Output:
         """Number of bytes that the last `write` has written, even if it was cancelled."""
         self._file = 1
         if stat.S_ISFIFO(os.fstat(1).st_mode):
-            with suppress(OSError):  # not available on this system: writes then block
+            with suppress(OSError):  # not available on this system; writes then block
                 self._file = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK)
 
     async def write(self, data: bytes) -> None:

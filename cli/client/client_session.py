@@ -1,4 +1,4 @@
-"""The client that `produce` and `consume` run: connection, Ctrl-C, and a line with the rate.
+"""The client that `produce` and `consume` run: its connection, Ctrl-C, and a line with the rate.
 
 Rules of this file
 1. At the first Ctrl-C (or SIGTERM), the client finishes pending messages and counts them. The second one ends the
@@ -28,7 +28,7 @@ __all__ = ["Meter", "run_client"]
 
 
 def run_client(url: str, security: Security, main: Callable[[Client, StopRequest], Awaitable[None]]) -> None:
-    """Run a program with a connected client. Raises KeyboardInterrupt if a signal stopped it.
+    """Run a program with a connected client. Raises KeyboardInterrupt if a signal stopped the program.
 
     Raises LocalError if text to send is not UTF-8, and RemoteError if the broker cannot be reached.
     """
@@ -58,7 +58,7 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
 
 
 class Meter:
-    """A counter of messages and bytes. ``verb``: sent or received; ``printed``: stdout carries the messages."""
+    """A counter of messages and bytes. ``verb`` is sent or received. With ``printed``, stdout carries the messages."""
 
     def __init__(self, verb: str, *, printed: bool) -> None:
         self._verb = verb
@@ -93,7 +93,7 @@ class Meter:
 
 
 def _size(count: float) -> str:
-    """Return ``, 5.2 MB``; empty if the bytes were not counted."""
+    """Return a text such as ``, 5.2 MB``, or an empty text if the bytes were not counted."""
     if not count:
         return ""
     for unit in ("B", "kB", "MB", "GB"):

@@ -17,11 +17,11 @@ _MOST: Final = 64
 """Maximum number of keys."""
 
 _SLOTS_PER_KEY: Final = 512
-"""Slots per key: for a small range, few keys are searched, which takes little time."""
+"""Number of slots per key. A smaller range gets fewer keys, so that the search is fast."""
 
 
 def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Parse texts like ``0-32767`` to first and last slots. Raises LocalError if one is not a range of slots."""
+    """Parse texts like ``0-32767`` to first and last slots. Raises LocalError if a text is not a range of slots."""
     from pcli.codec.wire.hashes import SLOTS
 
     ranges = []
@@ -35,7 +35,7 @@ def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def keys_in(ranges: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the first few decimal numbers whose hash slots are in these ranges. Raises LocalError for only slot 0."""
+    """Return the first decimal numbers whose hash slots are in these ranges. Raises LocalError if only slot 0 is."""
     from pcli.codec.wire.hashes import sticky_hash
 
     if all(last == 0 for _, last in ranges):

@@ -1,4 +1,4 @@
-"""The consumer of `pcli consume`: it receives messages in blocks, prints them, and acknowledges them.
+"""The consumer of `pcli consume`. It receives messages in blocks, prints them, and acknowledges them.
 
 Rules of this file
 1. A message is acknowledged after it is printed, so that Ctrl-C neither loses nor repeats a message.
@@ -8,8 +8,8 @@ Rules of this file
    PersistentTopic.getNonDurableSubscription refuses the reader.
 3. ``--last N`` reads a little more than N entries from the end, and keeps the last N messages.
 4. ``--exit-at-end`` stops when no message is queued and the broker has none. If the broker has messages but does not
-   deliver them (pending at other consumers, or acknowledged), the command waits a few seconds.
-5. If the subscription fails (its topic is deleted, a batch arrives at a receiver queue of 0), the command fails too.
+   deliver them (because they are pending at other consumers or acknowledged), the command waits a few seconds.
+5. If the subscription fails (its topic is deleted, or a batch arrives at a receiver queue of 0), the command fails.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ConsumeRun:
         start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
-        # A subscription can start at the first or last message, a reader also at an id. Other positions need a seek.
+        # A subscription can start at the first or last message, and a reader also at an id. Other positions need SEEK.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
         if self.move_cursor:
             goal = start
@@ -149,7 +149,7 @@ class ConsumeRun:
         await asyncio.sleep(_RETRY)
 
     async def _start_of_last(self, client: Client) -> ClientMessageId:
-        """Return an id at or before the last N messages: N entries before the end if the last ledger has so many."""
+        """Return an id at or before the last N messages: in the last ledger if it has N entries, or else EARLIEST."""
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
@@ -233,7 +233,7 @@ class _Receiver:
                 return
 
     async def _print(self, messages: list[IncomingMessage], output: Output, stop: StopRequest) -> None:
-        """Print and acknowledge messages; after an interruption, acknowledge only completely printed messages."""
+        """Print and acknowledge messages. After an interruption, acknowledge only completely printed messages."""
         outputs = [self._write(message) for message in messages]
         try:
             await stop.until_stopped(output.write(b"".join(outputs)))
@@ -254,7 +254,7 @@ class _Receiver:
         return messages
 
     async def _last_messages(self, count: int) -> list[IncomingMessage]:
-        """Read to the end of the topic; return the last ``count`` messages."""
+        """Read to the end of the topic. Return the last ``count`` messages."""
         kept: deque[IncomingMessage] = deque(maxlen=count)
         while True:
             self._there.clear()

@@ -1,11 +1,11 @@
-"""The producer of `pcli produce`: it sends payloads in blocks, one turn of the client engine per block.
+"""The producer of `pcli produce`. It sends payloads in blocks, one turn of the client engine per block.
 
 Rules of this file
-1. A block from a pipe has the lines that the pipe contains. Generated messages have blocks of 1000, or of 4 MB.
+1. A block from a pipe contains the lines that the pipe contains. Generated messages form blocks of 1000, or of 4 MB.
 2. While the producer's queue is full, no input is read.
 3. The command ends at the first message that the broker refuses, prints the message's number (from 1), and reads no
    more input.
-4. After Ctrl-C the command reads no more input, and waits for the receipts of sent messages.
+4. After Ctrl-C the command reads no more input and waits for the receipts of the messages that it has sent.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ProduceRun:
     def run(self) -> None:
         """Send all messages and print their number.
 
-        Raises LocalError for invalid options, RemoteError for broker errors.
+        Raises LocalError for invalid options, and RemoteError for broker errors.
         """
         if sum(map(bool, (self.file, self.messages, self.size))) > 1:
             raise LocalError("use only one of --file, -m and --size")
@@ -126,12 +126,12 @@ class ProduceRun:
         if self.sequence_id is not None:
             fields["initialSequenceId"] = self.sequence_id - 1
         if self.compression != "NONE":
-            fields["compressMinMsgBodySize"] = 0  # the option applies to small messages as well
+            fields["compressMinMsgBodySize"] = 0  # the option also applies to small messages
         return ProducerSettings(**fields, **_batching(self.batch))
 
 
 class _Sender:
-    """A sender of payloads with one producer, which collects the results."""
+    """A sender of payloads with one producer. It collects the results."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class _Sender:
 
 
 def _batching(text: str) -> dict[str, Any]:
-    """Return the settings for ``N,BYTES,MS``. Each number may be omitted; N = 0 turns batching off."""
+    """Return the settings for ``N,BYTES,MS``. Each number may be omitted. If N is 0, batching is off."""
     words = text.split(",")
     names = ("batchingMaxMessages", "batchingMaxBytes", "batchingMaxPublishDelayMicros")
     if len(words) > len(names) or not all(word.strip().isascii() and (word.strip() or "0").isdigit() for word in words):

@@ -1,4 +1,4 @@
-"""Blocks of payloads for a producer: generated, limited in number, and limited in rate."""
+"""Blocks of payloads for a producer: generated payloads, a limit on the number, and a limit on the rate."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BYTES: Final = 1 << 22
 
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
-    """Yield the last ``size`` digits of 0, 1, 2, …, padded with zeros; without end if ``count`` is None."""
+    """Yield the last ``size`` digits of 0, 1, 2, …, padded with zeros; there is no end if ``count`` is None."""
     numbers: Iterable[int] = itertools.count() if count is None else range(count)
     return ((b"%0*d" % (size, number))[-size:] for number in numbers)
 
 
 async def listed(payloads: Iterator[bytes], size: int) -> AsyncIterator[list[bytes]]:
-    """Yield the payloads in blocks; ``size``: bytes of the largest payload."""
+    """Yield the payloads in blocks. ``size`` is the size of the largest payload in bytes."""
     count = max(1, min(_BLOCK, _BYTES // max(1, size)))
     while block := list(itertools.islice(payloads, count)):
         yield block

@@ -26,7 +26,7 @@ __all__ = ["CaptureReading", "contents_for", "opened_contents"]
 
 @dataclass(slots=True)
 class CaptureReading:
-    """A reading of some inputs: iterate over `facts`, then call `finish`."""
+    """A reading of some inputs. To use it, iterate over `facts`, then call `finish`."""
 
     files: Sequence[str] = ()
     interface: str = ""
@@ -35,13 +35,13 @@ class CaptureReading:
     system: bool = False
     """Whether to include the traffic of the broker's internal client."""
     both_passes: bool = False
-    """Whether requests contain the number of their response (-2), which needs two passes."""
+    """Whether requests contain the number of their response (option -2), which needs two passes."""
     count: int = 0
-    """Stop after this frame number; 0 for no limit."""
+    """Number of the last frame to read; 0 for no limit."""
     silent: bool = False
-    """Whether to omit the message at the start of a live capture."""
+    """Whether to omit the message that a live capture prints at its start."""
     rewindable: bool = False
-    """Whether the inputs are read more than once; stdin is then copied to a temporary file."""
+    """Whether the inputs are read more than once. If so, stdin is copied to a temporary file."""
     first_ns: int = 0
     """Time of the first frame."""
     before_ns: int = 0
@@ -49,9 +49,9 @@ class CaptureReading:
     contents: Contents | None = None
     """The decoder of payloads; None if neither the filter nor the output needs them."""
     on_note: Callable[[Note], None] | None = None
-    """Called in the first pass for every note, in order with the frames."""
+    """A function that is called in the first pass for every note, in order with the frames."""
     on_end: Callable[[StreamEnd], None] | None = None
-    """Called in the first pass for every TCP connection that ends."""
+    """A function that is called in the first pass for every TCP connection that ends."""
     code: Exit = Exit.FINE
     _notes: InputNotes = field(default_factory=InputNotes)
     _totals: CaptureTotals | None = None
@@ -176,7 +176,7 @@ class CaptureReading:
         return [request for request in found if request.number in self._matched]
 
     def finish(self) -> Exit:
-        """Close the inputs; print the notes and, if the output is empty, the reason. Returns the exit code."""
+        """Close the inputs and print the notes. If the output is empty, print the reason. Return the exit code."""
         self._stack.close()
         self._notes.print()
         if self._totals is not None and not self._shown:
@@ -199,7 +199,7 @@ def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observe
 
 
 def opened_contents(private_keys: Sequence[str]) -> Contents:
-    """Return a decoder of payloads with the keys in these PEM files. Raises LocalError if one cannot be read."""
+    """Return a decoder of payloads with the keys in these PEM files. Raises LocalError if a file cannot be read."""
     from pathlib import Path
 
     from pcli.codec.errors import LocalError

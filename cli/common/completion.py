@@ -2,7 +2,7 @@
 
 Rules of this file
 1. This module is imported with every command. At the top level it therefore imports only what commands also import.
-2. A completion never fails and never prints: for a capture that cannot be read, there are no completions.
+2. A completion never fails and never prints. For a capture that cannot be read, there are no completions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 _FRAMES_READ: Final = 20_000
-"""Number of frames that are searched for topics: a completion must not take seconds."""
+"""Number of frames that are searched for topics. It is limited because a completion must not take seconds."""
 
 _TOPIC_VALUE: Final = re.compile(r"""(.*\bpulsar\.topic\s*(?:==|!=|contains)\s*)(["']?)([^"']*)$""", re.DOTALL)
 _LAST_WORD: Final = re.compile(r"(.*?)([\w.]*)$", re.DOTALL)
 
 Completions = list[tuple[str, str]]
-"""Completions, each with its help."""
+"""Completions, each with a help text."""
 
 
 def complete_rule(incomplete: str) -> Completions:
@@ -54,7 +54,7 @@ def complete_field(incomplete: str) -> Completions:
 
 
 def complete_filter(context: typer.Context, incomplete: str) -> Completions:
-    """Complete a display filter with a field name, or with a topic after ``pulsar.topic ==``."""
+    """Complete a display filter: a field name, or a topic after ``pulsar.topic ==``."""
     if match := _TOPIC_VALUE.match(incomplete):
         before, quote, topic = match.groups()
         quote = quote or "'"
@@ -70,7 +70,7 @@ def complete_topic(context: typer.Context, incomplete: str) -> Completions:
 
 
 def complete_setting(incomplete: str) -> Completions:
-    """Return the mini-broker's settings that begin with ``incomplete``, and values that select a dispatcher."""
+    """Return settings of the mini-broker that begin with ``incomplete``, and values that select a dispatcher."""
     from pcli.minibroker.capabilities import dispatcher_rows
     from pcli.minibroker.settings import Settings
 

@@ -35,6 +35,6 @@ class PlainCommand(TyperCommand):
 
 
 def _readable(names: str, text: str) -> tuple[str, str]:
-    """Return the names without a Python type, and the help without a range."""
+    """Return the names without Python types, and the help without ranges."""
     text = _RANGE.sub("", text).replace("[; ", "[").replace("  []", "").replace("[required]", "").rstrip()
     return _TYPE.sub("", names), text

@@ -1,4 +1,4 @@
-"""Messages on stderr about the input: damaged files, gaps, connections of other protocols, no Pulsar frames at all.
+"""Messages on stderr about the input: damaged files, gaps, connections of other protocols, or no Pulsar frames at all.
 
 Rules of this file
 1. A damaged file is reported at once. All other notes are reported at the end, one line for each kind of note.
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["InputNotes", "no_frames_text", "numbers_text"]
 
 _MAX_NAMED: Final = 5
-"""Maximum number of damaged files that are reported one by one, and of ports and streams that are listed."""
+"""Maximum number of damaged files that are reported individually, and of ports and streams that are listed."""
 
 _PROTOCOLS: Final = {
     "http": ("HTTP", ""),
     "tls": ("TLS", "capture where TLS is terminated, or decrypt the capture with the session keys first"),
     "not-pulsar": ("neither Pulsar nor TLS nor HTTP", "use -d tcp.port==N if they are Pulsar"),
 }
-"""Kinds of notes on connections of other protocols, each with the protocol and the remedy."""
+"""Kinds of notes about connections of other protocols, each with the protocol and the remedy."""
 
 
 class InputNotes:
@@ -38,7 +38,7 @@ class InputNotes:
         self._streams: dict[str, dict[int, None]] = {}
 
     def add(self, note: Note) -> None:
-        """Record a note. A note on a file is printed at once."""
+        """Record a note. A note about a file is printed at once."""
         kind = note.kind
         self._counts[kind] = count = self._counts.get(kind, 0) + 1
         self._first.setdefault(kind, note)
@@ -49,7 +49,7 @@ class InputNotes:
             say(_placed(note))
 
     def print(self) -> None:
-        """Print the notes that are not printed yet, grouped by kind."""
+        """Print the notes that have not been printed yet, grouped by kind."""
         for line in self._lines():
             say(line)
         self._counts.clear()
@@ -86,7 +86,7 @@ def no_frames_text(totals: CaptureTotals) -> str:
 
 
 def numbers_text(noun: str, numbers: Sequence[int]) -> str:
-    """Return ``port 80`` or ``ports 53 and 80``; of many numbers, the first few and how many more there are."""
+    """Return ``port 80`` or ``ports 53 and 80``. Of many numbers, return the first few and the count of the others."""
     if len(numbers) == 1:
         return f"{noun} {numbers[0]}"
     if len(numbers) > _MAX_NAMED:

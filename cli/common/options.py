@@ -1,4 +1,4 @@
-"""Options that several commands share. A letter means the same as in tshark."""
+"""Options that several commands share. A letter has the same meaning as in tshark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TextOrJson(StrEnum):
 
 
 class LogKind(StrEnum):
-    """Values of ``--log``: what is printed about live connections."""
+    """Values of ``--log``, which selects what is printed about live connections."""
 
     frames = "frames"
     events = "events"
@@ -137,7 +137,7 @@ def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
 
 
 def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
-    """Return protocols by port from ``-d tcp.port==7000,pulsar`` and ``-d 7000``; a wrong rule ends the command."""
+    """Return protocols by port from ``-d tcp.port==7000,pulsar`` and ``-d 7000``. A wrong rule ends the command."""
     ports = {}
     for rule in rules or ():
         match = _RULE.fullmatch(rule.strip())
@@ -149,7 +149,7 @@ def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
 
 
 def _right_form(rule: str) -> str:
-    """Return the correct form of a wrong rule, with the rule's port if there is one."""
+    """Return the correct form of a wrong rule, with the port if the rule contains one."""
     meant = re.fullmatch(r"[^\d,]*?=?\s*(\d{1,5})\s*(?:,\s*(\w*))?\s*", rule, re.ASCII)
     number = int(meant[1]) if meant else 0
     if meant is None or not 0 < number < 65536 or meant[2] not in (None, "", *_DECODERS):

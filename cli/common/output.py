@@ -1,10 +1,10 @@
-"""Output of all commands: data on stdout, messages on stderr, and an exit code.
+"""The output of all commands: data on stdout, messages on stderr, and an exit code.
 
 Rules of this file
 1. Exit codes: 0 if the input was read to the end; 1 if a check failed; 2 for wrong usage or unreadable input; 3 if the
    input is damaged or truncated (everything before the damage is shown); 130 after Ctrl-C.
 2. If the reader of stdout closes it (``| head``), the command ends without a message. Files that the command writes are
-   still complete, and its exit code is the same.
+   still complete, and the exit code is the same.
 3. An error is one line on stderr: the problem, its position, and the remedy.
 """
 
@@ -55,7 +55,7 @@ _LEAST_WIDTH: Final = 80
 
 
 def write_line(text: str) -> None:
-    """Write one line of data to stdout."""
+    """Write one line to stdout."""
     sys.stdout.write(text)
     sys.stdout.write("\n")
 
@@ -94,7 +94,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """Print one message on stderr, after all output that stdout has buffered."""
+    """Print one message on stderr, after all buffered output of stdout."""
     if sys.stdout is not None:
         sys.stdout.flush()
     print(f"pcli: {text}", file=sys.stderr)
@@ -112,19 +112,19 @@ def counted(number: int, noun: str) -> str:
 
 
 def colored(file: IO[str] | None = None) -> bool:
-    """Whether to print colors: true if the file (default: stdout) is a terminal and NO_COLOR is not set."""
+    """Whether to print colours: True if the file (default: stdout) is a terminal and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and (file or sys.stdout).isatty()
 
 
 def text_width() -> int | None:
-    """Return the columns of the terminal, at least 80; None if stdout is not a terminal."""
+    """Return the number of columns of the terminal, at least 80, or None if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
 
 
 def discard_stdout() -> None:
-    """Redirect stdout to the null device, including buffered output."""
+    """Redirect stdout and its buffered output to the null device."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -132,7 +132,7 @@ def discard_stdout() -> None:
 
 @contextmanager
 def ignoring_closed_stdout() -> Iterator[None]:
-    """Leave the block at the first write after the reader of stdout has closed it, and discard later output."""
+    """Leave the block at the first write after the reader of stdout has closed it. Discard later output."""
     try:
         yield
         sys.stdout.flush()

@@ -59,7 +59,7 @@ class StopRequest:
         return self._event.is_set()
 
     async def until_stopped(self, work: Awaitable[_T]) -> _T:
-        """Return the result of the work; raise Stopped as soon as a stop is requested."""
+        """Return the result of the work. Raise Stopped as soon as a stop is requested."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
         try:

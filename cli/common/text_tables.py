@@ -14,13 +14,13 @@ _LEAST_COLUMN: Final = 8
 """Minimum width of a text column that is narrowed."""
 
 _NAMED_PLACES: Final = 3
-"""Maximum number of rows listed for one reason; the others are counted."""
+"""Maximum number of rows that are listed for one reason. The others are counted."""
 
 _DURATIONS: Final = frozenset({"min", "p50", "p90", "p99", "max"})
 
 
 def print_rows(rows: list[dict[str, Any]], output: str, titles: dict[str, str]) -> None:
-    """Print rows as ``json``, ``ndjson`` or ``text``; ``titles`` contains the columns to show, in order."""
+    """Print rows as ``json``, ``ndjson`` or ``text``. ``titles`` contains the columns to show, in order."""
     if output != "text":
         print_json(rows, output)
         return
@@ -64,7 +64,7 @@ def _tree_cell(value: Any) -> str:
 
 
 def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], right: Sequence[bool]) -> None:
-    """Write titles and rows of cells; ``right``: the columns that are aligned to the right.
+    """Write titles and rows of cells. ``right`` contains the columns that are aligned to the right.
 
     If a table is wider than the terminal, its text columns are narrowed, the widest first. Their cells continue on
     further lines; a word is broken only if it is longer than its column.
@@ -84,7 +84,7 @@ def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], righ
 
 
 def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> None:
-    """Narrow the widest text columns until the table fits; numbers are never broken."""
+    """Narrow the widest text columns until the table fits. Numbers are never broken."""
     if available is None:
         return
     texts = [column for column, far in enumerate(right) if not far]
@@ -96,7 +96,7 @@ def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> 
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
-    """Yield the lines of a row; its cells are wrapped to the widths of their columns."""
+    """Yield the lines of a row. Its cells are wrapped to the widths of their columns."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         yield row
         return
@@ -113,7 +113,7 @@ def _wrapped(cell: str, width: int) -> list[str]:
 
 
 def print_reasons(found: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Print why figures are unknown, once per reason; ``found``: pairs of a place and its object with "unknown"."""
+    """Print why figures are unknown, once per reason. ``found`` contains pairs of a place and its JSON object."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for place, figures in found:
         for name, reason in figures.get("unknown", {}).items():

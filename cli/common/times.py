@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
 
 _EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
-"""Pattern of seconds since 1970. A number with more digits would be milliseconds, or not a valid date."""
+"""Pattern of seconds since 1970. A number with more digits would be in milliseconds, or not a valid date."""
 
 
 class TimeFormat(StrEnum):
@@ -41,7 +41,7 @@ def _clock(nanoseconds: int, layout: str) -> str:
 
 
 def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
-    """Return a function of (time, time of the first frame, time of the previous frame, shown or not), all in ns.
+    """Return a function of three times in ns: the frame's, the first frame's, and the previous frame's (shown or not).
 
     r: since the first frame; a: local time; ad: local date and time; d: since the previous frame; dd: since the
     previous frame that was shown; e: seconds since 1970.
@@ -77,7 +77,7 @@ def epoch_ns(option: str, text: str) -> int:
 
 
 def moment_text(time_ns: int) -> str:
-    """Return a time in both accepted forms: ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
+    """Return a time in both accepted forms, as in ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
     from pcli.codec.observe.text_format import epoch_text
 
     seconds, rest = divmod(time_ns, 1_000_000_000)

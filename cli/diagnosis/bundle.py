@@ -1,4 +1,4 @@
-"""`pcli bundle`: a redacted capture with its findings, for an issue report."""
+"""`pcli bundle`: creates a redacted capture with its findings for an issue report."""
 
 from __future__ import annotations
 

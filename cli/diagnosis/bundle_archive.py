@@ -46,7 +46,7 @@ class Order:
 
 
 def make(reading: CaptureReading, order: Order) -> Exit:
-    """Write the bundle and return the exit code. The command fails if no frame matches, or if the file is an input."""
+    """Write the bundle and return the exit code. The command fails if no frame matches or the file is an input."""
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(order.output):
@@ -101,7 +101,7 @@ def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
 
 
 def _selection(reading: CaptureReading, order: Order) -> Selection:
-    """Return the selected frames. The capture is always read once, to collect its notes."""
+    """Return the selected frames. The capture is always read once in full, to collect its notes."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around
@@ -123,7 +123,7 @@ def _selection(reading: CaptureReading, order: Order) -> Selection:
 
 
 class _Contents:
-    """The files of the zip besides the capture, derived from the capture."""
+    """The files in the zip besides the capture. They are derived from the capture."""
 
     def __init__(self, reading: CaptureReading, order: Order, rewriting: CaptureRewriter, capture: BinaryIO) -> None:
         self._reading = reading

@@ -1,9 +1,9 @@
 """The diagnosis of captures: a first pass for the findings, and a second pass for the frames that they refer to.
 
 Rules of this file
-1. The second pass ends with the last frame to which a finding refers. A live capture has no second pass: the lines of
-   its last frames are kept.
-2. -Y selects findings, not frames: the rules need all frames.
+1. The second pass ends with the last frame to which a finding refers. A live capture has no second pass; instead, the
+   lines of its last frames are kept.
+2. -Y selects findings, not frames, because the rules need all frames.
 3. A damaged capture has its own exit code, unless --fail-on determines the exit code.
 """
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["FAIL_WORDS", "FrameLines", "checked_rules", "explain", "fails", "run"]
 
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
-"""Values of --fail-on that are not rules, and the severities that they select."""
+"""Values of --fail-on that are not rules, with the severities that they select."""
 
 _POLL_S: Final = 1.0
 """Seconds between two checks of open requests and consumers in a live capture."""
 
 _KEPT_LINES: Final = 20_000
-"""Number of frames of a live capture whose lines are kept (4 MB): findings follow their frames within seconds."""
+"""Number of frames of a live capture whose lines are kept (4 MB). Findings follow their frames within seconds."""
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
-    """Return the names. Raises LocalError if one is neither a rule nor one of the words."""
+    """Return the names. Raises LocalError if a name is neither a rule nor one of the words."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.fields.field_table import nearest
     from pcli.codec.observe.rules import RULES
@@ -161,7 +161,7 @@ class FrameLines:
         self._matched.discard(old)
 
     def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
-        """Read the inputs again, up to the last frame to which a finding refers."""
+        """Read the inputs again up to the last frame to which a finding refers."""
         wanted = {number for one in found for number in one.frames}
         if not wanted:
             return
@@ -184,7 +184,7 @@ class FrameLines:
 def _listen(
     reading: CaptureReading, diagnosis: Diagnosis, lines: FrameLines, text: FindingText, *, printed: bool
 ) -> None:
-    """Diagnose a live capture until Ctrl-C; ``printed``: findings are printed immediately."""
+    """Diagnose a live capture until Ctrl-C. With ``printed``, findings are printed immediately."""
     lock, stop = threading.Lock(), threading.Event()
 
     def look() -> None:

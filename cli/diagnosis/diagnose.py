@@ -1,4 +1,4 @@
-"""`pcli diagnose`: finds faults in a capture, with evidence and advice."""
+"""`pcli diagnose`: finds problems in a capture, and shows evidence and advice."""
 
 from __future__ import annotations
 

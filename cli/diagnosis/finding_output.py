@@ -52,7 +52,7 @@ class FindingText:
         return None if finding.since_ns <= 0 else round((finding.since_ns - self.first_ns) / 1e9, 6)
 
     def head(self, finding: Finding) -> str:
-        """Return ``stuck-no-permits, since 4.213 s: caused by the application, certain``."""
+        """Return a title such as ``stuck-no-permits, since 4.213 s: caused by the application, certain``."""
         since = self.since(finding)
         when = "" if since is None else f", since {since:.3f} s"
         if since is not None and since < 0:  # TCP packets precede the first frame
@@ -84,7 +84,7 @@ def shown_text(finding: Finding, text: FindingText) -> str:
 
 
 def wrapped(lead: str, words: str, width: int) -> list[str]:
-    """Return the lead and the words as lines of this width. Further lines are indented by the length of the lead."""
+    """Return the lead and the words as lines of this width. Later lines are indented by the length of the lead."""
     if len(lead) + len(words) <= width:
         return [f"{lead}{words}".rstrip()]
     return textwrap.wrap(
@@ -94,7 +94,7 @@ def wrapped(lead: str, words: str, width: int) -> list[str]:
 
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
-    """Return ``2 findings (1 error, 1 note) in ...`` or that there are none, with the amount of data examined."""
+    """Return ``2 findings (1 error, 1 note) in ...``, or that there are none, and the amount of data examined."""
     from pcli.codec.observe.diagnosis import checked_counts_text
 
     looked_at = checked_counts_text(diagnosis.checked_counts())

@@ -3,7 +3,7 @@
 Rules of this file
 1. The tracker processes every frame, so that lifecycles are complete. Frames that match the query are marked. When a
    lifecycle is complete, its marks determine whether it is selected.
-2. Only open lifecycles are kept, and with --slowest also the slowest so far.
+2. Only open lifecycles are kept. With --slowest, the slowest ones so far are also kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Mark = tuple["Bits", "Callable[[Facts], bool]"]
 """A set of marked frames, and the condition that frames must meet to be marked."""
 
 FactsOf = Callable[["Callable[[Note], None]", "Callable[[StreamEnd], None]"], Iterator["Facts"]]
-"""Yields all frames. Between frames, it calls the callbacks for notes and for ends of connections."""
+"""A function that yields all frames. Between frames, it calls the callbacks for notes and ends of connections."""
 
 
 def wanted(
@@ -59,7 +59,7 @@ def wanted(
 
 
 def marks(wanted: LifecycleFilter, filter_: str, key: str, payload_contains: str) -> list[Mark]:
-    """Return the conditions on frames; their sets of frames are added to ``wanted``."""
+    """Return the conditions on frames. Their sets of frames are added to ``wanted``."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.bit_set import Bits
 
@@ -141,7 +141,7 @@ class Search:
 
 
 def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
-    """Yield each lifecycle when it is complete, or at the end; ``see`` is called for each frame first."""
+    """Yield each lifecycle when it is complete, or at the end. ``see`` is called for each frame before that."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []
@@ -189,7 +189,7 @@ def _show_text(lifecycles: Iterable[Lifecycle], color: bool, packets: PacketInde
 
 
 def _fitted(line: str, width: int | None) -> list[str]:
-    """Return the line, or several indented lines if it is wider than the terminal."""
+    """Return one line, or several indented lines if it is wider than the terminal."""
     if width is None or len(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]

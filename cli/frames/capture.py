@@ -1,4 +1,4 @@
-"""`pcli capture`: writes packets of an interface to a file."""
+"""`pcli capture`: writes the packets of an interface to a file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def capture(
 
 
 def stop_after(rules: Sequence[str]) -> float:
-    """Return the seconds after which a capture stops, from the values of -a. The last one is valid; 0 means no limit.
+    """Return the seconds after which a capture stops, from the last value of -a; 0 means no limit.
 
     Raises LocalError if a value is not ``duration:SECONDS``.
     """
@@ -80,7 +80,7 @@ def stop_after(rules: Sequence[str]) -> float:
 
 
 def ring_limits(rules: Sequence[str]) -> list[str]:
-    """Return the values of -b. Raises LocalError if one is not a supported limit with a whole number above 0."""
+    """Return the values of -b. Raises LocalError if a value is not a supported limit with a whole number above 0."""
     for rule in rules:
         name, _, value = rule.partition(":")
         if name not in _RING_LIMITS or not (value.isascii() and value.isdigit() and int(value)):

@@ -1,4 +1,4 @@
-"""Output of `dissect`: lines, trees, JSON and columns, and the -w file with the packets of the printed frames."""
+"""The output of `dissect`: lines, trees, JSON and columns, and the -w file with the packets of the printed frames."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ class DissectOutput:
     packet_numbers: bool = False
 
     def run(self, write: str) -> None:
-        """Read and print the frames. ``write``: a file that receives the packets of the printed frames."""
+        """Read and print the frames. ``write`` is a file that receives the packets of the printed frames."""
         printer = self._printer()
         facts: Generator[Facts, None, None] = self.reading.facts()
         if write:
             from pcli.cli.frames.packet_excerpt import written
 
             facts = written(facts, self.reading, write, secrets=self.secrets)
-        # Ctrl-C is the normal end of a live capture. After it, `closing` completes the -w file.
+        # Ctrl-C is the normal end of a live capture. Afterwards `closing` completes the -w file.
         with suppress(*([KeyboardInterrupt] if self.reading.interface else [])), closing(facts):
             try:
                 self._print(facts, printer)

@@ -119,7 +119,7 @@ def _conversation(
 ) -> Iterator[Facts]:
     """Yield the facts of the frames that belong together.
 
-    One argument selects them; ``stream`` may restrict ``request``.
+    One argument selects the frames; ``stream`` can restrict ``request``.
     """
     from pcli.codec.observe import follow
     from pcli.codec.wire import MessageId
@@ -127,7 +127,7 @@ def _conversation(
     if stream is not None and request is None:
         return (facts for facts in reading.facts() if facts.frame.stream.number == stream)
     if message_id:
-        # This takes two passes: the message id of a SEND is in the SEND_RECEIPT that follows it.
+        # This takes two passes, because the message id of a SEND is in the later SEND_RECEIPT.
         wanted = MessageId.parse(message_id)
         numbers = follow.about_message(reading.facts(), wanted)
         return (facts for facts in reading.facts() if facts.frame.number in numbers)

@@ -1,4 +1,4 @@
-"""Frames from arguments and files, without a capture: the common part of `decode` and `encode`."""
+"""Frames from arguments and files, without a capture: the code that `decode` and `encode` share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
 
 
 _CAPTURES = (b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
-"""The first bytes of pcapng and pcap files. As the size of a frame, they would be too large."""
+"""The first bytes of pcapng and pcap files. Read as the size of a frame, they exceed the limit."""
 
 
 def _given(source: str) -> bytes:
@@ -64,7 +64,7 @@ def _given(source: str) -> bytes:
 
 
 def _is_file(source: str) -> bool:
-    # An argument that is too long for a path, or contains a NUL, is not a path but a frame.
+    # An argument that is too long for a path, or that contains a NUL, is not a path but a frame.
     try:
         return Path(source).is_file()
     except (OSError, ValueError):

@@ -3,7 +3,7 @@
 Rules of this file
 1. Only this module imports both the broker and the player.
 2. Broker and player use the capture's time. The clock stops while they exchange commands, and jumps to the next event:
-   a command, a timer of the broker, the end of a wait. Half an hour of capture therefore takes a second, delayed
+   a command, a timer of the broker, or the end of a wait. Half an hour of capture therefore takes a second, delayed
    messages and rate limits keep their times, and two replays of one capture are equal.
 3. Calls of the REST interface are passed to the broker's own application, in the same turn.
 """
@@ -31,7 +31,7 @@ class InMemoryBroker:
     """The core of the mini-broker, which exchanges bytes with a player."""
 
     def __init__(self, settings: Mapping[str, str], now: int) -> None:
-        """Raise LocalError for an unknown setting or an invalid value. ``now``: milliseconds since 1970."""
+        """``now`` is in milliseconds since 1970. Raises LocalError for an unknown setting or an invalid value."""
         from pcli.minibroker.broker import Broker
         from pcli.minibroker.settings import Settings
 
@@ -43,7 +43,7 @@ class InMemoryBroker:
         self._streams: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
-        """Run the player to its end; raise the first internal error of the broker."""
+        """Run the player to its end. Raise the first internal error of the broker."""
         while not player.done:
             actions = player.actions(self.now)
             if actions:
@@ -103,7 +103,7 @@ class InMemoryBroker:
     # -- REST calls ------------------------------------------------------------------------------------------------
 
     def call(self, call: Call) -> int:
-        """Make one call and return its status; raise LocalError if the broker does not respond."""
+        """Make one call and return its status. Raises LocalError if the broker does not respond."""
         if call.method == "RESTART":
             self._restart()
             return 204
@@ -120,7 +120,7 @@ class InMemoryBroker:
         return self._request(scope, body)
 
     def _request(self, scope: dict[str, Any], body: bytes) -> int:
-        """Run the application, which waits only for the request; return the status."""
+        """Run the application, which waits only for the request. Return the status."""
         if self._application is None:
             from pcli.minibroker.admin import application
 

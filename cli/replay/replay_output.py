@@ -74,7 +74,7 @@ def print_report(name: str, report: Report, count: int, packets: PacketIndex | N
 
 
 def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int, packets: PacketIndex | None) -> None:
-    """Print the differences between two brokers, each of which was compared with the capture."""
+    """Print the differences between two brokers. Each broker was compared with the capture."""
     seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
     rows: list[dict[str, Any]] = []
     for key in sorted({*seen[0], *seen[1]}, key=str):
@@ -92,7 +92,7 @@ def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int, pa
 
 
 def _print_differences(rows: list[dict[str, Any]], values: dict[str, str], packets: PacketIndex | None) -> None:
-    """Print the position of each difference and its values; ``values``: fields, with their titles."""
+    """Print the position and the values of each difference. ``values`` contains fields and their titles."""
     titles = {"frame": "frame", "packet": "packet", "command": "command", "field": "field", **values}
     if packets is None:
         del titles["packet"]
@@ -106,7 +106,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _live(side: dict[str, Any] | None, row: dict[str, Any] | None) -> str:
-    """Return a broker's value, which is the captured value if there is no difference."""
+    """Return a broker's value. It is the captured value if there is no difference."""
     if side is None:
         return str(row["captured"]) if row is not None else ""
     return str(side["live"]) or "nothing"

@@ -46,13 +46,13 @@ class Run:
     side: str
     """The side that is replayed: ``client`` or ``broker``."""
     port: int | None
-    """Port on the broker side; None for 6650."""
+    """Port of the recorded broker; None for 6650."""
     decode_as: dict[int, str]
     security: Security
     packet_numbers: bool
 
     def run(self, *, dry: bool) -> None:
-        """Replay against each broker ``repeat`` times. Raises typer.Exit with the exit code, LocalError if invalid."""
+        """Replay against each broker ``repeat`` times. Raises typer.Exit with the exit code, or LocalError."""
         from pcli.cli.replay.replay_output import packet_index, print_left_out, print_plan, print_report, print_two
 
         self._check()
@@ -154,7 +154,7 @@ class Run:
 
 
 def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
-    """Return the script of some captures; raise CaptureError if they cannot be read."""
+    """Return the script of some captures. Raises CaptureError if they cannot be read."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe import compile_filter
     from pcli.replay.player.script.build_script import build_script
@@ -162,7 +162,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:
-        inputs = open_inputs(captures, rewindable=True)  # rewindable to sort the parts of a recording, also from pipes
+        inputs = open_inputs(captures, rewindable=True)  # rewindable, to sort the parts of a recording, even from pipes
         for one in inputs:
             opened.callback(one.file.close)
         events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))

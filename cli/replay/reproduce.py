@@ -36,7 +36,7 @@ def reproduce(
 
 
 def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, decode_as: dict[int, str]) -> None:
-    """Write the test; exit with code 2 if nothing can be replayed."""
+    """Write the test. Exit with code 2 if nothing can be replayed."""
     from pcli.cli.replay.replay_output import print_left_out
     from pcli.cli.replay.replay_session import read_script
 
@@ -56,7 +56,7 @@ def _write_test(captures: list[str], output: str, *, filter_: str, only: int | N
 
 
 def reproduction(name: str, script: Script) -> str:
-    """Return the text of a test of this script; ``name``: the name of the capture."""
+    """Return the text of a test of this script. ``name`` is the name of the capture."""
     from dataclasses import asdict
 
     from pcli.cli.replay.in_memory_broker import InMemoryBroker

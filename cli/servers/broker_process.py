@@ -34,7 +34,7 @@ class Run:
     topics: list[str]
     max_backlog: str
     log: str
-    """``frames``, ``events`` or ``quiet``. Empty means ``events`` on a terminal, otherwise ``quiet``."""
+    """``frames``, ``events`` or ``quiet``. An empty value means ``events`` on a terminal and otherwise ``quiet``."""
     filter: str
     capture: str
     faults: list[str]
@@ -103,7 +103,7 @@ class Run:
         return Settings.from_pairs(self.settings, base)
 
     def _remove_ready_file(self) -> None:
-        """Remove the ready file: while it exists, clients may connect."""
+        """Remove the ready file, because clients may connect while it exists."""
         if self.ready_file and Path(self.ready_file).is_file():
             Path(self.ready_file).unlink()
 
@@ -115,7 +115,7 @@ class Run:
             from pcli.replay.sources.lazy_file import reason_of
 
             try:
-                # A program that waits for the file must not read a part of it.
+                # A program that waits for the file must not read an incomplete file.
                 part = path.with_name(f"{path.name}.part")
                 part.write_text(json_text(urls) + "\n")
                 part.replace(path)

@@ -3,7 +3,7 @@
 Rules of this file
 1. The diagnosis is a tap of a proxy. Frames arrive in the proxy's thread, and `watch` runs in a separate thread; a lock
    protects the diagnosis.
-2. `watch` uses the system clock, so that silent connections are checked as well.
+2. `watch` uses the system clock, so that silent connections are also checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DiagnosisTap:
         self._diagnosis = Diagnosis()
         self._live = LiveFrames()
         self._streams: dict[int, tuple[Stream, bool]] = {}
-        """Open connections, each with True until bytes arrive."""
+        """Open connections. The value is True until bytes arrive."""
         self._lock = threading.Lock()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:

@@ -122,7 +122,7 @@ def _run(
     byte_faults: list[str],
     diagnose: bool,
 ) -> None:
-    """Run the proxy. ``stated``: arguments of Proxy. Raises LocalError if an option or the capture file is invalid."""
+    """Run the proxy. ``stated`` contains arguments of Proxy. Raises LocalError if an option or a file is invalid."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import stop_event
     from pcli.cli.servers.server_output import open_log, print_urls

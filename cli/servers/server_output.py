@@ -30,7 +30,7 @@ def open_log(kind: str, filter_: str, stop: threading.Event, *, json: bool) -> L
 
 
 def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
-    """Print the URLs of a server that has started; ``name`` is ``broker`` or ``proxy``."""
+    """Print the URLs of a server that has started. ``name`` is ``broker`` or ``proxy``."""
     if json:
         write_line(json_text(urls))
     else:

@@ -57,7 +57,7 @@ class CaptureState:
         return until_ns
 
     def finish(self, nothing: str = "") -> Exit:
-        """Return the exit code; ``nothing``: the kind of rows that are missing, printed with the number of frames."""
+        """Return the exit code. ``nothing`` names the rows that are missing, for a message with the frame count."""
         code = self.reading.finish()
         if nothing:
             say(f"{nothing} in {counted(self.tracker.capture.frames, 'frame')}")

@@ -57,7 +57,7 @@ def consumers(
 
 
 def _mark_unknown(stats: _Stats) -> None:
-    """Replace all counts by None, because the capture ends within a frame or connection before the given time."""
+    """Replace all counts with None, because the capture ends within a frame or connection before the given time."""
     names = [name for name in stats if name not in _NO_FIGURES]
     stats.update(
         dict.fromkeys(names),

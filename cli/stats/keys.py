@@ -1,4 +1,4 @@
-"""`pcli stats keys`: shows who owns the hash slots of Key_Shared subscriptions, moved keys, and broken order."""
+"""`pcli stats keys`: shows owners of hash slots of Key_Shared subscriptions, moved keys, and violations of order."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _ranges(row: _Row) -> list[_Row]:
     """Return the key ranges of the consumers that are attached at the given time, in order of their slots.
 
     A STICKY consumer owns the ranges that it has requested. In AUTO_SPLIT, neighbouring slots with keys of the same
-    owner are one range; the capture does not contain the slots between them.
+    owner form one range; the capture does not contain the slots between them.
     """
     attached = [one for one in row["consumers"] if one["attached"]]
     slots = sorted(key["slot"] for key in row["keys"] or ())

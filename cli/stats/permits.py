@@ -1,4 +1,4 @@
-"""`pcli stats permits`: shows permits granted by FLOWs and used by messages, as a table and as charts over time."""
+"""`pcli stats permits`: shows permits granted by FLOWs and used by messages, in a table and in charts over time."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _lines(rows: Sequence[_Row], columns: Iterable[str]) -> Iterator[str | list[
 
 
 def _name(row: _Row) -> str:
-    """Return subscription and consumer, or the consumer id if the capture contains no SUBSCRIBE."""
+    """Return subscription and consumer name, or the consumer id if the capture contains no SUBSCRIBE."""
     if row["subscription"]:
         return f"{row['subscription']}/{row['consumer']}"
     return f"consumer #{row['consumer_id']} of stream {row['stream']}"

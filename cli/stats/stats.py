@@ -1,4 +1,4 @@
-"""`pcli stats`: statistics of a capture, with one subcommand each. One table here has those that count frames."""
+"""`pcli stats`: statistics of a capture, one per subcommand. A table here lists the subcommands that count frames."""
 
 from __future__ import annotations
 

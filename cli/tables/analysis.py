@@ -1,10 +1,10 @@
-"""The run of `pcli analyze`: progress on stderr, a summary on stdout, an exit code.
+"""The run of `pcli analyze`: progress on stderr, a summary on stdout, and an exit code.
 
 Rules of this file
 1. All packages that tables need are imported here. If one is missing, the error names the package to install.
 2. The progress bar shows bytes if the stage reports bytes, otherwise tasks. It is shown only on a terminal.
 3. If a file could not be read to its end, the exit code and the table `captures` report this, and all other files are
-   processed. With --strict, no file is processed.
+   processed. With --strict, no file is then processed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LISTED_FILES: Final = 10
 """Maximum number of files with problems that are listed."""
 
 _LARGE: Final = 10_000_000
-"""Number of bytes from which the progress of a stage is shown in megabytes, not kilobytes."""
+"""Number of bytes above which the progress of a stage is shown in megabytes, not kilobytes."""
 
 _STATUSES: Final = {
     "read": "read",
@@ -51,7 +51,7 @@ def need_tables() -> None:
 
 
 def request_from(params: Mapping[str, Any]) -> Request:
-    """Return the request that a command's parameters define; raise LocalError if they contradict each other."""
+    """Return the request that a command's parameters define. Raises LocalError if they contradict each other."""
     need_tables()
     from pcli.cli.common.options import decode_as_ports
     from pcli.cli.common.times import epoch_ns
@@ -77,7 +77,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
 
 
 def run(request: Request, report: str, opened: AbstractContextManager[Callable[[Any], Engine]]) -> Exit:
-    """Analyze with the engine from ``opened(progress callback)``, print a summary, and return the exit code."""
+    """Analyze with the engine from ``opened(progress callback)``. Print a summary and return the exit code."""
     from pcli.spark.analysis import analyze
 
     if report:

@@ -36,7 +36,7 @@ def doctor(
 
 
 def _check(parts: Sequence[str], output: str) -> Exit:
-    """Check the given parts, or all; print the results and return the exit code.
+    """Check the given parts, or all parts. Print the results and return the exit code.
 
     Raises LocalError for an unknown part.
     """

@@ -31,7 +31,7 @@ class Check:
     name: str
     good: bool
     found: str
-    """The version, path or amount, or the reason why the check failed."""
+    """The version, path or amount that was found, or the reason why the check failed."""
     get: str
     """The remedy; empty if the check passed."""
 
@@ -143,12 +143,12 @@ def _may_capture() -> bool:
         except OSError:
             return False
         return True
-    # BSD and macOS: read permission on the devices is sufficient.
+    # On BSD and macOS, read permission for the devices is sufficient.
     return any(os.access(device, os.R_OK) for device in Path("/dev").glob("bpf*"))
 
 
 def _has_capabilities(program: str) -> bool:
-    """Return whether the program can be executed and has file capabilities, as dumpcap has on Debian."""
+    """Return whether the program can be executed and has file capabilities. Debian's dumpcap has them."""
     try:
         return bool(os.getxattr(program, "security.capability")) and os.access(program, os.X_OK)
     except (AttributeError, OSError):

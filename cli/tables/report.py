@@ -34,7 +34,7 @@ def report(
 
 
 def check_report(option: str, output: str) -> None:
-    """End the command if the report cannot be written; ``option``: the option that specifies the file."""
+    """End the command if the report cannot be written. ``option`` is the option that specifies the file."""
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
         fail(f"a report needs {' and '.join(missing)}: pip install 'pulsar-pcli[report]'")
     if output == "-":

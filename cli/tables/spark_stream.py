@@ -77,7 +77,7 @@ def _run(
     once: bool,
     debug: bool,
 ) -> Exit:
-    """Read files until stopped; return the exit code, 3 if a file could not be read to its end."""
+    """Read files until stopped. Return the exit code, which is 3 if a file could not be read to its end."""
     from pcli.spark.jobs.session import open_spark, parsed_conf
     from pcli.spark.jobs.stream import Stream
     from pcli.spark.tables.uri_redaction import hidden
@@ -91,7 +91,7 @@ def _run(
         for path, status, error in summary.troubles:
             say(f"{path}: {status}: {error}")
 
-    # SIGTERM, from `kill` or a service manager, acts like Ctrl-C. The next run repeats an interrupted batch.
+    # SIGTERM, from `kill` or a service manager, has the effect of Ctrl-C. The next run repeats an interrupted batch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
         stream = Stream(spark, request, checkpoint, most=most, on_batch=print_batch)

@@ -1,7 +1,7 @@
-"""Statistics of a broker for `pcli top`, from REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats`` of each.
+"""Statistics of a broker for `pcli top`, requested from REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats``.
 
 Rules of this file
-1. An error of the first poll ends the command. After a later error, the page shows the last statistics and the error.
+1. An error in the first poll ends the command. After a later error, the page shows the last statistics and the error.
 2. A topic that was deleted meanwhile (404) is omitted. At most MAX_TOPICS topics are requested.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TOPICS", "BrokerSource"]
 
 MAX_TOPICS: Final = 200
-"""Maximum number of topics; each takes one request."""
+"""Maximum number of topics. Each topic takes one request."""
 
 _TIMEOUT: Final = 10.0
 """Seconds until a request times out."""
@@ -35,7 +35,7 @@ class BrokerSource:
     """A source that requests the topics of some namespaces from the web service at ``url``."""
 
     def __init__(self, url: str, namespaces: Sequence[str], security: Security) -> None:
-        """Raises LocalError if the URL is invalid, a namespace is malformed, or a file cannot be read."""
+        """Raise LocalError if the URL is invalid, a namespace is malformed, or a file cannot be read."""
         from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
@@ -67,7 +67,7 @@ class BrokerSource:
         return self._last
 
     def close(self) -> Exit:
-        """Return the exit code; no connection is open between polls."""
+        """Return the exit code. No connection is open between polls."""
         return Exit.FINE
 
     def _topics(self) -> tuple[dict[str, Any], str]:

@@ -1,4 +1,4 @@
-"""Statistics of a capture for `pcli top`: the capture is read in a thread, at its original pace or faster.
+"""Statistics of a capture for `pcli top`. The capture is read in a thread, at its original pace or faster.
 
 Rules of this file
 1. A lock protects the diagnosis, which either processes a frame or returns a snapshot.
@@ -37,9 +37,9 @@ class CaptureSource:
     def __init__(
         self, reading: CaptureReading, speed: float, *, whole: bool, packets: PacketIndex | None = None
     ) -> None:
-        """``speed``: factor of the original pace; 0 for no delays. ``whole``: the first poll returns the last state.
+        """``speed``: factor of the original pace, or 0 for no delays. ``whole``: the first poll returns the last state.
 
-        ``packets``: collects the packet numbers for the texts of findings.
+        ``packets`` collects the packet numbers for the texts of findings.
         """
         from pcli.codec.observe.diagnosis import Diagnosis
 
@@ -52,7 +52,7 @@ class CaptureSource:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._first = threading.Event()
-        """Set after the first frame, or at the end of the input."""
+        """An event that is set after the first frame, or at the end of the input."""
         self._now_ns = self._began_ns = 0
         self._began = 0.0
         self._over = False
@@ -95,7 +95,7 @@ class CaptureSource:
         return code
 
     def _clock(self) -> int:
-        """Return the time of the last frame, plus the time that has passed since then if the capture still runs."""
+        """Return the time of the last frame, plus the time since then if the capture is still being read."""
         if self._over or not self._now_ns:
             return self._now_ns
         if self._reading.interface:
@@ -119,7 +119,7 @@ class CaptureSource:
         except PcliError as fault:
             self._fault = fault
         except (OSError, ValueError) as fault:
-            # When reading stops, the file may be closed during a read; at other times this is a disk error.
+            # When reading stops, the file may be closed during a read. At other times this is a disk error.
             if not self._stop.is_set():
                 self._fault = LocalError(str(fault))
         self._first.set()

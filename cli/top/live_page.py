@@ -1,7 +1,7 @@
-"""The live page of `pcli top`: a table, findings below it, and keys. Needs textual, the extra ``pulsar-pcli[tui]``.
+"""The live page of `pcli top`: a table, the findings, and the keys. It requires the extra ``pulsar-pcli[tui]``.
 
 Rules of this file
-1. Every function has a key: the page works over ssh and without a mouse.
+1. Every function has a key, so that the page can be used over ssh and without a mouse.
 2. The source is polled in a thread, one poll at a time, so that a slow broker does not delay keys.
 3. Names from the wire are shown as text, never as markup.
 4. The page fits 80 columns and 24 rows.
@@ -26,14 +26,14 @@ from pcli.codec.observe.text_format import printable
 __all__ = ["MAX_ROWS", "TopPage"]
 
 MAX_ROWS: Final = 500
-"""Maximum number of rows in the table. The other rows are counted, and the filter finds them."""
+"""Maximum number of rows in the table. The other rows are counted and can be found with the filter."""
 
 _FINDINGS: Final = 6
-"""Maximum number of findings; each takes one line."""
+"""Maximum number of findings. Each finding takes one line."""
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _OPTIONAL: Final = ("type", "msgs", "msg/s")
-"""Columns that a narrow terminal omits, in this order. The sheet of a row contains them."""
+"""Columns that a narrow terminal omits, in this order. The sheet of a row contains their values."""
 
 _LEAST_NAME: Final = 24
 _PADDING: Final = 2
@@ -52,7 +52,7 @@ _KEYS: Final = (
 
 
 class _TextScreen(ModalScreen[None]):
-    """A sheet of text above the table; a key closes it."""
+    """A sheet of text above the table. A key closes it."""
 
     CSS = """
     _TextScreen { align: center middle; }
@@ -71,7 +71,7 @@ class _TextScreen(ModalScreen[None]):
 
 
 class _RowTable(DataTable[Text]):
-    """The table; it calls ``redraw`` when its width changes, because the application gets no resize event."""
+    """The table. It calls ``redraw`` when its width changes, because the application gets no resize event."""
 
     def __init__(self, redraw: Callable[[], None]) -> None:
         super().__init__(id="table", cursor_type="row")
@@ -86,7 +86,7 @@ class _RowTable(DataTable[Text]):
 
 
 class TopPage(App[None]):
-    """The page; it calls ``poll`` for a snapshot at regular intervals."""
+    """The page. It calls ``poll`` for a snapshot at regular intervals."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -104,7 +104,7 @@ class TopPage(App[None]):
     ]
 
     def __init__(self, poll: Callable[[], Snapshot], interval: float, title: str, first: Snapshot) -> None:
-        """``first``: the snapshot to show until ``poll`` returns the next one. ``interval``: seconds between polls."""
+        """``first`` is the snapshot to show until the first poll. ``interval`` is in seconds."""
         super().__init__()
         self.paused = False
         self.sorted_by = "n"
@@ -117,7 +117,7 @@ class TopPage(App[None]):
         self._topics = make_rows(first, None)
         self._shown: dict[str, Row] = {}
         """The rows, by their keys in the table."""
-        # Kept here because a query finds only widgets of the top screen, which may be a sheet.
+        # Kept because a query finds only widgets of the top screen, which may be a sheet.
         self._bar = Static(id="status")
         self._table = _RowTable(self._draw)
         self._filter = Input(id="filter", placeholder="part of a name")
@@ -226,7 +226,7 @@ class TopPage(App[None]):
         self._filter.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Apply the filter while it is typed."""
+        """Apply the filter while the user types it."""
         self.words = event.value
         self._draw()
 
@@ -251,7 +251,7 @@ class TopPage(App[None]):
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
     """Return the columns that fit the width, and the width of the first column, which contains the names.
 
-    If that width were less than `_LEAST_NAME`, the columns of `_OPTIONAL` are omitted, one after the other.
+    If that width is less than `_LEAST_NAME`, the columns of `_OPTIONAL` are omitted, one after the other.
     """
     widths = [max(map(len, column)) for column in zip(COLUMNS, *([text.plain for text in row] for row in texts))]
     columns = list(range(len(COLUMNS)))

@@ -4,8 +4,8 @@ Rules of this file
 1. Statistics of captures and brokers have the same names: those of TopicStats, SubscriptionStats and ConsumerStats.
    A missing or null value is unknown.
 2. A rate is the increase of a counter per second since the previous page. On the first page, the broker's rate is used.
-3. If a topic lacks a value, the row shows the sum or minimum over its subscriptions, and likewise for a subscription
-   and its consumers, so that the worst one determines the order of topics. Rows stay below their topic in every order.
+3. If a topic lacks a value, its row shows the sum or minimum over its subscriptions. The same applies to a subscription
+   and its consumers. The worst consumer thus determines the order of topics. Rows are below their topic in every order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Stats = dict[str, Any]
 """A JSON object."""
 
 Path = tuple[str, ...]
-"""(topic), (topic, subscription), or (topic, subscription, consumer)."""
+"""The path of a row: (topic), (topic, subscription), or (topic, subscription, consumer)."""
 
 
 @dataclass(slots=True)
@@ -57,15 +57,15 @@ class Snapshot:
     """The state of a source at one time."""
 
     time_ns: int
-    """Time of the last frame, or of the response; 0 before the first."""
+    """Time of the last frame or of the response; 0 before the first one."""
     topics: Stats = field(default_factory=dict)
     """TopicStats by the full name of the topic."""
     findings: list[Any] = field(default_factory=list)
-    """Findings, the most important first."""
+    """Findings, with the most important first."""
     note: str = ""
     """A line about the source: its progress, or its error."""
     label: Callable[[str], str] = str
-    """Adds packet numbers to the frame numbers in a text, if requested."""
+    """A function that adds packet numbers to the frame numbers in a text, if requested."""
 
     def finding_text(self, finding: Any) -> str:
         """Return the rule of a finding, its statement and its first frames."""
@@ -87,7 +87,7 @@ SORTS: Final[dict[str, str]] = {
 
 
 def make_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
-    """Return the topics with their subscriptions and consumers; ``before``: the previous snapshot, for rates."""
+    """Return the topics with their subscriptions and consumers. ``before`` is the previous snapshot, for rates."""
     seconds = 0.0 if before is None else (now.time_ns - before.time_ns) / 1e9
     old = before.topics if before is not None and seconds > 0 else {}
     return [_topic(name, stats, old.get(name, {}), seconds) for name, stats in now.topics.items()]
@@ -169,7 +169,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
     """Yield rows in the order of the table, sorted by a key of SORTS.
 
-    ``words``: yield only rows whose name, or a name above or below them, contains this text, ignoring case.
+    If ``words`` is set, yield only rows whose name, or a name above or below them, contains it, ignoring case.
     """
     wanted = words.casefold()
     for row in sorted(rows, key=lambda row: (_rank(row, key), row.name)):
@@ -208,7 +208,7 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of a row as text; an unknown value is ``-``."""
+    """Return the cells of a row as text. An unknown value is ``-``."""
     from pcli.codec.observe.text_format import printable
 
     def text(value: Any) -> str:
@@ -222,7 +222,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def statistics_of(row: Row) -> list[tuple[str, str]]:
-    """Return the names and values of a row's statistics, without subscriptions and consumers, which have rows."""
+    """Return the names and values of a row's statistics, without subscriptions and consumers, which are other rows."""
     from pcli.codec.observe.text_format import printable
 
     shown = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}

@@ -116,7 +116,7 @@ def _choose(
 
 
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
-    """Show the page until the user quits, or print it once; return the exit code.
+    """Show the page until the user quits, or print it once. Return the exit code.
 
     Raises LocalError without a terminal.
     """

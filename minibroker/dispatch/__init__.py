@@ -1,4 +1,4 @@
-"""Dispatchers: each is in one file, and the subscription type and persistence select one in `dispatcher_table`.
+"""Dispatchers, one in each file. `dispatcher_table` selects one by subscription type, persistence and settings.
 
 For persistent topics there are `single_active` (Exclusive, Failover), `multiple_consumers` (Shared) and `sticky_key`
 (Key_Shared), each with a Classic or Streaming variant. The modules named `non_persistent_…` contain the dispatchers of

@@ -1,7 +1,7 @@
 """Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
 
 As on the real broker, a rate is the count between the last two measurements, divided by the time between them, or by
-the time from the client's connect to the last measurement if that is shorter. A client that connected after the last
+the time from the client's connection to the last measurement if that is shorter. A client that connected after the last
 measurement has a rate of 0. Subscriptions of non-persistent topics are also measured, because dropped messages belong
 to no consumer.
 """

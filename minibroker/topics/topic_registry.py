@@ -8,7 +8,7 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
 3. Before the partition of a missing topic is checked, the broker checks whether the topic may be created. A partition
    beyond the count results in TopicNotFound. A partition without a partitioned topic, and the bare name of a
    partitioned topic, result in NotAllowedError.
-4. Loaded topics stay in memory: an unload only closes their clients.
+4. Loaded topics remain in memory: an unload only closes their clients.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ __all__ = ["RedeliveryBackoff"]
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """``minDelayMs`` for the first redelivery, and ``multiplier`` times the last delay for others, up to ``maxDelayMs``."""
+    """Delays that start at ``minDelayMs`` and grow by the factor ``multiplier`` at each redelivery to ``maxDelayMs``."""
 
     minDelayMs: int = 1000  # noqa: N815 -- as in the Java client
     maxDelayMs: int = 600_000  # noqa: N815
