@@ -9,7 +9,7 @@ __all__ = ["RedeliveryBackoff"]
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """Delays that start at ``minDelayMs`` and grow by the factor ``multiplier`` at each redelivery to ``maxDelayMs``."""
+    """Delays from ``minDelayMs`` to ``maxDelayMs`` that grow by the factor ``multiplier`` with each redelivery."""
 
     minDelayMs: int = 1000  # noqa: N815 -- as in the Java client
     maxDelayMs: int = 600_000  # noqa: N815
