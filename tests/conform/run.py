@@ -1,10 +1,11 @@
-"""The mini-broker against conversations of the real one: starts `pcli broker` and lets the conformance tool play.
+"""Replay the conversations of a real broker against `pcli broker`, with the conformance tool.
 
     python tests/conform/run.py [TOOL] [--jobs N]
 
-TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). Played are its scenarios,
-those for a broker with other settings, and ours beside this file (recorded from a real 4.2.4 with the same tool). What
-needs a later issue is named, not played. Exit code 1 when anything differs.
+TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). The script replays the
+scenarios of the tool, those for a broker with different settings, and those in this folder (recorded from a real 4.2.4
+with the same tool). It lists the scenarios of features that pcli lacks, but does not replay them. It exits with code 1
+if anything differs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LATER = {
     "delayed.quota_hold": "backlog quotas",
     "txn.*": "transactions",
 }
-"""Scenarios of what is not built yet, and what that is."""
+"""Scenarios of features that pcli lacks, and the features."""
 
 VARIANT = (
     "subscriptionKeySharedUseConsistentHashing=false",
@@ -42,12 +43,12 @@ VARIANT = (
     "brokerEntryMetadataInterceptors=org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor,"
     "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor",
 )
-"""What the tool's README asks of the broker for its scenarios in ``variant/``."""
+"""Settings of the broker that the tool's README requires for the scenarios in ``variant/``."""
 
 
 @contextmanager
 def broker(*settings: str):
-    """A broker of its own process; gives its two URLs."""
+    """Run a broker in its own process; yield its two URLs."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
         command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
@@ -66,7 +67,7 @@ def broker(*settings: str):
 
 
 def play(tool: Path, folder: Path, names: list[str], jobs: int, *settings: str) -> bool:
-    """Play scenarios against a fresh broker; whether all agree."""
+    """Replay scenarios against a new broker; return whether all responses are equal."""
     with broker(*settings) as urls:
         command = [sys.executable, str(tool / "conform.py"), "check", *names, "--dir", str(folder), "--jobs", str(jobs)]
         command += ["--url", urls["service_url"], "--http", urls["http_url"]]
@@ -77,7 +78,7 @@ def play(tool: Path, folder: Path, names: list[str], jobs: int, *settings: str) 
 
 
 def play_variant(tool: Path, jobs: int) -> bool:
-    """Play those for other settings; of two of them the transcripts are ours, recorded anew."""
+    """Replay the scenarios for different settings. The transcripts of two of them are in this folder."""
     ours = sorted((HERE / "variant").glob("*.json"))
     with tempfile.TemporaryDirectory() as folder:
         merged = Path(folder)
@@ -90,7 +91,7 @@ def play_variant(tool: Path, jobs: int) -> bool:
 
 
 def scenarios(folder: Path) -> list[str]:
-    """The names of all that has a transcript."""
+    """Return the names of all scenarios that have a transcript."""
     return sorted(path.stem for path in (folder / "transcripts").glob("*.json"))
 
 

@@ -1,6 +1,9 @@
-"""Real clients at the mini-broker: their programs are built once a session, and told by a test what to play.
+"""Real clients and the mini-broker.
 
-README.md says how a test and a program talk. A program lives as long as the session: a JVM starts once.
+Each client's program is built and started once, and runs the scenarios of all tests.
+
+README.md describes the protocol between test and program. A program runs until the session ends, because a JVM starts
+slowly.
 """
 
 from __future__ import annotations
@@ -27,41 +30,43 @@ import pytest
 HERE = Path(__file__).parent
 BUILD_SECONDS = 300
 PLAY_SECONDS = 60
-OWN = ("request_id", "consumer_name", "producer_name", "consumer_id")
-"""Ids and names that each client has of its own."""
+CLIENT_FIELDS = ("request_id", "consumer_name", "producer_name", "consumer_id")
+"""Ids and names that each client chooses itself."""
 
 
 class MissingError(Exception):
-    """A tool chain, or the packages of a client, can't be had here."""
+    """A tool or a package of a client is not available."""
 
 
 class FailedError(Exception):
-    """The program said that its scenario failed, or it died of it."""
+    """The scenario failed, or the program ended."""
 
 
-def fetched(*words: str | Path, cwd: Path) -> None:
-    """Let a tool fetch packages; MissingError when it can't."""
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    if done.returncode:
-        raise MissingError(f"{words[0]} {words[1]}: {(done.stderr.strip() or done.stdout.strip())[-500:]}")
+def fetch(*command_line: str | Path, cwd: Path) -> None:
+    """Run a tool that fetches packages; raise MissingError if it fails."""
+    process = subprocess.run(command_line, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    if process.returncode:
+        raise MissingError(
+            f"{command_line[0]} {command_line[1]}: {(process.stderr.strip() or process.stdout.strip())[-500:]}"
+        )
 
 
-def needed(*tools: str) -> None:
+def require_tools(*tools: str) -> None:
     for tool in tools:
         if shutil.which(tool) is None:
-            raise MissingError(f"there is no {tool} here")
+            raise MissingError(f"{tool} is not installed")
 
 
-def compiled(*words: str | Path, cwd: Path, **environment: str) -> None:
-    """Compile our own source: when that fails it is wrong, and nothing is missing."""
+def compile_sources(*command_line: str | Path, cwd: Path, **environment: str) -> None:
+    """Compile a source file of the tests. A failure is an error, not a reason to skip."""
     env = os.environ | environment
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command_line, cwd=cwd, env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    assert process.returncode == 0, process.stderr
 
 
-def stamped(mark: Path, *sources: Path) -> bool:
-    """Whether what was made of these sources is there already."""
-    return mark.exists() and mark.read_text() == digest(*sources)
+def is_current(digest_file: Path, *sources: Path) -> bool:
+    """Return whether the results of these sources exist and are up to date."""
+    return digest_file.exists() and digest_file.read_text() == digest(*sources)
 
 
 def digest(*sources: Path) -> str:
@@ -70,43 +75,43 @@ def digest(*sources: Path) -> str:
 
 def python_program(_: Path) -> list[str | Path]:
     if importlib.util.find_spec("pulsar") is None:
-        raise MissingError("there is no pulsar-client here")
+        raise MissingError("pulsar-client is not installed")
     return [sys.executable, HERE / "python" / "interop.py"]
 
 
 def java_program(cache: Path) -> list[str | Path]:
-    """Maven tells the class path (and fetches what is not here yet), javac compiles. The last word is the program."""
-    needed("java", "javac", "mvn")
+    """Let Maven determine the class path and fetch missing packages, then compile. The last item is the main class."""
+    require_tools("java", "javac", "mvn")
     pom, *sources = HERE / "java" / "pom.xml", *sorted((HERE / "java").glob("*.java"))
-    path, mark = cache / "class-path", cache / "made-of"
-    if not stamped(mark, pom, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
+    path, digest_file = cache / "class-path", cache / "made-of"
+    if not is_current(digest_file, pom, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-        fetched("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
-        compiled("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
-        mark.write_text(digest(pom, *sources))
+        fetch("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
+        compile_sources("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
+        digest_file.write_text(digest(pom, *sources))
     return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}", "Interop"]
 
 
 def go_program(cache: Path) -> list[str | Path]:
-    """Go's own cache knows what is to be done again."""
-    needed("go")
-    fetched("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
-    # Without cgo the client uses a zstd in Go: the build needs no C compiler, and half the time.
-    words = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".")
-    compiled(*words, cwd=HERE / "go", CGO_ENABLED="0")
+    """Build with Go's own cache, which determines what must be built again."""
+    require_tools("go")
+    fetch("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
+    # Without cgo, the client uses a zstd in Go: the build needs no C compiler and takes half the time.
+    command_line = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".")
+    compile_sources(*command_line, cwd=HERE / "go", CGO_ENABLED="0")
     return [cache / "interop"]
 
 
 def node_program(cache: Path) -> list[str | Path]:
-    """npm installs in the cache; the program finds the package there, because it lies beside it."""
-    needed("node", "npm")
+    """Install the package in the cache with npm. The program is copied there, so that it finds the package."""
+    require_tools("node", "npm")
     names = ("package.json", "package-lock.json")
-    mark, sources = cache / "made-of", [HERE / "node" / name for name in names]
-    if not stamped(mark, *sources):
+    digest_file, sources = cache / "made-of", [HERE / "node" / name for name in names]
+    if not is_current(digest_file, *sources):
         for source in sources:
             shutil.copy(source, cache)
-        fetched("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=cache)
-        mark.write_text(digest(*sources))
+        fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=cache)
+        digest_file.write_text(digest(*sources))
     shutil.copy(HERE / "node" / "interop.js", cache)
     return ["node", cache / "interop.js"]
 
@@ -120,21 +125,24 @@ BUILDERS: dict[str, Callable[[Path], list[str | Path]]] = {
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[Path]:
-    """Hold the lock of a folder: the workers of pytest-xdist build the same programs."""
+def lock_folder(folder: Path) -> Iterator[Path]:
+    """Hold the lock of a folder, because the workers of pytest-xdist build the same programs."""
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield folder
 
 
 class Program:
-    """A client's program that runs. It prints a JSON line for what it wants to say, and reads one for what to do."""
+    """A running program of a client.
 
-    def __init__(self, words: list[str | Path], log: Path) -> None:
+    It reads commands from stdin and writes results to stdout, one line of JSON each.
+    """
+
+    def __init__(self, command_line: list[str | Path], log: Path) -> None:
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             )
         self._lines: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -146,33 +154,36 @@ class Program:
             self._lines.put(line)
         self._lines.put("")
 
-    def play(self, order: dict[str, Any], deeds: dict[str, Callable[[], object]]) -> Any:
-        """Play a scenario; give what the client saw."""
-        said = self.tell(order, deeds)
-        assert said["scenario"] == order["scenario"]
-        return said["saw"]
+    def play(self, command: dict[str, Any], actions: dict[str, Callable[[], object]]) -> Any:
+        """Run a scenario and return the client's result."""
+        result = self.run_command(command, actions)
+        assert result["scenario"] == command["scenario"]
+        return result["saw"]
 
-    def tell(self, order: dict[str, Any], deeds: dict[str, Callable[[], object]]) -> Any:
-        """Give an order, do meanwhile what is asked for; the answer. FailedError: the program failed, or is gone."""
-        self._say(json.dumps(order))
+    def run_command(self, command: dict[str, Any], actions: dict[str, Callable[[], object]]) -> Any:
+        """Send a command, perform the actions that the program requests, and return the result.
+
+        Raise FailedError if the scenario fails or the program ends.
+        """
+        self._write_line(json.dumps(command))
         while True:
             try:
                 line = self._lines.get(timeout=PLAY_SECONDS)
             except queue.Empty:
                 self.stop()
-                raise FailedError(f"nothing was heard of it for {PLAY_SECONDS} s\n{self._errors()}") from None
+                raise FailedError(f"the program printed nothing for {PLAY_SECONDS} s\n{self._errors()}") from None
             if not line:
-                raise FailedError(f"it ended with {self._process.wait()}\n{self._errors()}")
-            said = json.loads(line)
-            if "please" in said:
-                deeds.get(said["please"], lambda: None)()
-                self._say("done")
-            elif "failed" in said:
-                raise FailedError(f"{said['failed']}\n{self._errors()}")
+                raise FailedError(f"the program exited with code {self._process.wait()}\n{self._errors()}")
+            result = json.loads(line)
+            if "please" in result:
+                actions.get(result["please"], lambda: None)()
+                self._write_line("done")
+            elif "failed" in result:
+                raise FailedError(f"{result['failed']}\n{self._errors()}")
             else:
-                return said
+                return result
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
@@ -194,46 +205,46 @@ class Program:
 
 
 class Programs:
-    """The programs of this session, built and started when the first test wants them."""
+    """The programs of this session. A program is built and started when a test first needs it."""
 
     def __init__(self, cache: Callable[[str], Path], logs: Path) -> None:
         self._cache = cache
         self._logs = logs
-        self._words: dict[str, list[str | Path] | str] = {}
+        self._command_lines: dict[str, list[str | Path] | str] = {}
         self._running: dict[str, Program] = {}
 
-    def words(self, name: str) -> list[str | Path]:
-        """How to call it. The test is skipped where it can't be had."""
-        if name not in self._words:
+    def command_line(self, name: str) -> list[str | Path]:
+        """Return the command line of a program. Skip the test if the program is not available."""
+        if name not in self._command_lines:
             try:
-                with locked(self._cache(name)) as cache:
-                    self._words[name] = BUILDERS[name](cache)
+                with lock_folder(self._cache(name)) as cache:
+                    self._command_lines[name] = BUILDERS[name](cache)
             except (MissingError, subprocess.TimeoutExpired) as reason:
-                self._words[name] = str(reason)
-        found = self._words[name]
+                self._command_lines[name] = str(reason)
+        found = self._command_lines[name]
         if isinstance(found, str):
-            pytest.skip(f"the {name} client can't run: {found}")
+            pytest.skip(f"the {name} client is not available: {found}")
         return found
 
     def get(self, name: str) -> Program:
-        return self._started(name, self.words(name))
+        return self._start(name, self.command_line(name))
 
     def java(self, main: str) -> Program:
-        """Another program of the Java client: the class that has its ``main``."""
-        return self._started(main, [*self.words("java")[:-1], main])
+        """Return a second program of the Java client; ``main`` is its main class."""
+        return self._start(main, [*self.command_line("java")[:-1], main])
 
-    def _started(self, name: str, words: list[str | Path]) -> Program:
+    def _start(self, name: str, command_line: list[str | Path]) -> Program:
         if name not in self._running or not self._running[name].alive:
-            self._running[name] = Program(words, self._logs / f"{name}.stderr")
+            self._running[name] = Program(command_line, self._logs / f"{name}.stderr")
         return self._running[name]
 
-    def end(self, name: str) -> None:
+    def stop_program(self, name: str) -> None:
         if name in self._running:
             self._running.pop(name).stop()
 
     def stop(self) -> None:
         for name in list(self._running):
-            self.end(name)
+            self.stop_program(name)
 
 
 @pytest.fixture(scope="session")
@@ -248,27 +259,27 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(params=list(BUILDERS))
 def client(request: pytest.FixtureRequest, programs: Programs) -> str:
-    """The name of a client that can run here."""
-    programs.words(request.param)
+    """The name of a client that is available."""
+    programs.command_line(request.param)
     return str(request.param)
 
 
 @pytest.fixture
 def play(client: str, programs: Programs, pulsar_broker: Any) -> Iterator[Callable[..., Any]]:
-    """Let the client play a scenario at this test's broker: ``play("seek", topic="orders")`` gives what it saw.
+    """Run a scenario with this test's broker: ``play("seek", topic="orders")`` returns the client's result.
 
-    ``over="http"`` gives the client the HTTP URL to look topics up at. A word with a function is a deed: the scenario
-    asks for it by its name (``restart=broker.restart``), and goes on when the function has returned.
+    ``over="http"`` passes the HTTP URL to the client, for lookups. An argument that is a function is an action: the
+    scenario requests it by its name (``restart=broker.restart``), and continues when the function has returned.
     """
 
     def run(scenario: str, over: str = "pulsar", **details: Any) -> Any:
-        deeds = {name: value for name, value in details.items() if callable(value)}
-        order = {name: value for name, value in details.items() if name not in deeds}
+        actions = {name: value for name, value in details.items() if callable(value)}
+        command = {name: value for name, value in details.items() if name not in actions}
         url = pulsar_broker.http_url if over == "http" else pulsar_broker.service_url
         try:
-            return programs.get(client).play({"scenario": scenario, "url": url, **order}, deeds)
+            return programs.get(client).play({"scenario": scenario, "url": url, **command}, actions)
         except BaseException:
-            programs.end(client)  # what it left open would come back for ever
+            programs.stop_program(client)  # connections that it left open would be retried forever
             raise
 
     yield run
@@ -277,9 +288,9 @@ def play(client: str, programs: Programs, pulsar_broker: Any) -> Iterator[Callab
 
 @pytest.fixture
 def rest(pulsar_broker: Any) -> Callable[..., Any]:
-    """Ask the broker's admin REST: ``rest("GET", "persistent/public/default/orders/stats")``."""
+    """Send a request to the broker's admin REST API: ``rest("GET", "persistent/public/default/orders/stats")``."""
 
-    def ask(method: str, path: str, body: object = None) -> Any:
+    def send_request(method: str, path: str, body: object = None) -> Any:
         request = urllib.request.Request(
             f"{pulsar_broker.http_url}/admin/v2/{path}",
             method=method,
@@ -287,29 +298,31 @@ def rest(pulsar_broker: Any) -> Callable[..., Any]:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                text = answer.read()
+            with urllib.request.urlopen(request, timeout=10) as response:
+                text = response.read()
         except urllib.error.HTTPError as refused:
             raise AssertionError(f"{method} {path}: {refused.code} {refused.read().decode()}") from None
         return json.loads(text) if text else None
 
-    return ask
+    return send_request
 
 
 @pytest.fixture(scope="session")
-def heard() -> Callable[[Any], list[tuple[Any, Any]]]:
-    """What clients said to a broker: each frame, and its body without what is the client's own."""
+def client_frames() -> Callable[[Any], list[tuple[Any, Any]]]:
+    """The frames that clients sent to a broker, each with its body without CLIENT_FIELDS."""
 
-    def bare(command: Any) -> Any:
+    def without_client_fields(command: Any) -> Any:
         body = type(command)()
         body.CopyFrom(command)
-        for name in OWN:
+        for name in CLIENT_FIELDS:
             if name in body.DESCRIPTOR.fields_by_name:
                 body.ClearField(name)
         return body
 
-    def told(broker: Any) -> list[tuple[Any, Any]]:
+    def client_frames_of(broker: Any) -> list[tuple[Any, Any]]:
         frames = broker.frames("pulsar.from == 'client'")
-        return [(frame, bare(frame.command)) for frame in frames if frame.type not in ("CONNECT", "PONG")]
+        return [
+            (frame, without_client_fields(frame.command)) for frame in frames if frame.type not in ("CONNECT", "PONG")
+        ]
 
-    return told
+    return client_frames_of

@@ -1,12 +1,10 @@
-"""The same script of an application, played by the Java client and by our engine at the same broker: both say the same
-to it, but for ids, names and times.
+"""The Java client and pcli's client produce with the same script; both must send the same commands to the broker.
 
-A script has steps: ``send SIZE {…}`` does not wait for its receipt, ``block SIZE {…}`` does, ``text`` and
-``number`` are sends with a schema of their own, ``sleep MS``, ``flush``,
-``wait`` (for all receipts so far), ``close``; any other word is something that the test does meanwhile. Sleeps are the
-script: what an application does at which time decides where its batches end. Their lengths leave a hundred milliseconds
-between what happens and what would change the outcome. Where the Java client does two things at once whose order is
-chance (two producers that look up their brokers), a script asks for one.
+Ids, names and times are not compared. A script consists of steps: ``send SIZE {…}`` does not wait for its receipt,
+``block SIZE {…}`` does, ``text`` and ``number`` are sends with a message schema, ``sleep MS``, ``flush``, ``wait`` (for
+all receipts so far), ``close``. Any other name is an action of the test. The times at which an application sends
+determine the limits of its batches; the lengths of sleeps leave a margin of 100 ms. If the Java client does two things
+concurrently (for example, if two producers look up their brokers), a script does only one of them.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ REFUSALS = {
     "TimeoutException": "TimeOut",
     "TopicTerminatedException": "TopicTerminatedError",
 }
-"""What Java's exceptions are called among our refusals."""
+"""Java's exceptions and the corresponding errors of pcli's client."""
 
-OWN_OF_MESSAGES = ("publish_time", "producer_name", "deliver_at_time", "uuid", "compression", "uncompressed_size")
-"""What each client has of its own in the metadata; what is said of compression is told apart from the payload."""
+CLIENT_METADATA = ("publish_time", "producer_name", "deliver_at_time", "uuid", "compression", "uncompressed_size")
+"""Metadata fields that each client chooses itself. Compression is compared separately from the payload."""
 
 
 @pytest.fixture
@@ -45,35 +43,35 @@ def java(programs):
     return programs.java("Producing")
 
 
-def ours(order, deeds):
-    """The script as our client plays it."""
-    return run(play(order, deeds))
+def run_pcli_client(command, actions):
+    """Run the script with pcli's client."""
+    return run(play(command, actions))
 
 
-async def play(order, deeds):
-    async with Client(ServiceUrl.parse(order["url"])) as client:
-        producer = await client.produce("orders", ProducerSettings(**order["settings"]))
-        loop, ends = asyncio.get_running_loop(), []
-        for kind, steps in itertools.groupby(order["steps"], key=lambda step: step[0]):
+async def play(command, actions):
+    async with Client(ServiceUrl.parse(command["url"])) as client:
+        producer = await client.produce("orders", ProducerSettings(**command["settings"]))
+        loop, outcomes = asyncio.get_running_loop(), []
+        for kind, steps in itertools.groupby(command["steps"], key=lambda step: step[0]):
             if kind in SENDS:
                 with client.turn():
-                    for _, *words in steps:
-                        ends.append(loop.create_future())
-                        assert producer.send(SENDS[kind](client, *words), ends[-1].set_result)
+                    for _, *arguments in steps:
+                        outcomes.append(loop.create_future())
+                        assert producer.send(SENDS[kind](client, *arguments), outcomes[-1].set_result)
                 continue
             for step in steps:
-                await other(client, producer, deeds, step, ends)
-        told = [await asyncio.wait_for(end, 20) for end in ends]
+                await run_step(client, producer, actions, step, outcomes)
+        outcomes = [await asyncio.wait_for(outcome, 20) for outcome in outcomes]
         await client.call(producer.close)
-    return [end.error if isinstance(end, ClientFailure) else "stored" for end in told]
+    return [outcome.error if isinstance(outcome, ClientFailure) else "stored" for outcome in outcomes]
 
 
-async def other(client, producer, deeds, step, ends):
+async def run_step(client, producer, actions, step, outcomes):
     match step:
-        case ["block", *words]:
+        case ["block", *arguments]:
 
             def send(done):
-                assert producer.send(message(client, *words), done)
+                assert producer.send(message(client, *arguments), done)
                 producer.trigger_flush()
 
             await client.call(send)
@@ -82,36 +80,36 @@ async def other(client, producer, deeds, step, ends):
         case ["flush"]:
             await client.call(producer.flush)
         case ["wait"]:
-            await asyncio.wait(ends)
+            await asyncio.wait(outcomes)
         case ["close"]:
             await client.call(producer.close)
-        case [word]:
-            await asyncio.to_thread(deeds[word])
+        case [name]:
+            await asyncio.to_thread(actions[name])
 
 
-def message(client, size, more=None):
-    """What Producing.java makes of the same words."""
-    more = dict(more or {})
-    payload = b"" if more.pop("null", None) else b"x" * size
-    given = {"null_value": True} if size and not payload else {}
-    for name, value in more.items():
+def message(client, size, fields=None):
+    """Return the message that Producing.java creates from the same arguments."""
+    fields = dict(fields or {})
+    payload = b"" if fields.pop("null", None) else b"x" * size
+    values = {"null_value": True} if size and not payload else {}
+    for name, value in fields.items():
         match name:
             case "deliver_after":
-                given["deliver_at"] = client.now() + value
+                values["deliver_at"] = client.now() + value
             case "property":
-                given["properties"] = {"name": value}
+                values["properties"] = {"name": value}
             case "key_bytes":
-                given |= {"key": value, "key_is_bytes": True}
+                values |= {"key": value, "key_is_bytes": True}
             case "ordering_key":
-                given[name] = value.encode()
+                values[name] = value.encode()
             case _:
-                given[name] = value
-    return OutgoingMessage(payload, **given)
+                values[name] = value
+    return OutgoingMessage(payload, **values)
 
 
-def text(_, words):
+def text(_, content):
     schema = pb.Schema(name="String", schema_data=b"", type=pb.Schema.Type.Value("String"))
-    return OutgoingMessage(words.encode(), schema=schema)
+    return OutgoingMessage(content.encode(), schema=schema)
 
 
 def number(_, value):
@@ -120,11 +118,11 @@ def number(_, value):
 
 
 SENDS = {"send": message, "text": text, "number": number}
-"""Steps that do not wait for their receipts, and their messages."""
+"""Steps that do not wait for their receipts, and the functions that create their messages."""
 
 
-def plain(frame, body):
-    """What the client said with this frame, without what is its own."""
+def comparable(frame, body):
+    """Return the parts of a client's frame that must be equal."""
     metadata = frame.facts.frame.metadata
     if frame.type != "SEND":
         return frame.type, body
@@ -132,40 +130,40 @@ def plain(frame, body):
     kind, size = metadata.compression, metadata.HasField("uncompressed_size")
     head = type(metadata)()
     head.CopyFrom(metadata)
-    for name in OWN_OF_MESSAGES:
+    for name in CLIENT_METADATA:
         head.ClearField(name)
     return frame.type, body, head, kind, size, payload
 
 
 @pytest.fixture
-def equal(java, heard):
-    """Let both play a script, each at a fresh broker; gives what our broker heard, when that was all the same.
+def equal(java, client_frames):
+    """Run a script with both clients and new brokers; return the SENDs. All frames must be equal.
 
-    ``burst``: SENDs that must be out before anything else. How quick Java's threads are is not what is compared: a play
-    in which an answer overtook the application is played again.
+    ``burst``: number of SENDs that must precede all other commands. The speed of Java's threads is not compared: a run
+    in which a response arrived before the application had sent all of them is repeated.
     """
 
-    def play(client, steps, broker, before, deeds, settings):
-        with MiniBroker(**(broker or {})) as served:
+    def play(client, steps, broker, before, actions, settings):
+        with MiniBroker(**(broker or {})) as mini_broker:
             if before is not None:
-                before(served)
-            order = {"url": served.service_url, "settings": settings, "steps": steps}
-            acts = {word: (lambda act=act: act(served)) for word, act in (deeds or {}).items()}
-            end = [REFUSALS.get(one, one) for one in client(order, acts)]
-            said = [plain(*one) for one in heard(served)]
-            assert served.failures == []
-        return said, end
+                before(mini_broker)
+            command = {"url": mini_broker.service_url, "settings": settings, "steps": steps}
+            bound_actions = {name: (lambda act=act: act(mini_broker)) for name, act in (actions or {}).items()}
+            outcomes = [REFUSALS.get(one, one) for one in client(command, bound_actions)]
+            frames = [comparable(*one) for one in client_frames(mini_broker)]
+            assert mini_broker.failures == []
+        return frames, outcomes
 
-    def compare(*steps, broker=None, before=None, deeds=None, burst=0, **settings):
+    def compare(*steps, broker=None, before=None, actions=None, burst=0, **settings):
         found = []
-        for client in (java.tell, ours):
+        for client in (java.run_command, run_pcli_client):
             for _ in range(10):
-                said, end = play(client, steps, broker, before, deeds, settings)
-                kinds = [kind for kind, *_ in said]
+                frames, outcomes = play(client, steps, broker, before, actions, settings)
+                kinds = [kind for kind, *_ in frames]
                 first = kinds.index("SEND") if burst else 0
                 if kinds[first : first + burst] == ["SEND"] * burst:
                     break
-            found.append((said, end))
+            found.append((frames, outcomes))
         assert found[1][0] == found[0][0]
         assert found[1][1] == found[0][1]
         return [body for kind, body, *_ in found[1][0] if kind == "SEND"]
@@ -173,8 +171,8 @@ def equal(java, heard):
     return compare
 
 
-def send(size=10, **more):
-    return ("send", size, more)
+def send(size=10, **fields):
+    return ("send", size, fields)
 
 
 def counts(sends):
@@ -193,7 +191,8 @@ def test_batches_by_size(equal):
 
 
 def test_batches_by_time(equal):
-    # The timer of a lonely message; then one that runs for nothing after a batch; then one set anew by a full batch.
+    # The batch timer of a single message, a timer that fires without messages after a batch, and a timer that a full
+    # batch sets again.
     steps = [
         ("sleep", 700), send(), send(), ("sleep", 450), send(), ("sleep", 1000), send(), ("sleep", 200),
         *[send()] * 6, ("sleep", 200), send(), ("sleep", 700),
@@ -264,7 +263,7 @@ def test_entries_without_a_receipt_are_resent_after_a_cut(equal):
         broker.disconnect()
 
     sends = equal(*[send()] * 12, ("sleep", 400), ("cut",), *[send(20)] * 4, ("wait",), before=mute,
-                  deeds={"cut": cut}, batchingMaxMessages=5, batchingMaxPublishDelayMicros=100_000)  # fmt: skip
+                  actions={"cut": cut}, batchingMaxMessages=5, batchingMaxPublishDelayMicros=100_000)  # fmt: skip
     assert [body.sequence_id for body in sends][:6] == [0, 5, 10, 0, 5, 10]
 
 
@@ -279,10 +278,10 @@ def test_errors_of_a_send(equal, error):
 def test_an_error_in_the_middle_of_a_burst(equal):
     def refuse(broker):
         broker.faults.add("pulsar.type == 'SEND'", "error", after=1, times=1, error="PersistenceError")
-        # All three are on their way before the broker says so.
+        # All three SENDs must be sent before the error arrives.
         broker.faults.add("pulsar.type == 'SEND_ERROR'", "delay", ms=300)
 
-    # The receipts of what was sent behind the refused message end the connection.
+    # The receipts of the SENDs after the refused message end the connection.
     equal(("block", 10), *[send()] * 3, ("wait",), before=refuse, burst=4, batchingEnabled=False)
 
 
@@ -305,7 +304,7 @@ def test_a_topic_that_is_terminated(equal):
     def terminate(broker):
         broker._run_in_broker(lambda server: server.broker.terminate(next(iter(server.broker.topics.values()))))
 
-    equal(("block", 10), ("terminate",), ("sleep", 300), send(), ("wait",), deeds={"terminate": terminate})
+    equal(("block", 10), ("terminate",), ("sleep", 300), send(), ("wait",), actions={"terminate": terminate})
 
 
 def test_schemas_of_messages(equal):
@@ -325,14 +324,14 @@ def test_an_unload(equal, mode):
     def unload(broker):
         broker.unload("orders")
 
-    equal(("block", 10), ("unload",), send(), send(), ("wait",), deeds={"unload": unload}, accessMode=mode)
+    equal(("block", 10), ("unload",), send(), send(), ("wait",), actions={"unload": unload}, accessMode=mode)
 
 
 def test_new_partitions(equal):
     steps = [send(key=f"key-{n}") for n in range(10)]
     sends = equal(*steps, ("wait",), ("extend",), ("sleep", 1400), *steps, ("wait",),
                   before=lambda broker: broker.create_topic("orders", partitions=2),
-                  deeds={"extend": lambda broker: broker.create_topic("orders", partitions=3)},
+                  actions={"extend": lambda broker: broker.create_topic("orders", partitions=3)},
                   batchingEnabled=False, autoUpdatePartitionsIntervalSeconds=1)  # fmt: skip
     assert {body.producer_id for body in sends} == {0, 1, 2}
 
@@ -344,11 +343,11 @@ def test_partitions(equal):
     assert {body.producer_id for body in sends} == {0, 1}
 
 
-# -- what we encrypt, the official clients open ------------------------------------------------------------------------
+# -- official clients decrypt the messages of pcli's client ------------------------------------------------------------
 
 
 def key_files(kind, folder):
-    """A public and a private key in PEM files."""
+    """Create a public and a private key in PEM files."""
     key = rsa.generate_private_key(65537, 2048) if kind == "RSA" else ec.generate_private_key(ec.SECP256R1())
     public, private = folder / "public.pem", folder / "private.pem"
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
@@ -358,12 +357,15 @@ def key_files(kind, folder):
 
 @pytest.fixture
 def encrypted(pulsar_broker, rest):
-    """Send a batch and a single message that are closed for a key; gives the payloads."""
+    """Send an encrypted batch and an encrypted single message; return the payloads."""
 
     def produce(public):
         settings = {"encryptionKeys": {"reader": public.read_bytes()}, "batchingMaxPublishDelayMicros": 100_000}
         steps = [send(n) for n in range(5)] + [("flush",), send(7), ("wait",)]
-        assert ours({"url": pulsar_broker.service_url, "settings": settings, "steps": steps}, {}) == ["stored"] * 6
+        assert (
+            run_pcli_client({"url": pulsar_broker.service_url, "settings": settings, "steps": steps}, {})
+            == ["stored"] * 6
+        )
         return ["x" * n for n in (0, 1, 2, 3, 4, 7)]
 
     pulsar_broker.create_topic("orders")
@@ -375,8 +377,8 @@ def encrypted(pulsar_broker, rest):
 def test_the_java_client_decrypts_messages(java, encrypted, pulsar_broker, tmp_path, kind):
     public, private = key_files(kind, tmp_path)
     payloads = encrypted(public)
-    order = {"url": pulsar_broker.service_url, "private_key": str(private), "count": len(payloads)}
-    assert java.tell(order, {}) == payloads
+    command = {"url": pulsar_broker.service_url, "private_key": str(private), "count": len(payloads)}
+    assert java.run_command(command, {}) == payloads
 
 
 def test_the_python_client_decrypts_messages(encrypted, pulsar_broker, tmp_path):

@@ -1,4 +1,4 @@
-"""What goes in comes out: every subscription type, batches, compression, chunks, other topics, lookup over HTTP."""
+"""Clients receive what they sent: subscription types, batches, compression, chunks, other topics, lookup over HTTP."""
 
 import itertools
 
@@ -6,12 +6,12 @@ import pytest
 
 from pcli.codec.proto import pb
 
-RICH = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
-"""Clients with keys, compression and chunks; pulsar-flex has none of them."""
+FULL_CLIENTS = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+"""Clients with keys, compression and chunks, which pulsar-flex lacks."""
 
 
 def expected(count, client):
-    whole = [
+    records = [
         {
             "data": f"message-{n}",
             "properties": {"n": str(n)},
@@ -21,7 +21,7 @@ def expected(count, client):
         }
         for n in range(count)
     ]
-    return [{name: one[name] for name in ("data", "properties")} for one in whole] if client == "node" else whole
+    return [{name: one[name] for name in ("data", "properties")} for one in records] if client == "node" else records
 
 
 def number(record):
@@ -43,14 +43,14 @@ def test_every_subscription_type_receives_every_message(play, client, pulsar_bro
     assert len(sends) == 20 if batching == "none" else len(sends) < 20
 
 
-@RICH
+@FULL_CLIENTS
 def test_the_broker_has_the_values_of_the_client(play, pulsar_broker):
     play("exchange")
     first = pulsar_broker.topic("orders").messages[7]
     assert (first.key, first.ordering_key, first.properties, first.event_time) == ("k2", b"o2", {"n": "7"}, 1007)
 
 
-@RICH
+@FULL_CLIENTS
 def test_a_batch_by_key_contains_one_key(play, client, pulsar_broker):
     received = play("exchange", type="Key_Shared", batching="key")["received"]
     assert sorted(received, key=number) == expected(20, client)
@@ -58,12 +58,12 @@ def test_a_batch_by_key_contains_one_key(play, client, pulsar_broker):
         assert [number(one) for one in received if one["key"] == f"k{key}"] == [key, key + 5, key + 10, key + 15]
     stored = pulsar_broker.topic("orders").messages
     for _, batch in itertools.groupby(stored, key=lambda message: message.offset):
-        # The key-based batcher of a library may leave the ordering key to say what belongs together.
+        # A library may form batches by the ordering key.
         assert len({message.ordering_key or message.key for message in batch}) == 1
     assert len({message.offset for message in stored}) < 20
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.parametrize("batching", ["none", "default"])
 @pytest.mark.parametrize("compression", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
 def test_compressions(play, client, pulsar_broker, compression, batching):
@@ -73,25 +73,25 @@ def test_compressions(play, client, pulsar_broker, compression, batching):
         assert frame.messages[0].metadata.compression == pb.CompressionType.Value(compression)
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.pulsar_broker(maxMessageSize=16384)
 def test_chunks(play, pulsar_broker):
-    saw = play("chunks")
-    size, sha1 = saw["sent"]
-    assert [one[0] for one in saw["received"]] == [6, size, 5]
-    assert saw["received"][1][1] == sha1
+    result = play("chunks")
+    size, sha1 = result["sent"]
+    assert [one[0] for one in result["received"]] == [6, size, 5]
+    assert result["received"][1][1] == sha1
     assert [len(payload) for payload in pulsar_broker.topic("orders").payloads] == [6, size, 5]
     assert len(pulsar_broker.frames("pulsar.type == 'SEND'")) > 2 + size // 16384
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared", "Key_Shared"])
 def test_non_persistent_topics(play, client, pulsar_broker, kind):
     topic = "non-persistent://public/default/news"
 
     def look():
-        """What finds no permits on its way is gone."""
+        """Wait for permits, because a non-persistent topic drops messages without permits."""
         pulsar_broker.wait_until(lambda b: b.topic(topic).subscriptions["work"].permits)
 
     received = play("exchange", topic=topic, type=kind, look=look)["received"]
@@ -99,7 +99,7 @@ def test_non_persistent_topics(play, client, pulsar_broker, kind):
     assert pulsar_broker.topic(topic).messages == []
 
 
-@RICH
+@FULL_CLIENTS
 def test_lookup_over_http(play, client, pulsar_broker):
     assert play("exchange", over="http")["received"] == expected(20, client)
     assert pulsar_broker.frames("pulsar.type == 'LOOKUP'") == []

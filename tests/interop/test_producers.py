@@ -1,31 +1,33 @@
-"""What a broker says to producers: duplicates, access modes, schemas."""
+"""Responses of the broker to producers: duplicates, access modes, schemas."""
 
 import pytest
 
 from pcli.codec.proto import pb
 
-RICH = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
-NOWHERE = 2**64 - 1
+FULL_CLIENTS = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+NO_LEDGER = 2**64 - 1
 
 
-@RICH
+@FULL_CLIENTS
 def test_duplicates_are_not_stored(play, client, pulsar_broker, rest):
     rest("POST", "namespaces/public/default/deduplication", True)
-    saw = play("deduplicate")
-    assert saw["received"] == [f"message-{n}" for n in range(4)]
-    # The Go client counts what it has sent itself only.
-    assert saw["last"] == ([-1, -1] if client == "go" else [-1, 2])
+    result = play("deduplicate")
+    assert result["received"] == [f"message-{n}" for n in range(4)]
+    # The Go client counts only the messages that it sent itself.
+    assert result["last"] == ([-1, -1] if client == "go" else [-1, 2])
     assert pulsar_broker.topic("orders").payloads == [b"message-%d" % n for n in range(4)]
-    told = [frame.command.last_sequence_id for frame in pulsar_broker.frames("pulsar.type == 'PRODUCER_SUCCESS'")]
-    assert told == [-1, 2]
+    last_sequence_ids = [
+        frame.command.last_sequence_id for frame in pulsar_broker.frames("pulsar.type == 'PRODUCER_SUCCESS'")
+    ]
+    assert last_sequence_ids == [-1, 2]
     receipts = [frame.command.message_id.ledgerId for frame in pulsar_broker.frames("pulsar.type == 'SEND_RECEIPT'")]
-    assert [ledger == NOWHERE for ledger in receipts] == [False, False, False, True, True, False]
+    assert [ledger == NO_LEDGER for ledger in receipts] == [False, False, False, True, True, False]
 
 
 def test_an_exclusive_producer_prevents_others(play, client, pulsar_broker):
-    saw = play("access_modes")
-    assert saw.pop("refused")
-    assert saw == {"early": False}
+    result = play("access_modes")
+    assert result.pop("refused")
+    assert result == {"early": False}
     assert pulsar_broker.topic("orders").payloads == [b"holder", b"heir"]
     [refused] = pulsar_broker.frames("pulsar.type == 'ERROR'")
     assert refused.command.error == pb.ProducerFenced
@@ -46,12 +48,12 @@ def test_a_producer_may_fence_another(play, pulsar_broker):
     assert epochs[:2] == [0, 1]
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.parametrize("kind", ["string", "json", "avro"])
 def test_schemas(play, pulsar_broker, rest, kind):
-    saw = play("schema", kind=kind)
-    assert saw.pop("refused")
-    assert saw == {"value": "eins" if kind == "string" else {"name": "Ada", "age": 36}}
+    result = play("schema", kind=kind)
+    assert result.pop("refused")
+    assert result == {"value": "eins" if kind == "string" else {"name": "Ada", "age": 36}}
     assert rest("GET", "schemas/public/default/orders/schema")["type"] == kind.upper()
     [made] = pulsar_broker.frames("pulsar.type == 'PRODUCER_SUCCESS'")
     assert made.command.schema_version == bytes(8)

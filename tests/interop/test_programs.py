@@ -1,4 +1,4 @@
-"""The programs themselves."""
+"""The programs of the clients."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,6 @@ HERE = Path(__file__).parent
 
 
 def test_every_scenario_of_a_program_has_a_test(client, programs):
-    known = programs.get(client).play({"scenario": "list", "url": ""}, {})
-    played = {name for path in HERE.glob("test_*.py") for name in re.findall(r'play\(\s*"(\w+)"', path.read_text())}
-    assert set(known) <= played
+    scenarios = programs.get(client).play({"scenario": "list", "url": ""}, {})
+    tested = {name for path in HERE.glob("test_*.py") for name in re.findall(r'play\(\s*"(\w+)"', path.read_text())}
+    assert set(scenarios) <= tested

@@ -1,4 +1,4 @@
-"""The same programs through a proxy, unchanged: what they see is what they see without it."""
+"""The same programs through a proxy. The results must be the same as without a proxy."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from pcli.replay.proxy import Proxy
 ALL = [f"message-{n}" for n in range(20)]
 
 
-class Behind:
-    """The test's broker, which clients find at a proxy's addresses."""
+class ProxiedBroker:
+    """The test's broker with the addresses of a proxy."""
 
     def __init__(self, broker, proxy):
         self._broker = broker
@@ -25,22 +25,22 @@ def pulsar_broker():
     with MiniBroker() as broker, Proxy(
         to=broker.service_url, http_listen=0, http_to=broker.http_url
     ) as proxy:  # fmt: skip
-        yield Behind(broker, proxy)
+        yield ProxiedBroker(broker, proxy)
         assert proxy.failures == []
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])
 def test_every_message_passes_the_proxy(play, pulsar_broker, kind):
-    saw = play("exchange", type=kind)["received"]
-    assert sorted(one["data"] for one in saw) == sorted(ALL)
+    result = play("exchange", type=kind)["received"]
+    assert sorted(one["data"] for one in result) == sorted(ALL)
     assert pulsar_broker.proxy.notes == []
 
 
 @pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
 def test_lookup_over_http(play, pulsar_broker):
-    """Clients that are told nothing of a proxy come to it all the same; pulsar-flex has no such lookup."""
-    saw = play("exchange", over="http")["received"]
-    assert sorted(one["data"] for one in saw) == sorted(ALL)
+    """Clients without proxy settings also connect to the proxy; pulsar-flex has no such lookup."""
+    result = play("exchange", over="http")["received"]
+    assert sorted(one["data"] for one in result) == sorted(ALL)
     assert pulsar_broker.proxy.notes == []
 
 
@@ -48,6 +48,6 @@ def test_lookup_over_http(play, pulsar_broker):
 def test_no_message_is_lost_after_a_restart(play, pulsar_broker, rest, kind):
     pulsar_broker.create_topic("orders")
     rest("PUT", "persistent/public/default/orders/subscription/audit")
-    saw = play("reconnect", type=kind, interrupt=pulsar_broker.restart)
-    assert list(dict.fromkeys(saw["received"])) == ALL
+    result = play("reconnect", type=kind, interrupt=pulsar_broker.restart)
+    assert list(dict.fromkeys(result["received"])) == ALL
     assert [payload.decode() for payload in pulsar_broker.topic("orders").payloads] == ALL

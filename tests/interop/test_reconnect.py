@@ -1,4 +1,4 @@
-"""The broker goes away and comes back: nothing is lost, and the stored order is that of the producer."""
+"""Interruptions of the broker: no message is lost, and the stored order is the order of the producer."""
 
 import pytest
 
@@ -7,29 +7,29 @@ ALL = [f"message-{n}" for n in range(20)]
 
 @pytest.fixture(autouse=True)
 def audit(pulsar_broker, rest):
-    """A subscription that keeps every message: those that nobody wants any more would go with their ledger."""
+    """Create a subscription that retains every message; otherwise the broker deletes acknowledged ledgers."""
     pulsar_broker.create_topic("orders")
     rest("PUT", "persistent/public/default/orders/subscription/audit")
 
 
-def check(saw, broker):
-    # What was not acknowledged in time comes again, as with a real broker; what is new keeps its order.
-    assert list(dict.fromkeys(saw["received"])) == ALL
+def check(result, broker):
+    # Unacknowledged messages are redelivered, as by a real broker. New messages keep their order.
+    assert list(dict.fromkeys(result["received"])) == ALL
     assert [payload.decode() for payload in broker.topic("orders").payloads] == ALL
     broker.wait_until(lambda b: b.topic("orders").subscriptions["work"].backlog == 0)
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
 def test_after_a_restart(play, pulsar_broker, kind):
-    saw = play("reconnect", type=kind, interrupt=pulsar_broker.restart)
-    check(saw, pulsar_broker)
+    result = play("reconnect", type=kind, interrupt=pulsar_broker.restart)
+    check(result, pulsar_broker)
     assert len({frame.connection for frame in pulsar_broker.frames("pulsar.type == 'SEND'")}) == 2
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
 def test_after_an_unload(play, client, pulsar_broker, kind):
-    saw = play("reconnect", type=kind, interrupt=lambda: pulsar_broker.unload("orders"))
-    check(saw, pulsar_broker)
+    result = play("reconnect", type=kind, interrupt=lambda: pulsar_broker.unload("orders"))
+    check(result, pulsar_broker)
     assert len(pulsar_broker.frames("pulsar.type == 'CLOSE_PRODUCER' and pulsar.from == 'broker'")) == 1
     ledgers = {message.id.split(":")[0] for message in pulsar_broker.topic("orders").messages}
     assert len(ledgers) == 2

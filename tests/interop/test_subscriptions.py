@@ -1,4 +1,4 @@
-"""Who gets what, how often, and what an acknowledgement leaves."""
+"""Dispatch by subscription type, redelivery, and the effects of acknowledgements."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 
 from pcli.codec.proto import pb
 
-RICH = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+FULL_CLIENTS = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
 JAVA = pytest.mark.parametrize("client", ["java"], indirect=True)
 
 
@@ -16,25 +16,25 @@ def messages(*numbers):
 
 @pytest.mark.pulsar_broker(activeConsumerFailoverDelayTimeMillis=0)
 def test_failover_takes_over(play, pulsar_broker):
-    saw = play("failover")
-    assert saw == {"c1": messages(*range(5)), "c2 meanwhile": [], "c2": messages(*range(5, 10))}
+    result = play("failover")
+    assert result == {"c1": messages(*range(5)), "c2 meanwhile": [], "c2": messages(*range(5, 10))}
     changes = pulsar_broker.frames("pulsar.type == 'ACTIVE_CONSUMER_CHANGE'")
     assert changes[-1].command.is_active
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
 def test_shared_dispatches_to_all(play, pulsar_broker):
-    saw = play("shared")
-    assert sorted(saw["c1"] + saw["c2"]) == sorted(messages(*range(20)))
-    assert min(len(saw["c1"]), len(saw["c2"])) > 0
+    result = play("shared")
+    assert sorted(result["c1"] + result["c2"]) == sorted(messages(*range(20)))
+    assert min(len(result["c1"]), len(result["c2"])) > 0
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
 def test_a_nack_causes_a_redelivery(play, pulsar_broker):
     received = play("nack")["received"]
     assert received == [["message-0", 0], ["message-1", 0], ["message-2", 0], ["message-1", 1]]
-    [asked] = pulsar_broker.frames("pulsar.type == 'REDELIVER_UNACKNOWLEDGED_MESSAGES'")
-    assert [one.entryId for one in asked.command.message_ids] == [1]
+    [request] = pulsar_broker.frames("pulsar.type == 'REDELIVER_UNACKNOWLEDGED_MESSAGES'")
+    assert [one.entryId for one in request.command.message_ids] == [1]
     pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
 
 
@@ -44,18 +44,18 @@ def test_an_ack_timeout_causes_a_redelivery(play, pulsar_broker):
     assert len(pulsar_broker.frames("pulsar.type == 'REDELIVER_UNACKNOWLEDGED_MESSAGES'")) == 1
 
 
-def keys_in_order(hands):
-    """The keys of each hand; what has one key must be in the order in which it was sent."""
+def keys_in_order(received_by_consumer):
+    """Return the keys of each consumer after checking that the messages of each key are in the order of sending."""
     keys = {}
-    for name, hand in hands.items():
-        pairs = [one.split("=message-") for one in hand]
+    for name, received_texts in received_by_consumer.items():
+        pairs = [one.split("=message-") for one in received_texts]
         keys[name] = {key for key, _ in pairs}
         for key, group in itertools.groupby(sorted(pairs, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
             assert [int(n) for _, n in group] == list(range(int(key[1:]), 40, 10))
     return keys
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.parametrize("batching", ["none", "key"])
 def test_key_shared_keeps_the_order_of_each_key(play, pulsar_broker, batching):
     keys = keys_in_order(play("key_shared", batching=batching))
@@ -65,14 +65,14 @@ def test_key_shared_keeps_the_order_of_each_key(play, pulsar_broker, batching):
 
 
 LOW, HIGH = {"k0", "k1", "k2", "k4", "k6", "k8"}, {"k3", "k5", "k7", "k9"}
-"""The keys whose hash is in the lower and the upper half of the ranges, as a real broker deals them."""
+"""The keys whose hashes are in the lower and in the upper half of the ranges, as computed by a real broker."""
 
 
-@RICH
+@FULL_CLIENTS
 def test_sticky_ranges(play, pulsar_broker):
-    saw = play("sticky")
-    assert saw.pop("refused")
-    assert keys_in_order(saw) == {"low": LOW, "high": HIGH}
+    result = play("sticky")
+    assert result.pop("refused")
+    assert keys_in_order(result) == {"low": LOW, "high": HIGH}
     refused = [frame.command.error for frame in pulsar_broker.frames("pulsar.type == 'ERROR'")]
     assert set(refused) == {pb.ConsumerAssignError}
 
@@ -89,7 +89,7 @@ def test_a_cumulative_ack_acknowledges_all_before_it(play, pulsar_broker):
     assert first.message_id[0].entryId == 5
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.pulsar_broker(acknowledgmentAtBatchIndexLevelEnabled=True)
 def test_acks_of_messages_of_a_batch(play, pulsar_broker):
     left = []
@@ -107,15 +107,15 @@ def test_acks_of_messages_of_a_batch(play, pulsar_broker):
 @pytest.mark.parametrize("client", ["java", "go", "node"], indirect=True)
 def test_acks_with_receipts(play, pulsar_broker):
     backlog = []
-    saw = play("receipts", look=lambda: backlog.append(pulsar_broker.topic("orders").backlog))
-    assert (saw, backlog) == ({"acked": 3}, [0])
-    asked = [frame.command.request_id for frame in pulsar_broker.frames("pulsar.type == 'ACK'")]
-    answered = [frame.command.request_id for frame in pulsar_broker.frames("pulsar.type == 'ACK_RESPONSE'")]
-    assert len(asked) == 3
-    assert answered == asked
+    result = play("receipts", look=lambda: backlog.append(pulsar_broker.topic("orders").backlog))
+    assert (result, backlog) == ({"acked": 3}, [0])
+    requested_ids = [frame.command.request_id for frame in pulsar_broker.frames("pulsar.type == 'ACK'")]
+    response_ids = [frame.command.request_id for frame in pulsar_broker.frames("pulsar.type == 'ACK_RESPONSE'")]
+    assert len(requested_ids) == 3
+    assert response_ids == requested_ids
 
 
-@RICH
+@FULL_CLIENTS
 def test_unsubscribe(play, pulsar_broker):
     before = []
     play("unsubscribe", look=lambda: before.extend(pulsar_broker.topic("orders").subscriptions))
@@ -123,11 +123,11 @@ def test_unsubscribe(play, pulsar_broker):
     assert pulsar_broker.topic("orders").subscriptions == {}
 
 
-@RICH
+@FULL_CLIENTS
 def test_a_zero_queue_requests_single_messages(play, pulsar_broker):
     delivered = []
-    saw = play("zero_queue", look=lambda: delivered.append(len(pulsar_broker.frames("pulsar.type == 'MESSAGE'"))))
-    assert saw == {"received": messages(0, 1, 2)}
+    result = play("zero_queue", look=lambda: delivered.append(len(pulsar_broker.frames("pulsar.type == 'MESSAGE'"))))
+    assert result == {"received": messages(0, 1, 2)}
     assert delivered == [0]
     permits = [frame.command.messagePermits for frame in pulsar_broker.frames("pulsar.type == 'FLOW'")]
     assert permits == [1, 1, 1]

@@ -1,28 +1,28 @@
-"""Several topics at once: partitions, lists, patterns."""
+"""Consumers of several topics: partitions, lists, patterns."""
 
 import pytest
 
-RICH = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+FULL_CLIENTS = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
 PREFIX = "persistent://public/default/"
 
 
-@RICH
+@FULL_CLIENTS
 @pytest.mark.pulsar_broker(topics=["jobs:3"])
 def test_partitions(play, pulsar_broker):
     received = play("partitions", topic="jobs")["received"]
     plain = sorted((int(text.removeprefix("message-")), int(part)) for part, key, text in received if not key)
     first = plain[0][1]
     assert plain == [(n, (first + n) % 3) for n in range(9)]
-    homes = {}
+    partitions_of_key = {}
     for part, key, _ in received:
-        homes.setdefault(key, []).append(part)
-    assert all(len(set(parts)) == 1 for key, parts in homes.items() if key)
+        partitions_of_key.setdefault(key, []).append(part)
+    assert all(len(set(parts)) == 1 for key, parts in partitions_of_key.items() if key)
     jobs = pulsar_broker.wait_until(lambda b: (t := b.topic("jobs")).backlog == 0 and t)
     stored = {(part.name[-1], one.key or "", one.payload.decode()) for part in jobs.partitions for one in part.messages}
     assert stored == {tuple(one) for one in received}
 
 
-@RICH
+@FULL_CLIENTS
 def test_a_list_of_topics(play, pulsar_broker):
     received = play("topics")["received"]
     for topic, numbers in (("a", range(5)), ("b", range(5, 10))):
@@ -31,7 +31,7 @@ def test_a_list_of_topics(play, pulsar_broker):
     assert pulsar_broker.topics == [PREFIX + "a", PREFIX + "b"]
 
 
-@RICH
+@FULL_CLIENTS
 def test_a_pattern_finds_its_topics(play, client, pulsar_broker):
     received = play("pattern")["received"]
     topics = {"message-0": "watch-a", "message-1": "watch-a", "message-2": "watch-b", "message-3": "watch-b"}

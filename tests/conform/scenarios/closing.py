@@ -1,4 +1,4 @@
-"""Who is closed first."""
+"""The order in which clients of a topic are closed."""
 
 
 def _both(s, domain="persistent"):
@@ -10,26 +10,26 @@ def _both(s, domain="persistent"):
 
 
 def unload(s):
-    """Unload: producers, then consumers."""
+    """Unload: the broker closes producers, then consumers."""
     t, _p = _both(s)
     s.admin("PUT", s.path(t, "/unload"))
 
 
 def delete(s):
-    """Forced deletion: consumers, then producers; a SEND on its way is dropped."""
+    """Forced deletion: the broker closes consumers, then producers, and drops a SEND that arrives afterwards."""
     t, p = _both(s)
     s.admin("DELETE", s.path(t, "?force=true"))
     p.send("m0")
 
 
 def terminate(s):
-    """Terminate: CLOSE_PRODUCER, then REACHED_END_OF_TOPIC."""
+    """Terminate: the broker sends CLOSE_PRODUCER, then REACHED_END_OF_TOPIC."""
     t, _p = _both(s)
     s.admin("POST", s.path(t, "/terminate"))
 
 
 def encryption_switched_on(s):
-    """Encryption required from now on: producers that did not promise it are closed."""
+    """If encryption becomes required, the broker closes the producers that are not encrypted."""
     ns = s.namespace()
     t = s.topic(ns=ns)
     p = s.connect("p")
@@ -40,7 +40,7 @@ def encryption_switched_on(s):
 
 
 def initial_subscription_refused(s):
-    """Auto-creation of subscriptions off: NotAllowedError, but on a non-persistent topic nobody asks."""
+    """Without auto-creation of subscriptions: NotAllowedError, but not for a non-persistent topic."""
     ns = s.namespace(autoSubscriptionCreation={"allowAutoSubscriptionCreation": False})
     t = s.topic(ns=ns)
     p = s.connect("p")
@@ -51,7 +51,7 @@ def initial_subscription_refused(s):
 
 
 def non_persistent_unload(s):
-    """A non-persistent topic is forgotten by its unload: no list has it, and its epoch begins anew."""
+    """Unload deletes a non-persistent topic: no list contains it, and its epoch starts again at 0."""
     ns = s.namespace()
     t = s.topic(domain="non-persistent", ns=ns)
     p, q = s.connect("p", "q")

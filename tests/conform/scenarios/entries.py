@@ -1,4 +1,4 @@
-"""What may stand behind SEND, and which check reads it."""
+"""Valid and invalid bytes after the SEND command, and the checks that read them."""
 
 
 def _producer(s, domain="persistent", ns="public/default", **kw):
@@ -9,25 +9,25 @@ def _producer(s, domain="persistent", ns="public/default", **kw):
 
 
 def one_byte(s):
-    """One byte is none: the connection goes."""
+    """After an entry of one byte, the broker closes the connection."""
     _t, p = _producer(s)
     p.send("e", entry=b"x")
 
 
 def two_bytes(s):
-    """Two bytes are one."""
+    """The broker stores an entry of two bytes."""
     _t, p = _producer(s)
     p.send("e", entry=b"xy")
 
 
 def half_a_checksum(s):
-    """A checksum block cut short costs the connection."""
+    """After a truncated checksum section, the broker closes the connection."""
     _t, p = _producer(s)
     p.send("e", entry=b"\x0e\x01\0\0\0")
 
 
 def garbage_where_it_must_be_read(s):
-    """Metadata that must be read, for encryption, and does not parse costs the connection."""
+    """If encryption is required, invalid metadata closes the connection."""
     import wire
 
     _t, p = _producer(s, ns=s.namespace(encryptionRequired=True), encrypted=True)
@@ -44,7 +44,7 @@ def garbage_and_deduplication(s):
 
 
 def unencrypted(s):
-    """Encryption required: an entry without keys is MetadataError, under the highest of its sequence ids."""
+    """If encryption is required, an entry without keys causes MetadataError with its highest sequence id."""
     _t, p = _producer(s, ns=s.namespace(encryptionRequired=True), encrypted=True)
     p.send("x")
     p.send("y", highest=12, seq=10)
@@ -52,7 +52,7 @@ def unencrypted(s):
 
 
 def delay_too_long(s):
-    """Policy maxDeliveryDelayInMillis: NotAllowedError beyond it."""
+    """A delay longer than maxDeliveryDelayInMillis causes NotAllowedError."""
     ns = s.namespace()
     _t, p = _producer(s, ns=ns)
     body = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 5000}
@@ -63,7 +63,7 @@ def delay_too_long(s):
 
 
 def chunks_and_the_topics_limit(s):
-    """The limit of the topic is not for chunks."""
+    """The topic's maxMessageSize does not apply to chunks."""
     t, p = _producer(s)
     s.policy(t, "maxMessageSize", 100)
     p.send("x" * 200, is_chunk=True, uuid="p1-0", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=400)
@@ -71,7 +71,7 @@ def chunks_and_the_topics_limit(s):
 
 
 def marker_flag_and_deduplication(s):
-    """The flag of SEND alone keeps a message out of deduplication; a marker type without it does not."""
+    """The marker flag of SEND excludes a message from deduplication; a marker_type without it does not."""
     _t, p = _producer(s, ns=s.namespace(deduplication=True))
     p.send("m0", seq=5)
     p.send("flag", seq=5, marker=True)

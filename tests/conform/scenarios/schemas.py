@@ -1,10 +1,10 @@
-"""Schemas: what the shared scenarios leave open."""
+"""Rules about schemas that the shared scenarios do not cover."""
 
 STRING = {"name": "s", "type": "String", "schema_data": b""}
 
 
 def none_is_passed_on(s):
-    """A schema of type None is registered by PRODUCER, and asked for with GET_OR_CREATE_SCHEMA is no schema."""
+    """PRODUCER registers a schema of type None; for GET_OR_CREATE_SCHEMA, that type is no schema."""
     t = s.topic()
     c = s.connect("c")
     c.producer(t, schema={"name": "s", "type": "None", "schema_data": b""})
@@ -13,7 +13,7 @@ def none_is_passed_on(s):
 
 
 def enforced(s):
-    """Validation enforced: without a schema no producer gets in where there is one."""
+    """With schemaValidationEnforced, a producer without a schema is refused if the topic has one."""
     t = s.topic(ns=s.namespace(schemaValidationEnforced=True))
     c = s.connect("c")
     c.producer(t, schema=STRING)
@@ -21,7 +21,7 @@ def enforced(s):
 
 
 def versions(s):
-    """A version that does not exist; one of nine bytes; one of -1."""
+    """GET_SCHEMA with an unknown version, a version of nine bytes, and the version -1."""
     t = s.topic()
     c = s.connect("c")
     c.producer(t, schema=STRING)
@@ -31,13 +31,13 @@ def versions(s):
 
 
 def bad_name(s):
-    """GET_OR_CREATE_SCHEMA of a name that is none costs the connection."""
+    """After GET_OR_CREATE_SCHEMA with an invalid topic name, the broker closes the connection."""
     c = s.connect("c")
     c.GET_OR_CREATE_SCHEMA(topic="persistent://a/b", schema=STRING)
 
 
 def deleted_with_the_topic(s):
-    """The topic takes its schema along."""
+    """The schema is deleted together with its topic."""
     t = s.topic()
     c = s.connect("c")
     c.producer(t, schema=STRING)
@@ -48,7 +48,7 @@ def deleted_with_the_topic(s):
 
 
 def auto_consume_says_nothing(s):
-    """A consumer that takes any schema does not count as one without: the next one's is registered."""
+    """After a consumer with AutoConsume, the next consumer's schema is registered."""
     t = s.topic()
     c = s.connect("c")
     c.subscribe(t, "a", id=1, schema={"name": "s", "type": "AutoConsume", "schema_data": b""})
@@ -57,7 +57,7 @@ def auto_consume_says_nothing(s):
 
 
 def a_consumer_without_a_schema_does(s):
-    """A consumer without a schema does: then one with a schema is refused."""
+    """After a consumer without a schema, a consumer with a schema is refused."""
     t = s.topic()
     c = s.connect("c")
     c.subscribe(t, "a", id=1)

@@ -1,4 +1,4 @@
-"""Producers that wait to be exclusive, when the topic changes under them."""
+"""Producers with WaitForExclusive when their topic changes."""
 
 
 def _three(s):
@@ -11,19 +11,19 @@ def _three(s):
 
 
 def unload(s):
-    """Unload: the first in the queue is told ServiceNotReady, the next hears nothing."""
+    """Unload: the first waiting producer receives ServiceNotReady, the second receives nothing."""
     t, _p, _q, _r = _three(s)
     s.admin("PUT", s.path(t, "/unload"))
 
 
 def terminate(s):
-    """Terminate: the first in the queue is told TopicTerminatedError."""
+    """Terminate: the first waiting producer receives TopicTerminatedError."""
     t, _p, _q, _r = _three(s)
     s.admin("POST", s.path(t, "/terminate"))
 
 
 def same_id_again(s):
-    """The same producer id while it waits: ServiceNotReady; a SEND of it costs the connection."""
+    """A second PRODUCER with the id of a waiting one: ServiceNotReady. Its SEND closes the connection."""
     t = s.topic()
     p, q = s.connect("p", "q")
     p.producer(t, producer_access_mode="Exclusive")
@@ -33,7 +33,7 @@ def same_id_again(s):
 
 
 def lower_epoch_of_its_own(s):
-    """One that waits with a lower epoch of its own is promoted with it."""
+    """A waiting producer that requests a lower epoch is promoted with that epoch."""
     t = s.topic()
     p, q = s.connect("p", "q")
     p.producer(t, producer_access_mode="Exclusive", topic_epoch=5)
@@ -42,7 +42,7 @@ def lower_epoch_of_its_own(s):
 
 
 def terminated_topic_keeps_the_claim(s):
-    """An Exclusive claim refused because the topic is terminated stays: the next one is fenced off."""
+    """An Exclusive producer that a terminated topic refused still fences the next producer."""
     t = s.topic()
     p = s.connect("p")
     p.producer(t)

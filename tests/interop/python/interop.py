@@ -1,4 +1,4 @@
-"""Scenarios of the Python client. The conversation on stdin and stdout, and what a scenario does: see README.md."""
+"""Scenarios of the Python client. README.md describes the scenarios, and the protocol on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pulsar
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Record, String, StringSchema
 
-# The library logs to stdout, which is for what we say: its lines go to stderr.
+# The library logs to stdout, which is reserved for results. Its lines are redirected to stderr.
 OUT = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -37,7 +37,7 @@ class User(Record):
 
 
 class Play:
-    """A scenario that runs, with what it was told."""
+    """A running scenario with its parameters."""
 
     def __init__(self, client: pulsar.Client, args: dict[str, Any]) -> None:
         self.client = client
@@ -243,7 +243,7 @@ class Play:
         please("look")
         received = []
         for _ in range(3):
-            message = consumer.receive()  # a queue of none knows no time limit
+            message = consumer.receive()  # without a receiver queue, receive() accepts no timeout
             consumer.acknowledge(message)
             received.append(data(message))
         return {"received": received}
@@ -266,7 +266,7 @@ class Play:
         return {"received": by_topic(consumer, 10)}
 
     def pattern(self) -> Any:
-        # The library looks for new topics once a minute whatever it is told: here they are all there before.
+        # The library looks for new topics only once a minute, whatever its settings. All topics therefore exist before.
         first, other = self.client.create_producer("watch-a"), self.client.create_producer("other")
         late = self.client.create_producer("watch-b")
         consumer = self.client.subscribe(
@@ -322,7 +322,7 @@ class Play:
         send(producer, 10, 20)
         return {"received": received + take_until(consumer, "message-19")}
 
-    # -- words of the scenarios
+    # -- helpers of the scenarios
 
     @property
     def kind(self) -> str:
@@ -476,7 +476,7 @@ def connected(url: str) -> Any:
     try:
         yield client
     finally:
-        with suppress(pulsar.AlreadyClosed):  # what close() says where a producer was fenced a moment before
+        with suppress(pulsar.AlreadyClosed):  # raised by close() shortly after a producer was fenced
             client.close()
 
 
