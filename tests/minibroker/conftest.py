@@ -1,4 +1,4 @@
-"""A broker without sockets, and clients that talk with it through their own side of the session."""
+"""A broker without sockets, and clients that use the client side of a session."""
 
 from __future__ import annotations
 
@@ -19,40 +19,43 @@ START = 1_700_000_000_000
 
 
 class Client:
-    """One client. Everything that it says is one turn of the broker, and gives what it hears in that turn."""
+    """One client.
+
+    All commands that it sends at once are one turn of the broker; the responses of the turn are returned.
+    """
 
     def __init__(self, world: World, connection: Any, session: ClientSession) -> None:
         self.world = world
         self.connection = connection
         self.session = session
         self.heard: list[Event] = []
-        """What came and was not looked at yet."""
+        """Received commands that were not returned yet."""
         self.closed = False
-        """The broker has closed the connection."""
+        """Whether the broker has closed the connection."""
 
     def __call__(self, *bodies: Message, entry: bytes = b"") -> list[Any]:
-        """Say these in one write; the bodies of what comes back now."""
+        """Send these commands in one write; return the bodies of the immediate responses."""
         for body in bodies:
             self.session.send(body, entry)
         return self.raw(self.session.output())
 
     def raw(self, data: bytes) -> list[Any]:
-        """Write these bytes; the bodies of what comes back now."""
+        """Send these bytes; return the bodies of the immediate responses."""
         self.world.broker.receive(self.connection, data, self.world.now)
         self.world.deliver()
         return self.hear()
 
     def hear(self) -> list[Any]:
-        """The bodies of what came since somebody listened."""
+        """Return the bodies of the commands received since the last call."""
         events, self.heard = self.heard, []
         return [event.body for event in events]
 
     def one(self, body: Message, entry: bytes = b"") -> Any:
-        """Say something and hear exactly one thing."""
+        """Send a command and return the only response."""
         [answer] = self(body, entry=entry)
         return answer
 
-    # -- what is said often ----------------------------------------------------------------------------------------
+    # -- frequent commands -----------------------------------------------------------------------------------------
 
     def look_up(self, topic: str) -> None:
         assert self.one(pb.CommandLookupTopic(topic=topic)).response == pb.CommandLookupTopicResponse.Connect
@@ -75,13 +78,13 @@ class Client:
         return self(pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits))
 
     def leave(self) -> None:
-        """The socket is gone."""
+        """Close the socket."""
         self.world.broker.disconnected(self.connection, self.world.now)
         self.world.deliver()
 
 
 class World:
-    """A broker, its clients and their time."""
+    """A broker, its clients and their clock."""
 
     def __init__(self, **settings: Any) -> None:
         self.now = START
@@ -89,14 +92,14 @@ class World:
         self.clients: dict[Any, Client] = {}
 
     def accept(self, address: str = "10.0.0.1", **session: Any) -> Client:
-        """A client that has not said anything yet."""
+        """Return a client that has not sent anything yet."""
         connection = self.broker.connect((address, 40000 + len(self.clients)), self.now)
         client = self.clients[connection] = Client(self, connection, ClientSession(**session))
         self.deliver()
         return client
 
     def client(self, version: int = 21, **connect: Any) -> Client:
-        """A client after its handshake."""
+        """Return a client after its handshake."""
         client = self.accept(version=version)
         client.session.connect(**connect)
         [connected] = client()
@@ -104,7 +107,7 @@ class World:
         return client
 
     def deliver(self) -> None:
-        """Carry to the clients what the broker has to say."""
+        """Deliver the broker's output to the clients."""
         while pieces := self.broker.drain():
             for connection, data in pieces:
                 client = self.clients.get(connection)
@@ -114,13 +117,13 @@ class World:
             self.broker.finish_turn()
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, as one long pause of the loop."""
+        """Advance the time in one step, like a long pause of the event loop."""
         self.now += milliseconds
         self.broker.advance(self.now)
         self.deliver()
 
     def wait(self, milliseconds: int) -> None:
-        """Let time pass timer by timer, as a loop that has nothing else to do does."""
+        """Advance the time timer by timer, like an idle event loop."""
         end = self.now + milliseconds
         while (due := self.broker.deadline) is not None and due <= end:
             self.now = max(self.now, due)
@@ -131,7 +134,7 @@ class World:
 
 @pytest.fixture
 def make_world() -> Iterator[Any]:
-    """A world with other settings; at the end none of them may have had an error of its own."""
+    """Create a broker with other settings. At the end no broker may have had an internal error."""
     worlds = []
 
     def make(**settings: Any) -> World:
@@ -155,7 +158,7 @@ def client(world: World) -> Client:
 
 
 class Peer:
-    """A client on a socket, that says and hears one thing after the other."""
+    """A client on a socket that sends and receives commands one after the other."""
 
     def __init__(self, service_url: str) -> None:
         host, _, port = service_url.removeprefix("pulsar://").rpartition(":")
@@ -177,7 +180,7 @@ class Peer:
         self.socket.sendall(data)
 
     def hear(self, kind: type[Message]) -> Any:
-        """The next command of this class; others that came before it can still be heard."""
+        """Return the next command of this class; earlier commands of other classes can still be read."""
         while True:
             for event in self.heard:
                 if isinstance(event.body, kind):
@@ -229,7 +232,7 @@ class Peer:
 
 @pytest.fixture
 def connect() -> Iterator[Any]:
-    """Connect to the broker at a service URL: gives a Peer after its handshake."""
+    """Connect to the broker at a service URL; return a Peer after its handshake."""
     peers: list[Peer] = []
 
     def make(broker: Any) -> Peer:

@@ -1,7 +1,7 @@
-"""What a client does wrong, and what becomes of it. The rows were played against a real 4.2.4, which says the same.
+"""Faults of clients and their effects, as observed on a real 4.2.4.
 
-A row is what a client writes, and the answers it gets: the command with its error, or `closed`. The client has a
-producer (1) and a Shared consumer (1) on a topic of its own. Whatever happens, its neighbour goes on.
+A row contains the bytes that a client writes and the expected responses: the command with its error, or `closed`. The
+client has a producer (1) and a Shared consumer (1) on a separate topic. A second client must continue to work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARED, KEY_SHARED = pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared
 
 
 def summary(body):
-    """The command, and its error."""
+    """Return the command and its error."""
     fields = [field for field in ("error", "error_code") if field in body.DESCRIPTOR.fields_by_name]
     errors = [pb.ServerError.Name(getattr(body, field)) for field in fields if body.HasField(field)]
     return " ".join([type(body).__name__.removeprefix("Command"), *errors])
@@ -28,7 +28,7 @@ def summary(body):
 
 @pytest.fixture
 def said(world):
-    """Write bytes; what comes of it, in order. The neighbour hears its own message and nothing else."""
+    """Write bytes; return the responses in order. The second client receives only its own message."""
     client, neighbour = world.client(), world.client()
     client.producer(TOPIC)
     client.subscribe(TOPIC, subType=SHARED)
@@ -82,13 +82,13 @@ def schema(**fields):
 
 
 def replaced(body, old, new):
-    """A frame in which one byte string is another one of the same length."""
+    """Return a frame in which one byte string is replaced by one of the same length."""
     frame = push_frame(body)
     assert frame.count(old) == 1
     return frame.replace(old, new)
 
 
-# -- ids that are not there ------------------------------------------------------------------------------------------
+# -- unknown ids -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_seek_to_invalid_times(said, time):
     assert said(push_frame(seek(message_publish_time=time))) == ["CloseConsumer", "Success"]
 
 
-# -- ids that are taken ----------------------------------------------------------------------------------------------
+# -- ids in use ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,9 @@ def test_sends(said, data, answers):
 
 @pytest.mark.parametrize("broken", [b"\0\0\0\2\xff\xff", b"ab", b"\0\0\0\xff\1\2", b"\x0e\x02\xff\xff\xff\xffabc"])
 def test_an_unreadable_entry_is_skipped(said, broken):
-    """It is stored and receipted, and no consumer ever hears of it.
+    """The entry is stored and has a receipt, but no consumer receives it.
 
-    A real broker stumbles over the last two: what is behind them comes some seconds later.
+    A real broker fails on the last two entries: the entries after them arrive some seconds later.
     """
     flow = push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
     assert sorted(said(flow + send(broken) + send(GOOD))) == ["Message", "SendReceipt", "SendReceipt"]
@@ -195,7 +195,7 @@ def test_an_unreadable_entry_is_skipped(said, broken):
 
 @pytest.mark.parametrize(("count", "delivered"), [(-5, 2), ((1 << 31) - 1, 1)])
 def test_batches_with_wrong_counts(said, count, delivered):
-    """A negative count takes no permits; a large one takes them all."""
+    """A negative count uses no permits; a large one uses all of them."""
     claim = pb.MessageMetadata(num_messages_in_batch=count)
     claim.MergeFrom(METADATA)
     flow = push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
@@ -245,7 +245,7 @@ def test_ranges(said, ranges, answer):
 
 
 def test_a_set_of_bits_that_fills_a_frame(said):
-    """Half a million words: the work is in proportion."""
+    """Half a million words: the work is proportional to their number."""
     assert said(push_frame(ack(place(0, 0, ack_set=[1] * 500_000)))) == ["AckResponse"]
 
 
@@ -265,7 +265,7 @@ ASKING = {
     "PartitionedTopicMetadataResponse": lambda topic: pb.CommandPartitionedTopicMetadata(topic=topic, request_id=5),
     "GetSchemaResponse": lambda topic: pb.CommandGetSchema(topic=topic, request_id=5),
 }
-"""Requests whose errors have a place in their own answers."""
+"""Requests whose responses have fields for errors."""
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS)
@@ -372,7 +372,7 @@ def test_invalid_schemas(said, text):
     assert said(push_frame(producer(schema=broken))) == ["Error IncompatibleSchema"]
 
 
-# -- commands that are almost right ----------------------------------------------------------------------------------
+# -- nearly valid commands -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Turns, time, connections in number, and what REST and commands share of topics."""
+"""Turns, time, limits of connections, and topics shared by REST and commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def names(bodies):
 
 
 class Dispatcher:
-    """Counts its runs; asks for another one as often as it is told."""
+    """A task that counts its runs and schedules itself a given number of times."""
 
     def __init__(self, broker, again=0):
         self.broker, self.again, self.runs = broker, again, 0
@@ -42,7 +42,7 @@ def test_a_dispatcher_runs_once_a_turn(world):
 
 
 def test_a_frame_in_frames_out(world):
-    """The core as a function: handle(connection, frame, now) gives what is to be written, and to whom."""
+    """The core as a function: handle(connection, frame, now) returns the bytes to write to each connection."""
     client = world.client()
     [(connection, data)] = world.broker.receive_frame(
         client.connection, Frame.of(push_frame(pb.CommandPing())), world.now
@@ -82,7 +82,7 @@ def test_an_error_in_a_dispatcher_does_not_stop_others(make_world):
 
 
 def test_due_timers_run_before_the_bytes(world):
-    """What was due before the bytes came was done before they were read, with its own time."""
+    """Timers that were due before the bytes arrived ran before the bytes were read, with their own times."""
     client, seen = world.client(), []
     world.broker.call_later(10, lambda: seen.append((world.broker.now - world.now, client.connection.session.version)))
     world.broker.receive(client.connection, b"", world.now + 500)
@@ -137,7 +137,7 @@ def test_an_error_in_a_timer_does_not_stop_others(make_world):
 
 
 def test_the_connection_limit(make_world):
-    """ERROR with request id -1, then the end; a place that is free again is taken."""
+    """ERROR with request id -1, then the end of the connection. A free place can be used again."""
     world = make_world(brokerMaxConnections=2)
     first, _ = world.client(), world.client()
     third = world.accept()
@@ -181,7 +181,7 @@ def test_deleting(world, client):
 
 
 def test_unloading(world, client):
-    """Clients are closed, messages stay, ids grow."""
+    """Clients are closed, messages are kept, and ids increase."""
     client.producer()
     client.subscribe()
     [before] = client.publish()
@@ -205,7 +205,7 @@ def test_policies_apply_to_loaded_topics(world, client):
 
 
 def test_stopping(world):
-    """As an unload of every topic: clients are told, then their connections end."""
+    """Like an unload of every topic: clients are notified, then their connections end."""
     producer, consumer, idle = world.client(), world.client(), world.client()
     producer.producer()
     consumer.subscribe()

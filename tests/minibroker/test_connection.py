@@ -1,4 +1,4 @@
-"""Frames of a client as the broker takes them: whole, in pieces, wrong; and what goes when a connection ends."""
+"""Frames of a client: complete, divided, invalid; and the cleanup at the end of a connection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def names(bodies):
     return [type(body).__name__.removeprefix("Command") for body in bodies]
 
 
-# -- cutting -------------------------------------------------------------------------------------------------------
+# -- division into frames --------------------------------------------------------------------------------------------
 
 
 def conversation(request_id=9):
-    """Quick and slow frames in one stream, and how many of them are answered."""
+    """Frames for the fast and the slow path in one stream, and the number of responses."""
     frames = [
         push_frame(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=1), ENTRY),
         PING,
@@ -50,7 +50,7 @@ def test_chunks_of_any_size_have_the_same_result(world, size):
 
 
 def test_one_turn_is_one_write(world):
-    """All that a turn causes leaves in one piece."""
+    """All output of a turn is sent in one write."""
     client = world.client()
     client.producer()
     data, _ = conversation()
@@ -65,7 +65,7 @@ def test_an_incomplete_frame_has_no_effect(client):
     assert names(client.raw(PING[-1:])) == ["Pong"]
 
 
-# -- what ends a connection ------------------------------------------------------------------------------------------
+# -- faults that end a connection ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_incomplete_frame_of_maximum_size_waits(client):
 
 
 def test_a_frame_without_a_second_length_waits_until_complete(client):
-    """As on 4.2.4, which looks when the frame is whole."""
+    """As on 4.2.4, the check is made when the frame is complete."""
     client.raw(b"\0\0\0\3ab")
     assert not client.closed
     client.raw(b"c")
@@ -110,7 +110,7 @@ def test_a_frame_without_a_second_length_waits_until_complete(client):
 
 
 def test_earlier_commands_are_answered_before_a_close(world, client):
-    """A good frame and a bad one in one write: the answer still leaves, nothing after it is looked at."""
+    """A valid and an invalid frame in one write: the response is sent, and nothing after the invalid frame is read."""
     assert names(client.raw(PING + join_frame(b"") + PING)) == ["Pong"]
     assert client.closed
 
@@ -119,7 +119,7 @@ def test_earlier_commands_are_answered_before_a_close(world, client):
     "number", [number for number, row in COMMANDS.items() if row.name not in ("CONNECT", "PING", "PONG")]
 )
 def test_before_the_handshake(world, number):
-    """Whatever it is, but CONNECT, PING and PONG."""
+    """Any command except CONNECT, PING and PONG."""
     stranger = world.accept()
     command = pb.BaseCommand(type=number)
     body = getattr(command, COMMANDS[number].field)
@@ -138,7 +138,7 @@ def test_only_the_invalid_connection_is_closed(world, client):
 
 
 def test_invalid_utf8(client):
-    """Java decodes what is no UTF-8 with replacement characters; such a name is one like any other."""
+    """Java decodes invalid UTF-8 with replacement characters; the result is an ordinary name."""
     frame = push_frame(pb.CommandLookupTopic(topic="tXt", request_id=1)).replace(b"tXt", b"t\xfft")
     [answer] = client.raw(frame)
     assert answer.response == pb.CommandLookupTopicResponse.Connect
@@ -147,7 +147,7 @@ def test_invalid_utf8(client):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_bytes_cause_an_internal_error(make_world, data):
-    """Real frames with bytes changed, cut and repeated."""
+    """Real frames with changed, truncated and repeated bytes."""
     world = make_world()
     client = world.client()
     client.producer()
@@ -163,7 +163,7 @@ def test_no_bytes_cause_an_internal_error(make_world, data):
 
 
 def test_an_internal_error_is_reported(make_world, monkeypatch):
-    """It costs the connection, is kept, and is told."""
+    """The fault closes the connection, is stored, and is logged."""
     world = make_world()
     client, told = world.client(), []
     world.broker.on_failure = lambda fault, connection: told.append((str(fault), connection))
@@ -233,7 +233,7 @@ def test_a_client_of_version_0_is_never_pinged(world):
 
 
 def test_a_paused_connection_is_not_closed(world, client):
-    """Publish throttling stops reading: then silence proves nothing."""
+    """If publish throttling stops reading, silence does not prove that the client is dead."""
     client.connection.pause_reading()
     world.wait(300_000)
     assert not client.closed
@@ -243,7 +243,7 @@ def test_a_paused_connection_is_not_closed(world, client):
 
 
 def test_a_jump_of_time_is_one_interval(world, client):
-    """A clock set forward by hand, or a stopped process: nobody could have answered in between."""
+    """After a clock change or a stopped process, no client could have responded in between."""
     world.advance(3_600_000)
     assert names(client.hear()) == ["Ping"]
     assert not client.closed
@@ -259,7 +259,7 @@ def test_no_keep_alive(make_world):
     assert (client.hear(), client.closed) == ([], False)
 
 
-# -- does it live ----------------------------------------------------------------------------------------------------
+# -- liveness of consumers -------------------------------------------------------------------------------------------
 
 
 def test_a_dead_client_is_closed(world, client):
@@ -310,11 +310,11 @@ def test_no_liveness_check_if_disabled(make_world):
     assert (answers, client.hear()) == ([True], [])
 
 
-# -- what it sends ---------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------------------------
 
 
 def test_entries_stop_for_a_client_that_does_not_read(world):
-    """The core holds no more than the high-water mark and one read for it; the rest waits in the topic."""
+    """The core holds at most the high-water mark and one read for the client; other messages remain in the topic."""
     producer, consumer = world.client(), world.client()
     producer.producer()
     consumer.subscribe()
@@ -330,7 +330,7 @@ def test_entries_stop_for_a_client_that_does_not_read(world):
 
 
 def test_the_output_of_one_turn_is_limited(world):
-    """A thousand large entries and permits for all: what is kept for one client stays small, and all arrive."""
+    """A thousand large entries and permits for all: little is buffered for one client, and all entries arrive."""
     producer, consumer = world.client(), world.client()
     producer.producer()
     consumer.subscribe()
@@ -357,7 +357,7 @@ def test_nothing_is_sent_after_the_end(world, client):
 
 
 def test_sends_in_flight_to_a_closed_producer(world, client):
-    """Dropped for as long as a keep-alive interval, then a fault like any unknown id."""
+    """Commands are ignored for one keep-alive interval; then they are faults like any unknown id."""
     client.producer()
     world.broker.unload(world.broker.topics["persistent://public/default/t"])
     world.deliver()

@@ -1,4 +1,4 @@
-"""Where the error of each request travels: the design's table 1.6, row by row."""
+"""The response that contains the error of each request: table 1.6 of the design, row by row."""
 
 from __future__ import annotations
 

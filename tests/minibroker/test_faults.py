@@ -1,4 +1,4 @@
-"""Faults in a running broker, seen from its clients."""
+"""Faults in a running broker, as observed by its clients."""
 
 import pytest
 
@@ -11,7 +11,7 @@ FLOW_OF_C1 = "pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
 
 
 def test_a_lost_flow_leaves_a_consumer_without_permits(broker, connect):
-    """The fault comes after the consumer: the broker's log has told who it is."""
+    """The fault is added after the consumer: the broker's log contains the consumer's name."""
     peer = connect(broker)
     peer.subscribe()
     peer.flow(3)
@@ -142,7 +142,7 @@ def test_an_invalid_fault_is_refused_at_once(broker):
 
 
 def test_many_frames_in_one_write(broker, connect):
-    """A window of SENDs in one write, every third of them lost: the others keep their order."""
+    """SENDs in one write, of which every third is dropped: the others keep their order."""
     peer = connect(broker)
     peer.produce()
     broker.faults.add("pulsar.type == 'SEND' and pulsar.sequence_id in {2, 5, 8}", "drop")

@@ -1,4 +1,4 @@
-"""The pytest plugin as a project sees it that has pcli installed: runs of pytest of their own."""
+"""The pytest plugin in a project that has pcli installed: each test runs pytest in its own process."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def connect(broker):
 
 @pytest.fixture
 def run(tmp_path):
-    """Run pytest over a test file; gives what it printed."""
+    """Run pytest on a test file; return its output."""
 
     def go(source, *options):
         (tmp_path / "test_it.py").write_text(PEER + source)
@@ -113,7 +113,7 @@ def test_a_failed_test_reports_its_own_frames(run):
     parts = told.split("conversation with the Pulsar broker")
     assert [part.count("CONNECT  ") for part in parts[1:]] == [1, 0, 1]
     assert "no frames" in parts[2]
-    assert "     3 " in parts[3]  # the frames before were those of another test
+    assert "     3 " in parts[3]  # the earlier frames belong to a different test
 
 
 def test_without_the_option_nothing_is_attached(run):

@@ -9,7 +9,7 @@ from pcli.minibroker import MiniBroker
 pulsar = pytest.importorskip("pulsar", exc_type=ImportError)
 
 WAIT = 10_000
-"""Milliseconds after which a test gives up."""
+"""Timeout of a test in milliseconds."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def client(broker):
 
 
 def take(consumer, count):
-    """So many messages, acknowledged; what was in them."""
+    """Receive and acknowledge this number of messages; return their contents."""
     found = []
     for _ in range(count):
         message = consumer.receive(WAIT)

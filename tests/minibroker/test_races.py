@@ -1,4 +1,4 @@
-"""What changes under a client while it waits, comes back, or is on its way out. All of it was found by mutation."""
+"""Changes while a client waits, returns or disconnects. The fuzz tests found all of these cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wanting(consumer_id=1, request_id=50, **fields):
 
 @pytest.fixture
 def waiting(world):
-    """A holder of an Exclusive subscription who is asked whether he lives, and somebody who waits for his place."""
+    """A holder of an Exclusive subscription that receives a PING, and a consumer that waits for the subscription."""
     holder, newcomer = world.client(), world.client()
     holder.subscribe()
     assert newcomer(wanting()) == []
@@ -37,11 +37,11 @@ def consistent(world):
     return attached == {one for client in world.clients for one in client.consumers.values()}
 
 
-# -- somebody waits for a place --------------------------------------------------------------------------------------
+# -- a consumer waits for a subscription -----------------------------------------------------------------------------
 
 
 def test_the_topic_is_deleted_during_a_liveness_check(world, waiting):
-    """The client is told to try again, and then finds the topic made anew."""
+    """The client must retry, and then uses the new topic."""
     holder, newcomer = waiting
     world.broker.delete_topic(world.broker.topics[TOPIC].name, force=True)
     holder(pb.CommandPong())
@@ -53,7 +53,7 @@ def test_the_topic_is_deleted_during_a_liveness_check(world, waiting):
 
 
 def test_the_subscription_is_replaced_during_a_liveness_check(world, waiting):
-    """REST deletes it by force, and a third one subscribes under the same name: that one's subscription counts."""
+    """REST deletes the subscription by force, and a third client creates it again: the new subscription is used."""
     holder, newcomer = waiting
     topic = world.broker.topics[TOPIC]
     topic.subscriptions["sub"].disconnect()
@@ -69,7 +69,7 @@ def test_the_subscription_is_replaced_during_a_liveness_check(world, waiting):
 
 
 def test_a_second_seek_does_not_close_a_consumer_with_a_reused_id(world):
-    """The active consumer of Failover was closed by a SEEK and its id has gone to another subscription since."""
+    """A SEEK closed the active Failover consumer, and its id has since been used for a different subscription."""
     active, standby = world.client(), world.client()
     active.look_up("t")
     active(wanting(subType=FAILOVER))
@@ -83,7 +83,7 @@ def test_a_second_seek_does_not_close_a_consumer_with_a_reused_id(world):
 
 
 def test_a_seek_before_the_failover_delay_ends(world):
-    """Failover's delay is not over when the active consumer is closed by its own SEEK: nobody is served after it."""
+    """The active consumer's SEEK closes it during the Failover delay: nothing is dispatched afterwards."""
     active, standby = world.client(), world.client()
     active.look_up("t")
     active(wanting(subType=FAILOVER))
@@ -94,11 +94,11 @@ def test_a_seek_before_the_failover_delay_ends(world):
     assert standby.hear() == []
 
 
-# -- clients that must go --------------------------------------------------------------------------------------------
+# -- clients that are disconnected -----------------------------------------------------------------------------------
 
 
 def test_a_batch_for_an_old_client_is_redelivered_to_others(world):
-    """Version 3 is cut off at its first batch: what it would have got goes to others, and the accounts are right."""
+    """A client of version 3 is closed at its first batch: others receive its messages. The counters are correct."""
     old, other, producer = world.client(version=3), world.client(), world.client()
     producer.producer()
     old.subscribe(subType=SHARED)
@@ -118,7 +118,7 @@ def test_a_batch_for_an_old_client_is_redelivered_to_others(world):
 
 
 def test_bits_beyond_a_batch_leave_it_pending(world):
-    """All messages of a batch are acknowledged by bits, but a bit beyond them stands: the entry is not done."""
+    """The ack set acknowledges all messages of a batch but has one bit too many: the entry is not complete."""
     client = world.client()
     client.producer()
     client.subscribe(subType=KEY_SHARED)
@@ -135,7 +135,7 @@ def test_bits_beyond_a_batch_leave_it_pending(world):
 
 
 def test_an_ack_set_of_an_acknowledged_entry(world):
-    """Acknowledged by itself, then in part by a cumulative one: it stays done, and no bits of it are kept."""
+    """An entry is acknowledged, then again in part by a cumulative ACK: it remains acknowledged and has no ack set."""
     client = world.client()
     client.producer()
     client.subscribe()
@@ -150,7 +150,7 @@ def test_an_ack_set_of_an_acknowledged_entry(world):
 
 
 def test_a_reader_with_trimmed_entries_keeps_no_state(make_world):
-    """Nothing durable holds the closed ledger back: what the reader holds of it is settled."""
+    """No durable subscription retains the closed ledger: entries that the reader holds are acknowledged."""
     world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
     client = world.client()
     client.producer()

@@ -1,7 +1,7 @@
-"""Many of everything: consumers on one subscription, idle clients, topics, and clients that come and go.
+"""Large numbers of consumers on one subscription, idle clients, topics, and reconnecting clients.
 
-Nothing here is timed: what is asked is that all arrives, that it is shared fairly, that nobody is cut who should not
-be, and that nothing remains of those who have left.
+No time is measured. The tests check that all messages arrive, that they are distributed evenly, that no client is
+disconnected by mistake, and that no state remains of disconnected clients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDLE = 2000
 TOPICS = 5000
 SOCKETS = 200
 CYCLES = int(os.environ.get("PCLI_FUZZ", "1000"))
-"""How often a client comes and goes; `make fuzz` asks for more."""
+"""Number of connects and disconnects of a client; `make fuzz` sets a higher one."""
 
 TOPIC = "persistent://public/default/t"
 SHARED = pb.CommandSubscribe.Shared
@@ -49,7 +49,7 @@ def entries(bodies):
 
 
 def crowd(world, permits=1000):
-    """So many consumers, each a client of its own, on one Shared subscription."""
+    """Create this number of consumers on one Shared subscription, each with its own connection."""
     people = [world.client() for _ in range(CONSUMERS)]
     people[0].look_up(TOPIC)
     for client in people:
@@ -59,7 +59,7 @@ def crowd(world, permits=1000):
 
 
 def test_single_messages_are_sent_round_robin(world):
-    """What is published one by one goes to each in turn: exactly as many for everybody."""
+    """Single messages are delivered to the consumers in turn: all receive the same number."""
     producer = world.client()
     producer.producer(TOPIC)
     people = crowd(world)
@@ -72,7 +72,7 @@ def test_single_messages_are_sent_round_robin(world):
 
 
 def test_a_backlog_is_shared_in_slices(world):
-    """A backlog goes out in slices of at most dispatcherMaxRoundRobinBatchSize; nobody is ahead by more than one."""
+    """A backlog is sent in slices of at most dispatcherMaxRoundRobinBatchSize. Counts differ by at most one slice."""
     producer = world.client()
     producer.producer(TOPIC)
     people = crowd(world)
@@ -87,7 +87,10 @@ def test_a_backlog_is_shared_in_slices(world):
 
 
 def test_half_of_the_consumers_leave(world):
-    """What those had who left without a word goes to those who stay; together with what was acknowledged it is all."""
+    """Messages of consumers that disconnect are redelivered to the others.
+
+    With the acknowledged ones, these are all messages.
+    """
     producer = world.client()
     producer.producer(TOPIC)
     people = crowd(world)
@@ -105,7 +108,7 @@ def test_half_of_the_consumers_leave(world):
 
 
 def test_a_thousand_keys(world):
-    """Key_Shared over as many consumers: each key stays with one of them, and its entries in order."""
+    """Key_Shared with many consumers: each key has one consumer and keeps its order."""
     producer = world.client()
     producer.producer(TOPIC)
     people = [world.client() for _ in range(CONSUMERS // 4)]
@@ -135,7 +138,7 @@ def test_a_thousand_keys(world):
 
 
 def test_consumers_on_sockets():
-    """The same with connections, over the loop."""
+    """The same with connections on an event loop."""
 
     async def work():
         server = Server(Settings(brokerServicePort=0, webServicePort=0))
@@ -208,7 +211,7 @@ def test_consumers_on_sockets():
     asyncio.run(asyncio.wait_for(work(), 120))
 
 
-# -- clients that do nothing -----------------------------------------------------------------------------------------
+# -- idle clients ----------------------------------------------------------------------------------------------------
 
 
 def test_idle_clients_stay_connected_while_they_answer_pings(world):
@@ -237,7 +240,7 @@ def test_idle_clients_stay_connected_while_they_answer_pings(world):
 
 
 def test_five_thousand_topics(world):
-    """One client produces and consumes on all of them; a watcher who came late hears of the last ones."""
+    """One client produces and consumes on all topics; a watcher that starts late is notified of the last ones."""
     watcher, client = world.client(), world.client()
     names = [f"persistent://public/default/t{number}" for number in range(TOPICS)]
     for number, name in enumerate(names):
@@ -258,11 +261,11 @@ def test_five_thousand_topics(world):
     assert not any(topic.producers or topic.consumers for topic in world.broker.topics.values())
 
 
-# -- coming and going ------------------------------------------------------------------------------------------------
+# -- connects and disconnects ----------------------------------------------------------------------------------------
 
 
 def visit(broker, now, number):
-    """A client that produces, consumes, watches, and vanishes."""
+    """A client that produces, consumes, watches, and disconnects."""
     connection = broker.connect(("10.0.0.1", 1024 + number % 60000), now)
     said = [
         pb.CommandConnect(client_version="v", protocol_version=21),
@@ -281,7 +284,7 @@ def visit(broker, now, number):
 
 
 def test_disconnected_clients_are_released():
-    """Memory after many visits is what it was after a few; timers, connections, watchers are none."""
+    """After many connects, memory is the same as after a few; no timers, connections and watchers remain."""
     settings = Settings(managedLedgerMaxEntriesPerLedger=50, managedLedgerMinLedgerRolloverTimeMinutes=0)
     broker = Broker(settings, now=START)
     broker.cache.limit = 10_000

@@ -1,4 +1,4 @@
-"""Settings beside those of a real broker: the conf file of a standalone, and what a running one says of itself."""
+"""Settings compared with those of a real broker: the conf file of a standalone, and the values that it reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KNOWN = {row.name: row for row in Settings.describe()}
 
 
 def test_a_real_file_loads():
-    """Lines of a real standalone.conf: obeyed ones, ones that mean nothing here, comments, empty values."""
+    """Lines of a real standalone.conf: supported and unsupported settings, comments, empty values."""
     settings = Settings.from_file(
         """
         ### --- General broker settings --- ###
@@ -79,7 +79,7 @@ def test_every_setting_parses_its_shown_value():
 
 
 def test_every_setting_is_used():
-    """A field that no code reads would be a promise that nobody keeps."""
+    """A setting that no code reads would be documented without effect."""
     own = ("settings.py", "settings_ignored.py")
     read = set[str]()
     for path in SOURCES.rglob("*.py"):
@@ -89,7 +89,7 @@ def test_every_setting_is_used():
 
 
 def names_read(code):
-    """Attributes and quoted names in code; what only a text or a comment names is not read."""
+    """Return the attributes and quoted names in the code, without those in comments and docstrings."""
     nodes = list(ast.walk(ast.parse(code)))
     texts = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}

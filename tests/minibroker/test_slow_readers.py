@@ -1,6 +1,8 @@
-"""Clients that do not read, or are half gone, on real sockets: what they cost is bounded, and others go on.
+"""Clients on real sockets that do not read or are half closed.
 
-The kernel holds some megabytes of a socket, so the tests send far more than that to those who do not read.
+Their cost is limited, and other clients are not affected.
+
+The kernel buffers some megabytes for a socket, so the tests send far more than that to these clients.
 """
 
 from __future__ import annotations
@@ -18,16 +20,16 @@ from pcli.minibroker.server.tcp_server import Server, new_event_loop
 from pcli.minibroker.settings import Settings
 
 WAIT = 20
-"""Seconds after which a test gives up: far more than anything takes."""
+"""Timeout of a test in seconds, far longer than any step takes."""
 LARGE = 200_000
-"""Bytes of a large message."""
+"""Size of a large message in bytes."""
 BOUND = 24 << 20
-"""Bytes that the broker may hold for one client that does not read: what it answers with at most, and one read."""
+"""Maximum number of bytes that the broker buffers for one client that does not read: its responses, and one read."""
 SHARED = pb.CommandSubscribe.Shared
 
 
 class Peer:
-    """A client on a socket whose receive buffer is small. It reads only when it is told to."""
+    """A client on a socket with a small receive buffer. It reads only on request."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.socket()
@@ -53,7 +55,7 @@ class Peer:
         await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self.socket, data), WAIT)
 
     async def read(self):
-        """What is there, or comes next; PINGs are answered."""
+        """Return the next command; PINGs are answered."""
         try:
             data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 1 << 18), WAIT)
         except ConnectionResetError:
@@ -64,7 +66,7 @@ class Peer:
             await self.write(answers)
 
     async def ask(self, name, *bodies, entry=b""):
-        """Say something; the next command of this name."""
+        """Send a command; return the next command with this name."""
         await self.say(*bodies, entry=entry)
         while True:
             for event in self.heard:
@@ -117,14 +119,14 @@ def link_of(server, peer):
 
 
 def held(server, peer):
-    """Bytes that the broker holds for a client: to be written, and read but not understood yet."""
+    """Return the number of bytes that the broker buffers for a client: output, and input that is not parsed yet."""
     link = link_of(server, peer)
     connection = link.connection
     return link._transport.get_write_buffer_size() + connection.queued + len(connection._buffer)
 
 
 async def gone(server, peer):
-    """Wait until the broker knows nothing of a client any more."""
+    """Wait until the broker has removed a client."""
     port = peer.socket.getsockname()[1]
     while any(link.connection.peer[1] == port for link in server.client_sockets):
         await asyncio.sleep(0.02)
@@ -141,11 +143,14 @@ def run(request):
     loop.close()
 
 
-# -- those who do not read -------------------------------------------------------------------------------------------
+# -- clients that do not read ----------------------------------------------------------------------------------------
 
 
 def test_one_reads_and_one_does_not(run):
-    """On one Shared subscription. The slow one holds a few; when it leaves the other has everything, each once."""
+    """On one Shared subscription, a slow client holds a few messages.
+
+    After it disconnects, the other has each message once.
+    """
 
     async def work():
         async with listening() as server:
@@ -166,7 +171,7 @@ def test_one_reads_and_one_does_not(run):
 
 
 def test_many_clients_that_do_not_read(run):
-    """Each has a subscription and permits for everything, 600 MB together; the broker holds little for any of them."""
+    """Each has a subscription and permits for all messages, 600 MB together; the broker buffers little for each."""
 
     async def work():
         async with listening() as server:
@@ -188,7 +193,7 @@ def test_many_clients_that_do_not_read(run):
 
 
 def test_large_unread_responses(run):
-    """A list of 300 topics of long names, asked for again and again in one write: 60 kB each, 1000 times."""
+    """1000 requests in one write for a list of 300 topics with long names, 60 kB each."""
 
     async def work():
         async with listening() as server:
@@ -215,7 +220,7 @@ def test_large_unread_responses(run):
 
 
 async def one_stuck(server):
-    """A producer, and a consumer that has been sent more than it reads."""
+    """A producer, and a consumer that was sent more than it reads."""
     producer, slow = await server.join(), await server.join()
     await producer.produce()
     await slow.consume()
@@ -225,7 +230,7 @@ async def one_stuck(server):
 
 
 def test_a_client_that_never_reads_is_closed(run):
-    """With its buffers full it cannot hear the PING: it goes as a dead client does, and what it held is free."""
+    """A client with full buffers cannot receive the PING: the broker disconnects it and redelivers its messages."""
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
@@ -246,7 +251,7 @@ def test_a_client_that_never_reads_is_closed(run):
 
 
 def test_a_client_that_shuts_down_its_side(run):
-    """What was asked before the end is answered, then the connection is closed."""
+    """Requests before the end of the input are answered, then the connection is closed."""
 
     async def work():
         async with listening() as server:
@@ -263,7 +268,7 @@ def test_a_client_that_shuts_down_its_side(run):
 
 
 def test_half_open_and_not_reading(run):
-    """Its own side is shut, it does not read what is written to it: it is gone after the keep-alive all the same."""
+    """The client has closed its output and does not read: the broker disconnects it after the keep-alive interval."""
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
@@ -279,7 +284,10 @@ def test_half_open_and_not_reading(run):
 
 
 def test_an_incomplete_frame_and_silence(run):
-    """A dead client in the middle of a large frame: its bytes are free after the keep-alive, others do not notice."""
+    """A client stops within a large frame: its bytes are released after the keep-alive interval.
+
+    Others are not affected.
+    """
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
@@ -298,7 +306,7 @@ def test_an_incomplete_frame_and_silence(run):
 
 
 def test_byte_by_byte(run):
-    """A frame that comes in single bytes is a frame."""
+    """A frame that arrives in single bytes is valid."""
 
     async def work():
         async with listening() as server:

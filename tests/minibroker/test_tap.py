@@ -1,4 +1,4 @@
-"""What is heard of the connections: captures that every tool reads, taps of one's own."""
+"""Recordings of the broker's connections: captures that every tool reads, and custom taps."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ LARGE = bytes(range(256)) * 3000
 
 
 def said(path):
-    """The bytes of each direction of each Pulsar stream, as pcli reads them, and the notes."""
+    """Return the bytes of each direction of each Pulsar stream, and the notes."""
     found, notes = {}, []
     with path.open("rb") as file:
         for event in read_capture([(path.name, file)]):
@@ -34,7 +34,7 @@ def said(path):
 
 @pytest.fixture
 def talk(tmp_path, connect):
-    """A capture of two clients, with what they said and heard themselves; one message of 750 kB."""
+    """A capture of two clients, with the frames that they sent and received; one message has 750 kB."""
     path = tmp_path / "talk.pcapng"
     with MiniBroker(capture=path) as broker:
         one, two = connect(broker), connect(broker)
@@ -85,7 +85,7 @@ def test_tshark_reads_it(talk):
 
 
 def test_the_capture_contains_http(tmp_path, connect):
-    """A Pulsar client before it, one behind it: the HTTP connection is stream 1."""
+    """An HTTP connection between two Pulsar clients is stream 1."""
     path = tmp_path / "talk.pcapng"
     with MiniBroker(capture=path, topics=["orders"]) as broker:
         connect(broker)
@@ -126,7 +126,7 @@ def test_a_reset_is_captured_as_a_reset(tmp_path, connect):
 
 
 class Holding:
-    """Keeps the broker's loop at its first connection until it is let go."""
+    """Block the broker's loop at its first connection until it is released."""
 
     def __init__(self):
         self.reached, self.released = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Times as text: what a real broker wrote."""
+"""Times as text, compared with a real broker."""
 
 from __future__ import annotations
 

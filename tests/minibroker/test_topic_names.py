@@ -1,4 +1,4 @@
-"""Names as 4.2.4 takes them."""
+"""Valid and invalid names, as on 4.2.4."""
 
 from __future__ import annotations
 

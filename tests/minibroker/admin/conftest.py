@@ -1,4 +1,4 @@
-"""REST without sockets: requests straight into the ASGI application of a world's broker."""
+"""REST without sockets: requests directly to the ASGI application of a broker in memory."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pcli.minibroker.admin import application
 
 
 class Answer:
-    """What came back."""
+    """A response."""
 
     def __init__(self, status: int, headers: dict[str, str], data: bytes) -> None:
         self.status, self.headers, self.data = status, headers, data
 
     @property
     def json(self) -> Any:
-        """The body; None where there is none."""
+        """The parsed body; None if there is none."""
         return json.loads(self.data) if self.data else None
 
 
 class Rest:
-    """A client of REST."""
+    """A REST client."""
 
     def __init__(self, world: Any) -> None:
         self._world = world
@@ -33,7 +33,7 @@ class Rest:
         self._application = application(world.broker, lambda: world.now)
 
     def __call__(self, method: str, target: str, body: Any = None, media: str = "application/json") -> Answer:
-        """One request; the body as JSON, or as it is if it is bytes."""
+        """Send one request. The body is sent as JSON, or unchanged if it is bytes."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         path, _, query = target.partition("?")
         scope = {
@@ -66,7 +66,7 @@ def rest(world: Any) -> Rest:
 
 @pytest.fixture
 def make_rest(make_world: Any) -> Any:
-    """A world with other settings, and its REST."""
+    """Create a broker with other settings, and its REST client."""
 
     def make(**settings: Any) -> tuple[Any, Rest]:
         world = make_world(**settings)

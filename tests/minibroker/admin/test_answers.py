@@ -1,4 +1,4 @@
-"""413 requests that a real 4.2.4 standalone was asked, in this order, and what it answered (answers.jsonl)."""
+"""413 requests that were sent to a real 4.2.4 standalone, in this order, and its responses (answers.jsonl)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ ANSWERS = Path(__file__).with_name("answers.jsonl")
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
 }
-"""Requests that this broker answers with another status, and why."""
+"""Requests to which this broker responds with a different status, and why."""
 
 TOLD_APART = {
     "GET /admin/v2/clusters/x": "the real broker adds its own settings of TLS",
 }
-"""Requests whose answer differs in more than ids and times."""
+"""Requests whose responses differ in more than ids and times."""
 
 IDS_AND_TIMES = ("ledgerId", "timestamp", "imeStamp", "imestamp", "lastConfirmedEntry", "Position", "Ledger")
 
 
 def masked(value):
-    """An answer without what no two runs share; lists in any order."""
+    """Return a response without the values that differ between runs; lists are sorted."""
     if isinstance(value, dict):
         return {
             key: type(item).__name__ if any(word in key for word in IDS_AND_TIMES) else masked(item)

@@ -1,4 +1,4 @@
-"""Requests as such: paths, bodies, errors, and that one request is one turn of the broker."""
+"""The HTTP layer: paths, bodies, errors. One request is one turn of the broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_unserved_paths_are_explained(rest):
 
 
 def test_a_slash_at_the_end(rest):
-    """Scripts poll /metrics/ ; the real broker answers both."""
+    """Scripts poll /metrics/ with a slash; the real broker accepts both paths."""
     assert rest("GET", "/metrics/").status == 200
     assert rest("GET", "/admin/v2/tenants/").json == ["public", "pulsar"]
 
@@ -32,7 +32,7 @@ def test_a_slash_at_the_end(rest):
     [("a%2Bb", "a+b"), ("a+b", "a b"), ("a%20b", "a b"), ("%C3%BC", "ü"), ("a%25b", "a%b"), ("q%3Fx", "q?x")],
 )
 def test_names_are_percent_encoded(rest, world, sent, local):
-    """java.net.URLEncoder's form, which all clients send: a plus is a space."""
+    """All clients encode paths as java.net.URLEncoder does: a plus sign is a space."""
     assert rest("PUT", f"/admin/v2/persistent/public/default/{sent}").status == 204
     assert list(world.broker.topics) == [f"persistent://public/default/{local}"]
 
@@ -63,7 +63,7 @@ def test_an_exception_is_a_500_and_reported(rest, world, monkeypatch):
 
 
 def test_every_endpoint_responds(rest, world):
-    """With names that fit and without a body, nothing is an error of ours."""
+    """Requests with valid names and no body never cause an internal error."""
     rest("PUT", TOPIC)
     words = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t", "subscription": "s"}
     numbers = ("timestamp", "count", "seconds", "ledger", "entry", "version")
@@ -78,13 +78,13 @@ def test_every_endpoint_responds(rest, world):
 
 
 def test_no_endpoint_hides_another(rest):
-    """Each row is reached by its own method and path."""
+    """Each row of the table is reached by its method and path."""
     seen = {(endpoint.method, re.sub(r"{\w+}", "{}", endpoint.path)) for endpoint in ENDPOINTS}
     assert len(seen) == len(ENDPOINTS)
 
 
 def test_a_request_is_a_turn(world, rest):
-    """What REST does to clients goes out with it."""
+    """The effects of a REST request on clients are sent in the same turn."""
     client = world.client()
     client.producer("t")
     client.subscribe("t")
@@ -93,13 +93,13 @@ def test_a_request_is_a_turn(world, rest):
 
 
 def test_rest_serves_the_bundle(world, rest):
-    """A topic that REST has touched needs no lookup any more."""
+    """A topic that a REST request loaded needs no lookup."""
     rest("PUT", TOPIC)
     client = world.client()
     assert isinstance(client.one(pb.CommandProducer(topic="t", producer_id=1)), pb.CommandProducerSuccess)
 
 
 def test_the_http_library_is_imported_late():
-    """Nobody pays for REST who does not use it."""
+    """The HTTP library is imported only when REST is used."""
     code = "import sys, pcli.minibroker.admin; print('starlette' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""What REST does is felt by clients: policies, subscriptions, positions, deletions."""
+"""Effects of REST requests on clients: policies, subscriptions, positions, deletions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUB = f"{TOPIC}/subscription/sub"
 
 @pytest.fixture
 def full(world, rest):
-    """A topic with ten messages and a subscription that has none of them acknowledged."""
+    """Create a topic with ten messages and a subscription that has acknowledged none."""
     assert rest("PUT", TOPIC).status == 204
     assert rest("PUT", SUB).status == 204
     client = world.client()
@@ -29,7 +29,7 @@ def backlog(rest):
 
 
 def first(rest):
-    """The payload of the first message that is not acknowledged."""
+    """Return the payload of the first unacknowledged message."""
     return rest("GET", f"{SUB}/position/1").data.decode()
 
 
@@ -50,7 +50,7 @@ def test_a_limit_of_a_topic(world, rest, full):
 
 
 def test_encryption_can_be_required(world, rest, full):
-    """Producers that do not encrypt are closed when the policy comes."""
+    """Producers without encryption are closed when the policy is set."""
     assert rest("POST", f"{SPACE}/encryptionRequired", True).status == 204
     assert [type(body) for body in full.hear()] == [pb.CommandCloseProducer]
 
@@ -113,7 +113,7 @@ def test_a_subscription_at_an_id(rest, full):
 
 
 def test_expiry(world, rest, full):
-    """Messages older than asked are acknowledged, unless nothing is that old."""
+    """Messages older than the given time are acknowledged, if there are any."""
     assert rest("POST", f"{SUB}/expireMessages/10").status == 409
     world.advance(20_000)
     assert rest("POST", f"{SUB}/expireMessages/10").status == 204
@@ -152,7 +152,7 @@ def test_bytes_after_an_id(rest, full):
 
 
 def test_objects_in_use_are_not_deleted(world, rest, full):
-    """412 while a client is there, but for force, which tells it."""
+    """The status is 412 while a client is connected. With force, the client is notified."""
     full.subscribe("t")
     assert rest("DELETE", SUB).status == 412
     answer = rest("DELETE", TOPIC)
@@ -202,7 +202,7 @@ def test_limits(make_rest, setting, value, calls):
 
 
 def test_dynamic_settings_change_at_runtime(world, rest):
-    """dispatcherMaxReadBatchSize is one of the dynamic settings of a real broker too."""
+    """dispatcherMaxReadBatchSize is a dynamic setting of a real broker as well."""
     path = "/admin/v2/brokers/configuration"
     assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/50").status == 200
     assert world.broker.settings.dispatcherMaxReadBatchSize == 50
@@ -214,7 +214,7 @@ def test_dynamic_settings_change_at_runtime(world, rest):
 
 
 def test_seek_into_a_batch(world, rest):
-    """A batch index: what is before it is acknowledged, within the entry."""
+    """With a batch index, the earlier messages of the same entry are acknowledged."""
     rest("PUT", SUB)
     client = world.client()
     client.producer("t")
@@ -229,7 +229,7 @@ def test_seek_into_a_batch(world, rest):
 
 
 def test_a_reader_that_seeks_is_not_listed(world, rest, full):
-    """Between its disconnection and its return it has no subscription that REST shows (seen on 4.2.4)."""
+    """Between the disconnection and the return of a consumer, REST shows no subscription (observed on 4.2.4)."""
     full.subscribe("t", subscription="reader", durable=False)
     assert "reader" in rest("GET", f"{TOPIC}/subscriptions").json
     full(pb.CommandSeek(consumer_id=1, message_id=pb.MessageIdData(ledgerId=0, entryId=1)))

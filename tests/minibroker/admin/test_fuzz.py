@@ -1,4 +1,4 @@
-"""Whatever is asked, in whatever order: an answer, never an error of ours, and a broker that still works."""
+"""Random requests in random order cause responses but no internal errors, and the broker continues to work."""
 
 from __future__ import annotations
 

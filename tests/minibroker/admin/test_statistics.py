@@ -1,7 +1,7 @@
-"""Statistics and metrics beside those of a real 4.2.4 with the same clients (statistics.json).
+"""Statistics and metrics compared with those of a real 4.2.4 with the same clients (statistics.json).
 
-There: a producer and a consumer of each type on one topic, an idle subscription, three messages; a non-persistent topic
-and a partitioned one with a producer and a Shared consumer each.
+The real broker had a producer and a consumer of each type on one topic, an idle subscription and three messages; and a
+non-persistent topic and a partitioned topic, each with a producer and a Shared consumer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSING = {
 
 
 def names(value, path=""):
-    """Every name in an answer with its path; members of lists and of maps by name share one."""
+    """Return every name in a response with its path. Members of a list, and of a map by name, share one path."""
     if isinstance(value, list):
         for item in value:
             yield from names(item, f"{path}[]")
@@ -68,7 +68,7 @@ def test_ledgers_and_cursors(rest, busy):
 
 
 def test_internal_stats(rest, busy):
-    """What must be the same figures as there."""
+    """Return the figures that must be equal to those of the real broker."""
     ours, real = rest("GET", f"{TOPIC}/stats").json, REAL["stats"]
     for name in ("msgInCounter", "msgOutCounter", "msgRateIn", "waitingPublishers", "deduplicationStatus"):
         assert ours[name] == real[name], name
@@ -126,7 +126,7 @@ def test_a_partitioned_topic(world, rest):
 
 
 def test_rates_are_measured_per_minute(world, rest, busy):
-    """As there: rates stand still between two measurements, statsUpdateFrequencyInSecs apart."""
+    """As on a real broker, rates change only at measurements, statsUpdateFrequencyInSecs apart."""
     assert rest("GET", f"{TOPIC}/stats").json["msgRateIn"] == 0
     world.advance(58_000)
     stats = rest("GET", f"{TOPIC}/stats").json
@@ -154,7 +154,7 @@ def test_metrics(rest, busy):
 
 
 def test_a_message_in_headers(world, rest):
-    """The message of the recording: its payload as the body, its metadata in headers."""
+    """The message of the recording: the body is its payload, and headers contain its metadata."""
     client = world.client()
     client.producer("act")
     metadata = pb.MessageMetadata(

@@ -16,7 +16,7 @@ def look_up(client, topic, **fields):
 
 
 def partitions(client, topic, *, create=True):
-    """The count, or the name of the error."""
+    """Return the number of partitions, or the name of the error."""
     answer = client.one(pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=create))
     return pb.ServerError.Name(answer.error) if answer.response == METADATA.Failed else answer.partitions
 
@@ -131,7 +131,7 @@ def test_a_partitioned_topic(world, client):
 
 
 def test_a_non_persistent_partitioned_topic(world, client):
-    """Its partitions are not stored anywhere: what counts is the number."""
+    """The partitions need not be stored; only the number is used."""
     topic = "non-persistent://public/default/t"
     world.broker.create_partitioned(TopicName.parse(topic), 2)
     names = (topic, f"{topic}-partition-1", f"{topic}-partition-2")
@@ -139,7 +139,7 @@ def test_a_non_persistent_partitioned_topic(world, client):
 
 
 def test_partitioned_by_default(make_world):
-    """Not for names that are a partition's, a retry letter topic's, a dead letter topic's."""
+    """Names of partitions, retry letter topics and dead letter topics are not created as partitioned topics."""
     world = make_world(allowAutoTopicCreationType="partitioned", defaultNumPartitions=2)
     client = world.client()
     assert partitions(client, "t", create=False) == "TopicNotFound"

@@ -1,4 +1,4 @@
-"""PRODUCER and CLOSE_PRODUCER, as a client hears them. What is expected was seen on a real 4.2.4 broker."""
+"""PRODUCER and CLOSE_PRODUCER. The expected responses were observed on a real 4.2.4 broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = "persistent://public/default/t"
 
 
 def error(answer):
-    """The name of the error in an answer."""
+    """Return the name of the error in a response."""
     return pb.ServerError.Name(answer.error)
 
 
@@ -27,7 +27,7 @@ def test_the_requested_name_is_returned(client):
     answer = client.producer(producer_name="mine")
     assert isinstance(answer, pb.CommandProducerSuccess)
     assert (answer.producer_name, answer.last_sequence_id, answer.producer_ready) == ("mine", -1, True)
-    # Present and empty: no schema. No epoch: the topic never had an exclusive producer.
+    # The field is present and empty: no schema. There is no epoch: the topic never had an exclusive producer.
     assert answer.HasField("schema_version")
     assert answer.schema_version == b""
     assert not answer.HasField("topic_epoch")
@@ -68,7 +68,7 @@ def test_a_live_owner_keeps_the_name(world):
     holder, newcomer = world.client(), world.client()
     holder.producer(producer_name="same")
     newcomer.look_up("t")
-    # >> PRODUCER; nothing yet: the holder is asked
+    # >> PRODUCER; no response yet: the broker sends a PING to the holder
     assert newcomer(pb.CommandProducer(topic="t", producer_id=1, producer_name="same")) == []
     assert [type(body) for body in holder.hear()] == [pb.CommandPing]
     assert holder(pb.CommandPong()) == []
@@ -96,7 +96,7 @@ def test_the_id_is_in_use_during_a_liveness_check(world):
     newcomer.look_up("t")
     newcomer(pb.CommandProducer(topic="t", producer_id=1, producer_name="same"))
     assert error(newcomer.producer()) == "ServiceNotReady"
-    # >> CLOSE_PRODUCER takes it back; the answer of the holder changes nothing any more
+    # >> CLOSE_PRODUCER cancels the request; the holder's PONG has no further effect
     assert isinstance(newcomer.one(close(1)), pb.CommandSuccess)
     holder(pb.CommandPong())
     assert newcomer.hear() == []
@@ -215,7 +215,7 @@ def test_an_existing_initial_subscription_is_unchanged(world):
 def test_without_auto_subscription_there_is_no_initial_subscription(make_world):
     client = make_world(allowAutoSubscriptionCreation=False).client()
     assert error(client.producer(initial_subscription_name="early")) == "NotAllowedError"
-    # A non-persistent topic does not look at it.
+    # A non-persistent topic ignores it.
     answer = client.producer("non-persistent://public/default/t", initial_subscription_name="early")
     assert isinstance(answer, pb.CommandProducerSuccess)
 
@@ -302,7 +302,7 @@ def test_an_epoch_above_the_long_range_is_negative(client):
 
 
 def test_a_claim_on_a_terminated_topic_is_kept(client, world):
-    # Odd, but so it is on 4.2.4: the first claim is refused because of the end, all later ones because of the first.
+    # As on 4.2.4, the first claim is refused because the topic is terminated, and later claims because of the first.
     client.producer(producer_id=1)
     world.broker.terminate(world.broker.topics[T])
     world.deliver()

@@ -1,4 +1,4 @@
-"""Schemas over the binary protocol. Expected: what a real 4.2.4 broker said."""
+"""Schemas over the binary protocol. The expected responses are those of a real 4.2.4 broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = "persistent://public/default/t"
 
 
 def avro(*fields):
-    """An Avro record R of fields (name, type[, default])."""
+    """Return an Avro record R with fields (name, type[, default])."""
     described = [dict(zip(("name", "type", "default"), field)) for field in fields]
     data = json.dumps({"type": "record", "name": "R", "fields": described}).encode()
     return pb.Schema(name="s", schema_data=data, type=pb.Schema.Avro)
@@ -34,7 +34,7 @@ def get_or_create(client, schema, topic=T):
 
 
 def code(answer):
-    """The name of the error in an answer."""
+    """Return the name of the error in a response."""
     assert answer.HasField("error_code"), answer
     return pb.ServerError.Name(answer.error_code)
 
@@ -55,7 +55,7 @@ def test_every_version_is_returned(client):
     assert client.producer(producer_id=3, schema=avro(A)).schema_version == FIRST
     assert get(client).schema.schema_data == avro(A, B).schema_data
     assert get(client, schema_version=FIRST).schema.schema_data == avro(A).schema_data
-    # Of a longer version the first eight bytes count.
+    # Only the first eight bytes of a longer version are used.
     assert get(client, schema_version=FIRST + b"\1").schema_version == FIRST
 
 
@@ -184,7 +184,7 @@ def test_a_consumer_with_a_schema_is_refused_if_bytes_are_stored(client):
     assert client.subscribe(schema=avro(A)).error == pb.IncompatibleSchema
 
 
-# -- the system's own topics -----------------------------------------------------------------------------------------
+# -- system topics ---------------------------------------------------------------------------------------------------
 
 
 def test_a_system_topic_accepts_any_schema(make_world):

@@ -1,4 +1,7 @@
-"""SEND as a client hears it: receipts, errors, and what costs the connection. Expected: what a real 4.2.4 said."""
+"""SEND: receipts, errors, and the faults that close the connection.
+
+Expected values are those of a real 4.2.4 broker.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ def send(sequence_id=0, producer_id=1, **fields):
 
 
 def error(answer):
-    """The name of the error in an answer."""
+    """Return the name of the error in a response."""
     assert isinstance(answer, pb.CommandSendError), answer
     return pb.ServerError.Name(answer.error)
 
 
 def place(answer):
-    """Ledger and entry of a receipt."""
+    """Return ledger and entry of a receipt."""
     assert isinstance(answer, pb.CommandSendReceipt), answer
     return answer.message_id.ledgerId, answer.message_id.entryId
 
@@ -50,7 +53,7 @@ def test_entry_ids_increase_within_a_ledger(client):
 
 @pytest.mark.parametrize("fields", [{}, {"num_messages": 3}, {"marker": False}])
 def test_the_fast_and_the_generic_path_return_the_same_receipt(client, fields):
-    """``marker`` makes a command unusual: it goes through protobuf, not by its bytes."""
+    """With ``marker``, the command is parsed by protobuf instead of the fast reader."""
     client.producer()
     for sequence, highest, told in ((10, 12, 12), (20, 19, 0), (30, 30, 30), (40, None, 0)):
         more = fields if highest is None else {"highest_sequence_id": highest, **fields}
@@ -108,7 +111,7 @@ def test_transactions_are_disabled(client):
     assert place(client.one(send(txnid_least_bits=1), GOOD))[1] == 0
 
 
-# -- what costs the connection ---------------------------------------------------------------------------------------
+# -- faults that close the connection --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entry", [b"x", b"\x0e\x01", b"\x0e\x01\0\0\0"])
@@ -228,7 +231,7 @@ def test_an_exceeded_rate_pauses_reading_but_stores_the_message(make_world, sett
     assert place(client.one(send(num_messages=6), GOOD))[1] == 1
     assert not client.connection.reading
     assert other.connection.reading
-    # Five tokens short and one to go on with, at ten a second.
+    # Five tokens are missing and one more is needed, at ten tokens a second.
     world.advance(599)
     assert not client.connection.reading
     world.advance(1)
@@ -259,14 +262,14 @@ def test_removing_a_rate_resumes_reading(client, world):
 
 @pytest.fixture
 def careful(make_world):
-    """A client of a broker that looks for duplicates, with a producer p."""
+    """A client of a broker with deduplication, with a producer p."""
     client = make_world(brokerDeduplicationEnabled=True).client()
     client.producer(producer_name="p")
     return client
 
 
 def outcomes(client, *ids, **fields):
-    """Of each send: the entry's number, or 'dup'."""
+    """Return for each SEND the number of its entry, or 'dup'."""
     found = []
     for sequence, highest in ids:
         more = fields if highest is None else {"highest_sequence_id": highest, **fields}
@@ -373,7 +376,7 @@ def test_an_entry_without_messages_has_the_previous_index(make_world):
         entry = world.broker.topics[T].ledger.entry(len(found))
         entry.parse()
         found.append(pb.BrokerEntryMetadata.FromString(entry.data[6 : entry.block]).index)
-    # Java's -1 in a field without sign.
+    # Java's -1 in an unsigned field.
     assert found == [2**64 - 1, 0, 0]
 
 
@@ -401,7 +404,7 @@ def test_non_persistent_entries_have_the_id_zero(client):
     assert (message.message_id.ledgerId, message.message_id.entryId) == (0, 0)
 
 
-# -- no room ---------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------------
 
 
 def test_full_storage_makes_all_producers_reconnect(world):

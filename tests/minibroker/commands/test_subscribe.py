@@ -1,4 +1,4 @@
-"""SUBSCRIBE: consumers that do not go together, and what deliveries say of the consumer's epoch."""
+"""SUBSCRIBE: incompatible consumers, and the consumer epoch in deliveries."""
 
 import re
 
@@ -13,7 +13,7 @@ LOOSE = pb.KeySharedMeta(keySharedMode=pb.AUTO_SPLIT, allowOutOfOrderDelivery=Tr
 
 
 def refusal_of(world, topic, first, second):
-    """>> SUBSCRIBE first  << SUCCESS  >> SUBSCRIBE second  << ERROR: its text."""
+    """>> SUBSCRIBE first  << SUCCESS  >> SUBSCRIBE second  << ERROR with its message."""
     world.client().subscribe(topic, **first)
     error = world.client().subscribe(topic, **second)
     assert error.error == pb.ConsumerBusy
@@ -58,7 +58,7 @@ def test_only_ordered_persistent_deliveries_contain_the_epoch(world, topic, fiel
     client = world.client()
     client.producer(topic)
     client.subscribe(topic, consumer_epoch=0, **fields)
-    world.wait(1000)  # a Failover consumer that is new is not served at once
+    world.wait(1000)  # a new Failover consumer receives messages only after a delay
     client.flow()
     [message] = [body for body in client.publish() if isinstance(body, pb.CommandMessage)]
     assert message.HasField("consumer_epoch") == told

@@ -1,4 +1,4 @@
-"""GET_TOPICS_OF_NAMESPACE and WATCH_TOPIC_LIST (conform: topics.*); hashes as Pulsar's own TopicListTest has them."""
+"""GET_TOPICS_OF_NAMESPACE and WATCH_TOPIC_LIST (conform: topics.*). The hashes are those of Pulsar's TopicListTest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_hashes(names, digest):
 
 @pytest.fixture
 def filled(world, client):
-    """a, b, two partitions of p, n that is not stored, and a topic of the system's own."""
+    """Create a, b, two partitions of p, the non-persistent topic n, and a system topic."""
     for number, name in enumerate(("a", "b", "non-persistent://public/default/n", "__change_events")):
         client.producer(name, producer_id=number)
     world.broker.create_partitioned(TopicName.parse("p"), 2)
@@ -80,7 +80,7 @@ def test_only_of_that_namespace(filled):
         ("public/default/p-partition-0", []),
         ("a", []),
         (r"public/default/\pL", ["a", "b", "p-partition-0", "p-partition-1"]),
-        ("public/default/(?!b).", ["a", "p-partition-0", "p-partition-1"]),  # not for RE2
+        ("public/default/(?!b).", ["a", "p-partition-0", "p-partition-1"]),  # RE2 does not support this
     ],
 )
 def test_patterns(filled, pattern, found):
@@ -90,7 +90,7 @@ def test_patterns(filled, pattern, found):
 
 
 def test_a_backtracking_pattern_takes_linear_time(filled):
-    """An engine that goes back takes 2^60 steps for this one; this test would never end."""
+    """A backtracking engine needs 2^60 steps for this pattern; the test would never end."""
     filled.producer("a" * 60 + "!", producer_id=8)
     assert short(get(filled, topics_pattern="public/default/(a+)+").topics) == ["a"]
 
@@ -130,7 +130,7 @@ def test_an_unknown_scheme(client, pattern):
 
 
 def test_the_length_of_a_pattern(filled):
-    """A list's pattern counts with its scheme, a watcher's without (asked of 4.2.4)."""
+    """The pattern of a list request includes the scheme, that of a watcher does not (observed on 4.2.4)."""
     pattern = "persistent://public/default/" + "x" * 30
     assert not get(filled, topics_pattern=pattern).filtered
     assert isinstance(watch(filled, pattern), pb.CommandWatchTopicListSuccess)
@@ -153,7 +153,7 @@ def test_an_invalid_namespace(world, namespace):
 
 
 def update(client):
-    """The one update that came: short names of new and deleted topics, and whether the hash is that of ``now``."""
+    """Return the only update: short names of new and deleted topics, and whether the hash is that of ``now``."""
     [body] = client.hear()
     assert isinstance(body, pb.CommandWatchTopicUpdate)
     return short(body.new_topics), short(body.deleted_topics), body.topics_hash
@@ -183,7 +183,7 @@ def test_all_partitions_are_in_one_update(world, client):
 
 
 def test_not_watched(world, client):
-    """Topics that are not stored, the system's own, those of other namespaces."""
+    """Non-persistent topics, system topics, and topics of other namespaces cause no update."""
     watch(client)
     other = world.client()
     for number, name in enumerate(("non-persistent://public/default/n", "__change_events", "pulsar/system/x")):
@@ -198,7 +198,7 @@ def test_a_known_hash(filled):
 
 
 def test_the_same_id_again(world, client):
-    """The second one replaces the first: one update, by the new pattern."""
+    """The second watcher replaces the first: there is one update, for the new pattern."""
     watch(client, "public/default/a")
     watch(client, "public/default/b")
     other = world.client()

@@ -1,4 +1,4 @@
-"""Transactions that are switched off, and commands that 4.2.4 does not know."""
+"""Disabled transactions, and commands that 4.2.4 does not support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pcli.codec.wire.topic_name import TopicName
     ],
 )
 def test_transactions_are_disabled(client, command):
-    """ERROR, not the command's own answer."""
+    """The response is ERROR, not the response type of the command."""
     answer = client.one(command)
     assert isinstance(answer, pb.CommandError)
     assert (answer.request_id, answer.error) == (1, pb.NotAllowedError)
@@ -46,7 +46,7 @@ END = {"txnid_least_bits": 1, "txnid_most_bits": 0}
 
 
 def test_the_end_on_a_topic(client):
-    """A commit has nothing to do; an abort of what the topic cannot have is not allowed."""
+    """A commit has no effect; an abort on a loaded topic is not allowed."""
     missing = client.one(pb.CommandEndTxnOnPartition(topic="t", txn_action=pb.ABORT, **END))
     client.producer("t")
     commit = client.one(pb.CommandEndTxnOnPartition(topic="t", txn_action=pb.COMMIT, **END))

@@ -1,4 +1,4 @@
-"""A topic, somebody who publishes, and consumers whose deliveries are lists of payloads."""
+"""A topic with a publisher, and consumers whose deliveries are lists of payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPES = pb.CommandSubscribe.SubType
 
 
 class Consumer:
-    """A consumer on a connection of its own."""
+    """A consumer with a separate connection."""
 
     def __init__(self, client: Any, kind: str, name: str, topic: str, **fields: Any) -> None:
         self.client = client
@@ -26,18 +26,18 @@ class Consumer:
         self.ids: list[Any] = []
 
     def _say(self, body: Any) -> None:
-        """Say something; what comes back waits to be looked at."""
+        """Send a command; the responses are kept."""
         self.client.session.send(body)
         self.client.world.broker.receive(self.client.connection, self.client.session.output(), self.client.world.now)
         self.client.world.deliver()
 
     def flow(self, permits: int = 1000) -> list[str]:
-        """FLOW; what it gets now."""
+        """Send a FLOW; return the payloads that are delivered now."""
         self._say(pb.CommandFlow(consumer_id=1, messagePermits=permits))
         return self.got()
 
     def got(self) -> list[str]:
-        """The payloads that came since somebody looked; what else came is in ``told``."""
+        """Return the payloads received since the last call. All other commands are in ``told``."""
         found = []
         for event in self.client.heard:
             if isinstance(event.body, pb.CommandMessage):
@@ -49,7 +49,7 @@ class Consumer:
         return found
 
     def ack(self, *ids: Any) -> None:
-        """ACK, each by itself."""
+        """Acknowledge each id with a separate ACK."""
         self._say(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=ids))
 
     def redeliver(self, *ids: Any) -> None:
@@ -60,7 +60,7 @@ class Consumer:
 
 
 class Scene:
-    """One topic of a world."""
+    """One topic of a broker."""
 
     def __init__(self, world: Any, topic: str = "persistent://public/default/t") -> None:
         self.world = world
@@ -73,7 +73,7 @@ class Scene:
         return Consumer(self.world.client(), kind, name, self.topic, **fields)
 
     def publish(self, *texts: str, together: bool = False, **metadata: Any) -> None:
-        """One entry for each text, one by one or in one write."""
+        """Publish one entry for each text, in separate writes or in one write."""
         frames = b""
         for text in texts:
             fields = {"producer_name": "p", "sequence_id": self.next, "publish_time": self.world.now} | metadata
@@ -88,7 +88,7 @@ class Scene:
             self.publisher.raw(frames)
 
     def keyed(self, *keys: str) -> None:
-        """One entry for each key, whose text is the key."""
+        """Publish one entry for each key, with the key as its payload."""
         for key in keys:
             self.publish(key, partition_key=key)
 

@@ -1,4 +1,4 @@
-"""Who is the active one, by vectors of a real broker."""
+"""Election of the active consumer, compared with vectors of a real broker."""
 
 from types import SimpleNamespace
 

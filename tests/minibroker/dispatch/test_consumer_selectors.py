@@ -1,4 +1,4 @@
-"""Whom a key belongs to: vectors of the protocol's Java implementation, and arithmetic."""
+"""The consumer of a key: vectors of the Java implementation, and arithmetic."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from pcli.minibroker.errors import Refused
 
 
 class Who(SimpleNamespace):
-    """As much of a consumer as a selector looks at."""
+    """The part of a consumer that a selector reads."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -41,7 +41,7 @@ def test_slots_of_keys():
     keys = {key: murmur3_31(key.encode()) for key in ("key1", "hello", "a")}
     assert {key: ring.slot(value) for key, value in keys.items()} == {"key1": 7357, "hello": 7892, "a": 42456}
     assert {key: split.slot(value) for key, value in keys.items()} == {"key1": 293, "hello": 64071, "a": 27058}
-    assert split.slot(SLOTS * 5) == 1  # 0 stands for "unknown"
+    assert split.slot(SLOTS * 5) == 1  # 0 means "unknown"
 
 
 def test_consumers_with_one_name_have_different_points():
@@ -79,9 +79,9 @@ def test_halving_the_widest_range():
     assert bounds(split) == {16384: "c", 32768: "b", 65536: "a"}
     split.add(d)
     assert bounds(split) == {16384: "c", 32768: "b", 49152: "d", 65536: "a"}
-    split.remove(b)  # upwards into the next
+    split.remove(b)  # merged with the next higher range
     assert bounds(split) == {16384: "c", 49152: "d", 65536: "a"}
-    split.remove(a)  # the highest falls to the one below
+    split.remove(a)  # the highest range is merged with the one below
     assert bounds(split) == {16384: "c", 65536: "d"}
 
 

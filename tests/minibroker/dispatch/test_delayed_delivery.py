@@ -1,4 +1,4 @@
-"""When a delayed entry is due: arithmetic of the tracker's groups."""
+"""The time at which a delayed entry is due: arithmetic of the tracker's groups."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ NOW = 1_700_000_000_000
 
 def test_up_to_one_tick_early():
     tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
-    assert not tracker.add(0, NOW + 1000, NOW)  # within the tick: at once
+    assert not tracker.add(0, NOW + 1000, NOW)  # within the tick: delivered at once
     assert tracker.add(1, NOW + 3000, NOW)
     assert tracker.due(NOW + 1000, 10) == []
     assert tracker.due(NOW + 3000, 10) == [1]

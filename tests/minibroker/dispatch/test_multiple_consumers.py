@@ -1,4 +1,4 @@
-"""Shared, its Classic and its Streaming kind: who gets what."""
+"""Shared with its Classic and Streaming dispatchers: the distribution of entries."""
 
 import pytest
 
@@ -8,18 +8,18 @@ def names(*numbers):
 
 
 def backlog(scene, count, **metadata):
-    """Publish so many entries."""
+    """Publish this number of entries."""
     scene.publish(*names(*range(count)), **metadata)
 
 
 def test_the_example_of_five_messages(scene):
-    """>> FLOW 1000 of A, B; 0..4 go to A; A gives back 1 and 3; A leaves; B leaves; C begins anew."""
+    """>> FLOW 1000 of A, B; 0 to 4 are sent to A; A rejects 1 and 3; A leaves; B leaves; C starts again."""
     a = scene.consumer("Shared", "a")
     a.flow()
     backlog(scene, 5)
     assert a.got() == names(0, 1, 2, 3, 4)
     b = scene.consumer("Shared", "b")
-    assert b.flow() == []  # nothing is read again while somebody holds it
+    assert b.flow() == []  # entries that a consumer holds are not read again
     a.redeliver(a.ids[1], a.ids[3])
     assert sorted(a.got() + b.got()) == names(1, 3)
     assert scene.subscription.dispatcher.replay.counts == {1: 1, 3: 1}
@@ -38,7 +38,7 @@ def test_slices_of_twenty(scene):
     b.flow(100)
     c.flow(100)
     a.close()
-    assert b.got() == names(*range(20, 40), *range(60, 80))  # the turn stood behind A, whose place B has now
+    assert b.got() == names(*range(20, 40), *range(60, 80))  # the next turn was after A, in whose place B is now
     assert c.got() == names(*range(20), *range(40, 60), *range(80, 100))
 
 
@@ -52,7 +52,7 @@ def test_a_batch_larger_than_the_permits_is_sent_whole(make_scene, classic):
 
 
 def test_precise_flow_control_reads_by_the_average(make_scene):
-    """Batches of 10 and 30 permits: three entries are read, and none waits because it found no consumer."""
+    """Batches of 10 and 30 permits: three entries are read, and none waits for a consumer."""
     for precise in (False, True):
         scene = make_scene(preciseDispatcherFlowControl=precise)
         a = scene.consumer("Shared", "a")
@@ -64,7 +64,7 @@ def test_precise_flow_control_reads_by_the_average(make_scene):
 
 
 def test_classic_rounds_the_slice_size_down(make_scene):
-    """25 permits, batches of 10: the present kind sends three entries in one turn, Classic two and then another."""
+    """25 permits, batches of 10: the current dispatcher sends three entries in one turn, Classic sends two."""
     turns = {}
     for classic in (False, True):
         scene = make_scene(subscriptionSharedUseClassicPersistentImplementation=classic)
@@ -82,7 +82,7 @@ def test_classic_rounds_the_slice_size_down(make_scene):
 
 
 def test_streaming_distributes_single_entries(make_scene):
-    """A read of five, two consumers with permits: slices for the batch reader, one each for the pipeline."""
+    """Five entries are read for two consumers: the batch reader sends slices, the pipeline sends single entries."""
     found = {}
     for streaming in (False, True):
         scene = make_scene(streamingDispatch=streaming)
@@ -109,7 +109,7 @@ def test_unacknowledged_messages_block_a_consumer(make_scene):
     a = scene.consumer("Shared", "a")
     backlog(scene, 5)
     assert a.flow(10) == names(0, 1)
-    assert a.flow(1) == []  # parked
+    assert a.flow(1) == []  # blocked
     a.ack(a.ids[0])
     assert a.got() == ["m2"]
 
@@ -119,7 +119,7 @@ def test_a_removed_limit_unblocks_consumers(make_scene):
         scene = make_scene(**{setting: 2})
         a = scene.consumer("Shared", "a")
         backlog(scene, 5)
-        assert len(a.flow(10)) in (2, 5)  # a slice may overshoot the subscription's limit
+        assert len(a.flow(10)) in (2, 5)  # a slice may exceed the subscription's limit
         backlog(scene, 2)
         assert a.got() == []
         setattr(scene.world.broker.settings, setting, 0)

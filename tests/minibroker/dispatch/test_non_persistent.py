@@ -1,4 +1,4 @@
-"""Non-persistent topics: now or never."""
+"""Non-persistent topics: messages are delivered at once or dropped."""
 
 import pytest
 

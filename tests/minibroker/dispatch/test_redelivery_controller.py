@@ -1,4 +1,4 @@
-"""What waits to be sent again, against a plain model."""
+"""Entries that wait for redelivery, compared with a simple model."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def test_the_lowest_offsets_come_first(steps, count):
         assert len(controller) == len(model)
         assert [controller.holds(one) for one in range(1, 5)] == [one in model.values() for one in range(1, 5)]
     assert controller.lowest(count) == sorted(model)[:count]
-    assert controller.lowest(count) == sorted(model)[:count]  # asking takes nothing away
+    assert controller.lowest(count) == sorted(model)[:count]  # the call removes nothing
     odd = controller.lowest(count, lambda offset, slot: offset % 2 == 1 and model[offset] == slot)
     assert odd == [one for one in sorted(model) if one % 2][:count]
 

@@ -1,4 +1,4 @@
-"""Exclusive and Failover, with their Streaming kind: one consumer gets all."""
+"""Exclusive and Failover with their Streaming dispatcher: one consumer receives all entries."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_failover_waits_before_the_first_delivery(scene):
 
 
 def test_an_epoch_applies_before_the_first_delivery(scene):
-    """>> SUBSCRIBE epoch 0  >> FLOW  >> REDELIVER epoch 1  (a second passes)  << MESSAGE epoch 1"""
+    """>> SUBSCRIBE epoch 0  >> FLOW  >> REDELIVER epoch 1  (one second passes)  << MESSAGE epoch 1."""
     a = scene.consumer("Failover", "a", consumer_epoch=0)
     scene.publish("m0")
     a.flow()
@@ -50,7 +50,7 @@ def test_the_next_consumer_receives_unacknowledged_entries(make_scene):
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_read_is_limited_in_entries_and_sent_completely(make_scene, streaming):
-    """3 permits, batches of 10: the batch reader has read three entries and sends all; the pipeline one at a time."""
+    """3 permits, batches of 10: the batch reader sends all three entries, the pipeline sends one at a time."""
     scene = make_scene(streamingDispatch=streaming)
     a = scene.consumer("Exclusive", "a")
     scene.publish("b0", "b1", "b2", "b3", num_messages_in_batch=10)
@@ -63,14 +63,14 @@ def test_redeliver_restarts_at_the_first_unacknowledged_entry(scene):
     a.flow()
     a.got()
     a.ack(a.ids[0])
-    a.redeliver(a.ids[2])  # ids do not matter
+    a.redeliver(a.ids[2])  # ids are ignored
     assert a.got() == ["m1", "m2"]
 
 
 def test_a_second_exclusive_consumer_is_refused_while_the_first_is_alive(scene):
     a = scene.consumer("Exclusive", "a")
     b = scene.consumer("Exclusive", "b")
-    a.client()  # the PONG to the broker's question
+    a.client()  # the PONG to the broker's PING
     b.got()
     [error] = [one for one in b.told if isinstance(one, pb.CommandError)]
     assert error.error == pb.ConsumerBusy

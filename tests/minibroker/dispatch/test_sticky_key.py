@@ -1,4 +1,4 @@
-"""Key_Shared in its present and its Classic kind: what waits for what."""
+"""The current and the Classic dispatcher of Key_Shared: which entries wait for which acknowledgements."""
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
@@ -8,13 +8,13 @@ KEYS = [f"k{number}" for number in range(12)]
 
 
 def metadata(key):
-    """Bytes of metadata whose key may be anything."""
+    """Return metadata with any bytes as the key."""
     fields = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     return fields.SerializeToString() + bytes((6 << 3 | 2, len(key))) + key
 
 
 def owned(scene, name):
-    """The keys that belong to a consumer now."""
+    """Return the keys that a consumer owns now."""
     selector = scene.subscription.dispatcher.selector
     return [key for key in KEYS if selector.select(selector.slot(murmur3_31(key.encode()))).name == name]
 
@@ -29,7 +29,7 @@ def test_each_key_has_one_consumer(scene):
 
 
 def test_only_reassigned_keys_wait_for_pending_entries(scene):
-    """A holds all keys; B joins: of B's keys those wait that A holds, each until A has acknowledged it."""
+    """A holds all keys, and B joins: entries of B's keys that A holds wait until A has acknowledged them."""
     a = scene.consumer("Key_Shared", "a")
     a.flow()
     scene.keyed(*KEYS[:8])
@@ -87,7 +87,7 @@ def test_a_consumer_without_permits_blocks_only_its_keys(scene):
 
 
 def test_the_look_ahead_limit(make_scene):
-    """B takes nothing: reading stops when as many entries wait as the settings allow."""
+    """B has no permits: reading stops when as many entries wait as the settings allow."""
     scene = make_scene(keySharedLookAheadMsgInReplayThresholdPerConsumer=3)
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
@@ -133,7 +133,7 @@ def test_due_messages_without_permits_do_not_block_others(scene):
 
 
 def test_a_key_with_invalid_utf8_is_accepted(scene):
-    """protobuf hands out as bytes what is no UTF-8."""
+    """protobuf returns bytes if the text is not UTF-8."""
     a = scene.consumer("Key_Shared", "a")
     a.flow()
     good, bad = push_entry(metadata(b"k"), b"good"), push_entry(metadata(b"\xff\xfe"), b"bad")
@@ -144,7 +144,7 @@ def test_a_key_with_invalid_utf8_is_accepted(scene):
 
 
 def test_blocked_entries_are_not_checked_again(scene, monkeypatch):
-    """500 entries wait for B's permits: those for A that come later cost no look at them."""
+    """500 entries wait for permits of B: they are not examined again for each later entry of A."""
     a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
     a.flow()
     of_a, of_b = owned(scene, "a")[0], owned(scene, "b")[0]

@@ -1,4 +1,4 @@
-"""Sizes, hosts and ports as people write them."""
+"""Parsing of sizes, hosts and ports."""
 
 import pytest
 

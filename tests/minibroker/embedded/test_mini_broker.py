@@ -1,4 +1,4 @@
-"""A broker in a test: what it shows, how one waits for it, what one may do to it."""
+"""A broker in a test: its attributes, waiting, and its actions."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from pcli.minibroker.settings import Settings
 ORDERS = "persistent://public/default/orders"
 
 
-# -- life
+# -- start and stop
 
 
 def test_ports_are_free_and_urls_are_available(broker, connect):
@@ -116,7 +116,7 @@ def test_clients_are_notified_at_the_stop(connect):
     peer.end()
 
 
-# -- what there is
+# -- attributes
 
 
 def test_messages_are_the_applications(broker, connect):
@@ -356,7 +356,7 @@ def test_time_does_not_run_backwards():
         broker.clock.advance(-1)
 
 
-# -- what may be done to it
+# -- actions
 
 
 def test_restart_keeps_ports_and_data_and_rolls_ledgers(broker, connect):

@@ -1,4 +1,4 @@
-"""Conversations to be played: real ones from captures, invented ones, and what mutation makes of them."""
+"""Conversations for the fuzz tests: from captures, generated, and mutated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERSISTENT = "persistent://public/default/"
 TOPICS = [PERSISTENT + "t", PERSISTENT + "u", "non-persistent://public/default/n", PERSISTENT + "parts-partition-1"]
 BAD_TOPICS = ["", "a/b", "persistent://public/default/ ", "persistent://nowhere/ns/t", "x-partition-7", "ftp://a/b/c"]
 
-# -- settings: small limits, so that they are met --------------------------------------------------------------------
+# -- settings: small limits, so that they are reached ----------------------------------------------------------------
 
 VARIANTS: list[dict[str, Any]] = [
     {},
@@ -50,10 +50,10 @@ def settings_of(dice: random.Random) -> Settings:
 
 @dataclass(slots=True)
 class Step:
-    """Something that happens. ``who``: the place of a client; several connections may have it one after the other."""
+    """A step of a conversation. ``who``: the index of a client, which may have several connections in succession."""
 
     kind: str
-    """say, wait, jump, stall, resume, leave, unload, delete, terminate."""
+    """One of say, wait, jump, stall, resume, leave, unload, delete, terminate."""
     who: int = 0
     data: bytes = b""
     amount: int = 0
@@ -61,7 +61,7 @@ class Step:
 
 @cache
 def captured(path: Any) -> tuple[tuple[int, bytes], ...]:
-    """The client's frames of a capture, each with the number of its connection."""
+    """Return the client's frames of a capture, each with the number of its connection."""
     numbers: dict[int, int] = {}
     with path.open("rb") as file:
         frames = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]
@@ -69,7 +69,7 @@ def captured(path: Any) -> tuple[tuple[int, bytes], ...]:
 
 
 def real(path: Any, dice: random.Random) -> list[Step]:
-    """A part of a captured conversation that begins with its beginning, or has its beginning and a later part."""
+    """Return a part of a captured conversation: its beginning, or its beginning and a later part."""
     frames = captured(path)
     short = [Step("say", who, data) for who, data in frames if len(data) < MAX_MESSAGE]
     first, second = dice.randrange(10, 60), dice.randrange(60)
@@ -78,7 +78,7 @@ def real(path: Any, dice: random.Random) -> list[Step]:
 
 
 class Author:
-    """Invents a conversation in which most ids exist."""
+    """A generator of conversations in which most ids exist."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
@@ -281,7 +281,7 @@ def other_value(field: Any, dice: random.Random) -> Any:
 
 
 def change_field(message: Any, dice: random.Random, depth: int = 0) -> None:
-    """Change, add or take away one field, somewhere inside; a PING has none."""
+    """Change, add or remove one field at any depth; a PING has none."""
     if not message.DESCRIPTOR.fields:
         return
     field = dice.choice(message.DESCRIPTOR.fields)
@@ -304,7 +304,7 @@ def change_field(message: Any, dice: random.Random, depth: int = 0) -> None:
 
 
 def body_of(data: bytes) -> tuple[pb.BaseCommand, Any, bytes] | None:
-    """A frame's command, its body, and what is behind the command; None: it is no sound frame."""
+    """Return a frame's command, its body, and the bytes after the command; None if the frame is invalid."""
     size = int.from_bytes(data[4:8], "big")
     try:
         command, body = read_command(data[8 : 8 + size])
@@ -325,7 +325,7 @@ def damaged_fields(data: bytes, dice: random.Random) -> bytes:
 
 
 def mutated(steps: list[Step], dice: random.Random) -> list[Step]:
-    """The same conversation, somewhat wrong; now and then it stays right."""
+    """Return a mutated conversation, which is sometimes unchanged."""
     steps, people = list(steps), 1 + max(step.who for step in steps)
     for _ in range(dice.choice([0, 1, 2, 4, 8])):
         at, other = dice.randrange(len(steps)), dice.randrange(len(steps))
@@ -353,7 +353,7 @@ def mutated(steps: list[Step], dice: random.Random) -> list[Step]:
 
 @pytest.fixture(scope="session")
 def script() -> SimpleNamespace:
-    """How conversations are made, and how a frame is read."""
+    """The functions that create conversations and read frames."""
     return SimpleNamespace(
         settings_of=settings_of,
         real=real,

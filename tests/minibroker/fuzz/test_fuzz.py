@@ -1,11 +1,11 @@
-"""Mutated conversations of several clients at once, and what must hold after every single turn of the broker.
+"""Mutated conversations of several clients at once, with invariants that are checked after every turn of the broker.
 
-Real conversations are the client's side of captures; invented ones know which ids are likely to exist, so they reach
-deeper. Steps are dropped, repeated, exchanged, given to other connections; frames are damaged in their bytes and in
-their fields; time passes in between, clients stop reading or vanish, topics are unloaded and deleted. A bystander
-works all the while and must notice nothing.
+Real conversations are the client's side of captures. Generated conversations mostly use ids that exist, so they reach
+more states. Steps are dropped, repeated, exchanged and moved to other connections. Bytes and fields of frames are
+changed. Time passes between steps, clients stop reading or disconnect, and topics are unloaded and deleted. An
+unrelated client must be able to work normally all the time.
 
-Each trial is the seed in its name: a failure names it. `make fuzz` plays 10^5.
+The name of each test contains its seed. `make fuzz` runs 10^5 conversations.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ NAMES = [
     "java/refusals.pcap", "rust/cumulative-ack.pcap", "flex/04-reconnect.pcapng", "python/25-no-flow.pcapng",
 ]  # fmt: skip
 GROUPS = 8
-"""Of invented conversations: so many tests."""
+"""Number of tests with generated conversations."""
 TRIALS = int(os.environ.get("PCLI_FUZZ", "1000"))
-"""Conversations in all; a third of them from captures."""
+"""Total number of conversations, of which a third come from captures."""
 
 START = 1_700_000_000_000
 MAX_MESSAGE = 8192
 PERSISTENT = "persistent://public/default/"
-# -- one connection, seen from outside -------------------------------------------------------------------------------
+# -- one connection, as a client observes it -------------------------------------------------------------------------
 
 
 class Peer:
-    """A client without any sense: it counts what it said and what it heard, by what an answer is recognised by."""
+    """A client that only records its requests and the received commands, identified by their ids."""
 
     def __init__(self, broker: Broker, number: int, now: int, body_of: Any) -> None:
         self.connection = broker.connect(("10.0.0.1", 40000 + number), now)
         self.said: Counter[Any] = Counter()
         self.heard: Counter[Any] = Counter()
         self.places: list[Any] = []
-        """Ids of the messages that came."""
+        """Ids of the received messages."""
         self.stalled = False
         self.closed = False
         self._body_of = body_of
@@ -62,14 +62,14 @@ class Peer:
         self._written = FrameReader(MAX_MESSAGE + FRAME_OVERHEAD + 1024)
 
     def say(self, data: bytes) -> None:
-        """Note what was asked for; what is no command is no request."""
+        """Record the requests in a write. Bytes that are not a command are ignored."""
         for frame in self._spoken.feed(data):
             found = self._body_of(frame.data)
             if found is not None:
                 self.said.update(keys(found[0].type, found[1]))
 
     def hear(self, data: bytes) -> bool:
-        """Every command is one that a broker may send, complete, and asked for; whether a PING is among them."""
+        """Check that each command is complete, allowed and requested; return whether one of them is a PING."""
         asked = False
         assert data == b"" or not self.closed, "something was said after the end"
         for frame in self._written.feed(data):
@@ -84,7 +84,7 @@ class Peer:
                 self.heard.update(keys(command.type, body))
         assert self._written.error is None
         for key, count in self.heard.items():
-            # A producer that waits is answered twice.
+            # A waiting producer receives two responses.
             assert count <= self.said[key] * (2 if key[0] == "request" else 1), f"{key}: {count} answers too many"
         return asked
 
@@ -95,7 +95,7 @@ PONG = push_frame(pb.CommandPong())
 
 
 def keys(number: int, body: Any) -> list[Any]:
-    """What joins a request and its answer; of SUBSCRIBE also the consumer's id."""
+    """Return the identity of a request and its response; for SUBSCRIBE, it includes the consumer id."""
     name = COMMANDS[number].name
     if name in ("SEND", "SEND_RECEIPT", "SEND_ERROR"):
         return [("send", body.producer_id)]
@@ -113,11 +113,11 @@ def keys(number: int, body: Any) -> list[Any]:
     return found
 
 
-# -- playing ---------------------------------------------------------------------------------------------------------
+# -- execution -------------------------------------------------------------------------------------------------------
 
 
 class Stage:
-    """A broker, the clients of a conversation, and a bystander."""
+    """A broker, the clients of a conversation, and an unrelated client."""
 
     def __init__(self, dice: random.Random, settings: Settings, script: Any) -> None:
         self.dice, self.now, self.script = dice, START, script
@@ -162,7 +162,7 @@ class Stage:
             data = data[size:]
 
     def adapted(self, data: bytes, peer: Peer) -> bytes:
-        """Acknowledgements and the like name what really came, mostly."""
+        """Replace most ids in ACKs and similar commands by ids of received messages."""
         found = self.script.body_of(data)
         if found is None or not peer.places:
             return data
@@ -181,7 +181,7 @@ class Stage:
         self.pass_time(step.amount)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Time passes as it does in a loop, timer by timer."""
+        """Advance the time timer by timer, like an event loop."""
         end = self.now + milliseconds
         while (due := self.broker.deadline) is not None and due <= end:
             self.now = max(self.now, due)
@@ -193,7 +193,7 @@ class Stage:
         self.jump(step.amount)
 
     def jump(self, milliseconds: int) -> None:
-        """Time passes as one long pause of the loop."""
+        """Advance the time in one step, like a long pause of the event loop."""
         self.now += milliseconds
         self.broker.advance(self.now)
 
@@ -242,7 +242,7 @@ class Stage:
             self.broker.finish_turn()
         self.broker.take_reading_changes()
 
-    # -- the bystander
+    # -- the unrelated client
 
     def bystand(self, *bodies: Any, entry: bytes = b"") -> None:
         data = b"".join(push_frame(body, entry) for body in bodies)
@@ -259,7 +259,7 @@ class Stage:
         self.bystand(pb.CommandFlow(consumer_id=1, messagePermits=10_000))
 
     def work(self) -> None:
-        """It sends one message, gets it at once, acknowledges it, and hears its PONG."""
+        """Send one message, receive it at once, acknowledge it, and receive a PONG."""
         before, pongs = len(self.bystander.places), self.bystander.heard["ping",]
         metadata = pb.MessageMetadata(producer_name="me", sequence_id=self.published, publish_time=START)
         self.bystand(pb.CommandPing())
@@ -278,11 +278,11 @@ class Stage:
 
     @property
     def sought(self) -> bool:
-        """Whether a cursor may have been reset."""
+        """Return whether a cursor may have been reset."""
         return any(peer.said["reset",] for peer in self.peers.values())
 
     def finish(self) -> None:
-        """When all have left nothing of them remains, at the latest when the last timer has run."""
+        """Check that no state of clients is left when all have disconnected and the last timer has run."""
         for peer in self.peers.values():
             self.broker.disconnected(peer.connection, self.now)
         self.deliver()
@@ -298,15 +298,15 @@ class Stage:
         for topic in broker.topics.values():
             assert not topic.producers
             assert not topic.consumers
-            # On a terminated topic a claim outlives its refusal, and whoever waits for it waits in vain.
+            # On a terminated topic, a refused claim remains, and producers that wait for it wait forever.
             assert topic.terminated or not topic.producer_access.waiting
-            # A subscription that is not durable outlives a SEEK, which closes its consumers: they come back.
+            # A non-durable subscription remains after a SEEK, which closes its consumers, because they reconnect.
             assert all(one.durable for one in topic.subscriptions.values()) or self.sought
         broker.rates.measure()
         assert not broker.rates._rates
 
 
-# -- what must hold after every turn ---------------------------------------------------------------------------------
+# -- invariants after every turn -------------------------------------------------------------------------------------
 
 
 def check(broker: Broker) -> None:
@@ -366,14 +366,14 @@ def check_dispatcher(subscription: Any) -> None:
             check_nothing_rests(dispatcher)
     elif isinstance(dispatcher, PersistentDispatcherSingleActiveConsumer):
         active = dispatcher.active
-        # After a SEEK of the active one delivery rests until somebody joins or leaves (as on 4.2.4).
+        # After a SEEK of the active consumer, nothing is dispatched until a consumer joins or leaves (as on 4.2.4).
         assert active is None or active in dispatcher.consumers or (active.closed and not dispatcher._activated)
         if active is not None and dispatcher._activated and active.permits > 0 and active.connection.writable:
             assert subscription.limits or not dispatcher.cursor.has_more
 
 
 def check_accounts(dispatcher: Any) -> None:
-    """The sums over the consumers are those of the subscription."""
+    """The sums over the consumers equal those of the subscription."""
     consumers, most = dispatcher.consumers, dispatcher.subscription.max_unacked
     assert dispatcher.total_unacked == sum(one.unacked for one in consumers)
     assert dispatcher.total_permits == sum(one.permits for one in consumers)
@@ -386,7 +386,7 @@ def check_accounts(dispatcher: Any) -> None:
 
 
 def check_whereabouts(dispatcher: Any) -> None:
-    """Whatever was read and is not acknowledged is in one place: at one consumer, or waiting, or not due yet."""
+    """Every unacknowledged entry that was read is in one state: held by one consumer, waiting, or not due yet."""
     cursor = dispatcher.cursor
     held = Counter(offset for one in dispatcher.consumers for offset in one.pending)
     waiting = set(dispatcher.replay.waiting)
@@ -408,7 +408,7 @@ def check_whereabouts(dispatcher: Any) -> None:
 
 
 def check_slots(dispatcher: Any) -> None:
-    """What is remembered of keys concerns pending entries only."""
+    """Stored keys belong to pending entries only."""
     for one in dispatcher.consumers:
         assert one.hashes.keys() <= one.pending.keys()
     for slot, draining in dispatcher.draining._slots.items():
@@ -418,11 +418,11 @@ def check_slots(dispatcher: Any) -> None:
 
 
 def check_nothing_rests(dispatcher: Any) -> None:
-    """On Shared nothing waits while somebody could take it; chunks may wait for the one who has the first of them."""
+    """On Shared, no entry waits if a consumer could receive it. Chunks may wait for the consumer of the first chunk."""
     if dispatcher.round_robin.any_available() is None or dispatcher.subscription.limits:
         return
     if any(one.priority < 0 for one in dispatcher.consumers):
-        # Whose turn it is is looked for from level 0 on (as on 4.2.4).
+        # The next consumer is searched for from level 0 on (as on 4.2.4).
         return
     ready = [dispatcher.ledger.entry(offset) for offset in dispatcher.replay.waiting]
     if any(entry is not None and entry.parsed and entry.chunked for entry in ready):
@@ -456,7 +456,7 @@ def test_generated_commands(script, group):
 
 
 def test_the_checks_detect_violations(script):
-    """An account that is out by one, and an entry that nobody has."""
+    """A wrong counter, and an entry in no state, are detected."""
     dice = random.Random("blind?")
     stage = Stage(dice, Settings(maxMessageSize=MAX_MESSAGE), script)
     stage.work()
@@ -477,7 +477,7 @@ def test_the_checks_detect_violations(script):
 
 
 def test_damaged_bytes_are_as_described(script):
-    """Most damaged frames are still frames, so the depths are reached; some are none."""
+    """Most mutated frames are still valid, so that deeper code is reached; some are invalid."""
     dice = random.Random("damage")
     frame = push_frame(pb.CommandSubscribe(topic="t", subscription="s", subType=1, consumer_id=1, request_id=1))
     sound = sum(script.body_of(script.damaged_fields(frame, dice)) is not None for _ in range(300))

@@ -1,4 +1,4 @@
-"""Which value holds for a topic: its own policy, its namespace's, the broker's setting (HierarchyTopicPolicies)."""
+"""The effective value for a topic: its policy, the namespace's, or the broker's setting (HierarchyTopicPolicies)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_most_specific_policy_takes_precedence(policies):
 
 
 def test_zero_is_a_value(policies):
-    """0 means: no limit. It is not "not set"."""
+    """0 means no limit; it does not mean "not set"."""
     policies.set_namespace(SPACE, "maxProducersPerTopic", 0)
     assert policies.effective(T, "maxProducersPerTopic") == 0
 
@@ -82,7 +82,7 @@ def test_one_policy_for_several_settings(policies):
 
 
 def test_unset_parts_have_the_brokers_values(policies):
-    """As the conformance scenario sets it: no topicType, no defaultNumPartitions."""
+    """The policy as the conformance scenario sets it, without topicType and defaultNumPartitions."""
     policies.set_namespace(SPACE, "autoTopicCreation", {"allowAutoTopicCreation": False})
     assert policies.effective(T, "allowAutoTopicCreation") is False
     assert policies.effective(T, "allowAutoTopicCreationType") == "non-partitioned"
@@ -90,7 +90,7 @@ def test_unset_parts_have_the_brokers_values(policies):
 
 
 def test_an_unset_policy_is_built_from_the_settings(policies):
-    """The objects that `?applied=true` gives on a real broker."""
+    """The objects that a real broker returns for `?applied=true`."""
     rate = {"dispatchThrottlingRateInMsg": 0, "dispatchThrottlingRateInByte": 0, "relativeToPublishRate": False}
     assert policies.policy(T, "dispatchRate") == {**rate, "ratePeriodInSecond": 1}
     assert policies.policy(T, "subscribeRate") == {"subscribeThrottlingRatePerConsumer": 0, "ratePeriodInSecond": 30}
@@ -141,7 +141,7 @@ JSON = st.recursive(
 
 
 def keys(policy):
-    """The keys of a policy that is an object; the others have none."""
+    """Return the keys of a policy that is an object; empty for other policies."""
     try:
         return sorted(policy.read("x", {}))
     except LocalError:
@@ -150,7 +150,7 @@ def keys(policy):
 
 @given(data=st.data(), policy=st.sampled_from(POLICIES))
 def test_any_body_is_a_value_or_an_error(data, policy):
-    """Whatever a client sends as a policy: a value, or an error of ours; and what was taken can be looked up."""
+    """For any value that a client sends, the result is a policy that can be read, or an error of the expected class."""
     known = keys(policy)
     value = data.draw(st.dictionaries(st.sampled_from(known), JSON) if known else JSON)
     policies = Policies(Settings())
@@ -173,7 +173,7 @@ def test_the_table():
 
 @pytest.mark.parametrize("count", [1, 4, 7])
 def test_bundles(policies, count):
-    """Equal parts of the CRC32 range; the boundaries of 7 as a real broker shows them."""
+    """Equal parts of the CRC32 range; the boundaries of 7 are those of a real broker."""
     namespace = policies.namespaces[SPACE]
     namespace.bundles = count
     edges = namespace.boundaries

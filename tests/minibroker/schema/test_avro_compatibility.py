@@ -1,4 +1,4 @@
-"""Avro's rules: what a real 4.2.4 broker said of each schema and pair (BACKWARD, over REST), and fastavro as judge."""
+"""Avro's compatibility rules, compared with a real 4.2.4 broker (BACKWARD, over REST) and with fastavro."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMOTED = {
 
 
 def rec(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
-    """A record; a field is (name, type) or (name, type, default), or as Avro has it."""
+    """Return a record; a field is (name, type), (name, type, default), or in Avro's own form."""
     listed = [field if isinstance(field, dict) else dict(zip(("name", "type", "default"), field)) for field in fields]
     return {"type": "record", "name": name, "fields": listed, **more}
 
@@ -37,7 +37,7 @@ def fixed(size: Any, name: str = "F", **more: Any) -> dict[str, Any]:
 
 
 def f(kind: Any) -> dict[str, Any]:
-    """A record with one field of that type."""
+    """Return a record with one field of this type."""
     return rec(("a", kind))
 
 
@@ -59,7 +59,7 @@ def is_valid(text: str) -> bool:
 
 I = ("a", "int")  # noqa: E741
 
-# (what, written as, read as)
+# (description, writer's schema, reader's schema)
 READABLE: list[tuple[str, Any, Any]] = [
     ("field added with default", rec(I), rec(I, ("b", "int", 0))),
     ("field added with null default", rec(I), rec(I, ("b", ["null", "int"], None))),
@@ -286,7 +286,7 @@ R = rec(I)
     ],
 )
 def test_what_makes_schemas_equal(other: Any, equal: bool) -> None:
-    """Versions that a real broker gave to R and then to the other."""
+    """Versions that a real broker assigned to R and then to the other schema."""
     forms = [normal_form(parse(json.dumps(schema).encode())) for schema in (R, other)]
     assert (forms[0] == forms[1]) == equal
 
@@ -328,7 +328,7 @@ DEFAULTS: dict[str, Any] = {"int": 1, "string": "x", "null": None, "boolean": Tr
 
 @st.composite
 def records(draw: st.DrawFn) -> dict[str, Any]:
-    """A record of up to three fields; named types differ by the field, so that none is declared twice."""
+    """Records of up to three fields. Named types contain the field's name, so that none is declared twice."""
     fields: list[tuple[Any, ...]] = []
     for name in draw(st.lists(names, unique=True, max_size=3)):
         kind = draw(kinds)
@@ -340,7 +340,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def samples(kind: Any) -> list[Any]:
-    """Values that show every branch of every union."""
+    """Return values that cover every branch of every union."""
     if isinstance(kind, list):
         return [sample for branch in kind for sample in samples(branch)]
     if isinstance(kind, str):

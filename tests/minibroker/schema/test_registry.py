@@ -1,4 +1,4 @@
-"""The registry: the conversations of schema.* with the real broker, and what it said over REST."""
+"""The registry, compared with the schema.* conversations of a real broker and its REST responses."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ C = ("c", "string")
 
 
 class Topic:
-    """One topic's schemas under settings."""
+    """The schemas of one topic with some settings."""
 
     def __init__(self, strategy: str = "FULL", *, auto_update: bool = True) -> None:
         self.registry = SchemaRegistry()
         self.settings = {"schemaCompatibilityStrategy": strategy, "isAllowAutoUpdateSchemaEnabled": auto_update}
 
     def put(self, schema: pb.Schema) -> int | None:
-        """The version, None: refused as it should be."""
+        """Return the version; None if the schema is refused as expected."""
         try:
             return version_number(self.registry.put(ID, schema, self.settings.__getitem__, 1))
         except Refused as refusal:
@@ -101,7 +101,7 @@ def test_always_incompatible_accepts_nothing() -> None:
     [("BACKWARD", None, 1), ("FORWARD", 1, None), ("FULL", None, None)],
 )
 def test_backward_and_forward_strategies(strategy: str, added: int | None, removed: int | None) -> None:
-    """A field without default is added; the only field goes and one with default comes."""
+    """A field without a default is added; the only field is replaced by one with a default."""
     for change, version in ((avro(A, C), added), (avro(B), removed)):
         topic = Topic(strategy)
         assert [topic.put(avro(A)), topic.put(change)] == [0, version]
@@ -112,7 +112,7 @@ def test_backward_and_forward_strategies(strategy: str, added: int | None, remov
     [("BACKWARD", 2), ("BACKWARD_TRANSITIVE", None), ("FULL", 2), ("FULL_TRANSITIVE", None)],
 )
 def test_a_transitive_strategy_checks_all_versions(strategy: str, third: int | None) -> None:
-    """The third reads the second, which wrote a, but not the first, which wrote none."""
+    """The third schema can read the second, which wrote a, but not the first, which wrote none."""
     topic = Topic(strategy)
     steps = [avro(("x", "int", 0)), avro(("x", "int", 0), ("a", "int", 0)), avro(("x", "int", 0), A)]
     assert [topic.put(step) for step in steps] == [0, 1, third]
@@ -172,7 +172,7 @@ def test_a_consumer_must_be_able_to_read_the_latest() -> None:
 
 @pytest.mark.parametrize(("strategy", "taken"), [("FORWARD", True), ("BACKWARD_TRANSITIVE", False)])
 def test_a_consumer_and_older_versions(strategy: str, taken: bool) -> None:
-    """It reads the latest version and not the first."""
+    """It can read the latest version but not the first."""
     topic = Topic("ALWAYS_COMPATIBLE")
     topic.put(avro(A))
     topic.put(avro(A, C))

@@ -1,6 +1,6 @@
-"""The broker on real sockets: ports, clients that are told, clients that do not read, HTTP, and nothing lost.
+"""The broker on real sockets: ports, notifications, clients that do not read, HTTP, and no lost data.
 
-Each test runs on asyncio's loop and, where it is installed, on uvloop's.
+Each test runs on asyncio's loop and, if it is installed, on uvloop's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pcli.minibroker.settings import Settings
 
 PING = push_frame(pb.CommandPing())
 WAIT = 10
-"""Seconds after which a test gives up: far more than anything takes."""
+"""Timeout of a test in seconds, far longer than any step takes."""
 
 
 class Peer:
@@ -39,7 +39,7 @@ class Peer:
         self.writer.write(self.session.output())
 
     async def hear(self, kind):
-        """Read until a command of this class comes."""
+        """Read until a command of this class arrives."""
         while True:
             while self.heard:
                 event = self.heard.pop(0)
@@ -69,7 +69,7 @@ class Peer:
 
 @asynccontextmanager
 async def listening(**settings):
-    """A server on ports of its own; at the end it may have had no error of its own."""
+    """A server on free ports, which must not have internal errors at the end."""
     server = Server(Settings(**{"brokerServicePort": 0, "webServicePort": 0} | settings))
     await server.start()
     try:
@@ -80,7 +80,7 @@ async def listening(**settings):
 
 
 async def join(server, **streams):
-    """A client after its handshake."""
+    """Return a client after its handshake."""
     host, port = server.service_url.removeprefix("pulsar://").split(":")
     peer = Peer(*await asyncio.open_connection(host, int(port), **streams))
     peer.session.connect()
@@ -107,7 +107,7 @@ def entry(size=10):
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request):
-    """Run a coroutine on a loop of each kind, in debug mode no slower than it must be."""
+    """Run a coroutine on each kind of loop, in debug mode with a higher threshold for slow callbacks."""
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
     loop = new_event_loop() if request.param == "uvloop" else asyncio.new_event_loop()
@@ -120,7 +120,7 @@ def run(request):
     loop.close()
 
 
-# -- life ------------------------------------------------------------------------------------------------------------
+# -- start and stop --------------------------------------------------------------------------------------------------
 
 
 def test_a_message_is_sent_and_received(run):
@@ -161,7 +161,7 @@ def test_a_port_in_use_is_an_error(run):
 
 
 def test_stopping_notifies_the_clients(run):
-    """<< CLOSE_PRODUCER, or CLOSE_CONSUMER, then the end; a client that never reads does not hold it up."""
+    """<< CLOSE_PRODUCER or CLOSE_CONSUMER, then the end. A client that never reads does not delay it."""
 
     async def work():
         async with listening() as server:
@@ -200,7 +200,7 @@ def test_a_disconnected_client_frees_its_name(run):
 
 
 def test_timers_of_the_core(run):
-    """A handshake that does not come, with an interval of one second."""
+    """A missing handshake, with an interval of one second."""
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
@@ -217,7 +217,7 @@ def test_timers_of_the_core(run):
 
 
 def test_a_client_that_does_not_read(run):
-    """50 MB for a client that takes none: the broker keeps little of it for the socket, all arrives later, in order."""
+    """The broker buffers little of 50 MB for a client that does not read; everything arrives later, in order."""
 
     async def work():
         async with listening() as server:
@@ -240,7 +240,7 @@ def test_a_client_that_does_not_read(run):
 
 
 def test_a_client_that_only_sends_requests(run, monkeypatch):
-    """PINGs without end, and no answer is read: the broker stops reading, and goes on when the client reads."""
+    """Endless PINGs without reading: the broker stops reading, and continues when the client reads."""
     monkeypatch.setattr(tcp_server, "_FULL", 1 << 20)
 
     async def work():
@@ -286,7 +286,7 @@ def test_throttled_connections_are_not_read(run):
 
 
 async def http(server, method, path, body=b""):
-    """One request on a connection of its own: status and body."""
+    """Send one request on a new connection; return status and body."""
     host, port = server.http_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
@@ -323,11 +323,11 @@ def test_rest_causes_frames_to_clients(run):
     run(work())
 
 
-# -- nothing is lost -------------------------------------------------------------------------------------------------
+# -- no data is lost -------------------------------------------------------------------------------------------------
 
 
 def test_failures_are_reported(run, monkeypatch, caplog):
-    """One line in the log, the trace only for those who look for it."""
+    """One line is in the log; the traceback is logged only at the debug level."""
     from pcli.minibroker.commands import HANDLERS
 
     def broken(*_):
@@ -370,7 +370,7 @@ def test_failures_of_tasks_are_reported(run, caplog):
 
 
 def test_half_open_sockets(run):
-    """Connections that end at once, reset, or stay with half a frame: the others are not disturbed."""
+    """Connections that end at once, are reset, or stop within a frame do not affect other connections."""
 
     async def work():
         async with listening() as server:

@@ -1,4 +1,4 @@
-"""Figures of statistics: sizes, times, rates, and how those of partitions add up."""
+"""Statistics: sizes, times, rates, and the sums of partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = "persistent://public/default/t"
 
 
 def ledger_of(sizes):
-    """A ledger, rolled where a size is None, with entries of these sizes."""
+    """Create a ledger with entries of these sizes; None starts a new ledger."""
     ids = iter(range(100))
     ledger = ManagedLedger("t", SpillingStorage(Pool()), lambda: next(ids), Settings(), 0)
     for size in sizes:
@@ -29,7 +29,7 @@ def ledger_of(sizes):
 
 
 def test_a_real_backlog():
-    """Seven entries of 409 bytes: 351 behind the first, 235 behind the third, as a real broker said of them."""
+    """Sizes of seven entries from a real broker: 409 bytes in total, 351 after the first, 235 after the third."""
     ledger = ledger_of([57, 57, 57, 57, 57, 39, 85])
     assert backlog_size(ledger, -1) == 409
     assert backlog_size(ledger, 0) == 351
@@ -43,7 +43,7 @@ def test_a_backlog_across_ledgers():
 
 
 def test_rates_start_with_the_first_client(world):
-    """Half a period there: twice the rate, not half of it."""
+    """Over half a period, the rate is twice as high, not half."""
     world.advance(30_000)
     client = world.client()
     client.producer("t")
@@ -82,7 +82,7 @@ def test_acknowledged_and_delivered_again(world):
 
 
 def test_partition_statistics_are_summed():
-    """Counters add up, by subscription and by place; names of single clients and averages do not."""
+    """Counters are added by subscription and by position; names of single clients and averages are not."""
     one = {
         "msgInCounter": 2,
         "averageMsgSize": 5.0,
@@ -125,7 +125,7 @@ def test_the_ranges_of_a_key_shared_subscription_are_computed_once(world, monkey
 
 
 def test_dropped_messages_are_a_rate(world):
-    """Of non-persistent topics only; half a period there is twice the rate here too."""
+    """Only for non-persistent topics. Over half a period, the rate is twice as high."""
     name = "non-persistent://public/default/t"
     world.advance(30_000)
     client = world.client()

@@ -1,4 +1,4 @@
-"""A cursor against a set: every operation, in any order, leaves what a plain set of acknowledged offsets would."""
+"""A cursor compared with a plain set of acknowledged offsets, for any sequence of operations."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_hundred_thousand_acknowledgements_out_of_order(shape: str) -> None:
 
 
 def moves(near: st.SearchStrategy[int], run: int) -> st.SearchStrategy[list[tuple[str, int, int]]]:
-    """What is done to a cursor: the word, an offset or a count, a length."""
+    """An operation on a cursor: its name, an offset or a count, a length."""
     return st.lists(
         st.one_of(
             st.tuples(st.sampled_from(["delete", "delete", "cumulative", "ask"]), near, st.just(0)),
@@ -186,7 +186,7 @@ def moves(near: st.SearchStrategy[int], run: int) -> st.SearchStrategy[list[tupl
 
 
 def play(ledger: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random) -> None:
-    """The same moves on a cursor and on a set."""
+    """Apply the same operations to a cursor and a set."""
     size = ledger.next
     sub = ManagedCursor(ledger, "sub", -1, durable=True)
     acked: set[int] = set()

@@ -1,4 +1,4 @@
-"""A topic's ledgers: ids, roll-over, reading, times, deletion."""
+"""The ledgers of a topic: ids, rollover, reading, times, deletion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NOW = 1_700_000_000_000
 
 
 def topic(settings: Settings | None = None, *, memory: int = 1 << 30, cache: EntryCache | None = None) -> ManagedLedger:
-    """A topic whose ledgers are 10, 13, 16, …: between them others take numbers too."""
+    """A topic whose ledgers are 10, 13, 16, … because others use the numbers in between."""
     ids = itertools.count(10, 3)
     storage = SpillingStorage(Pool(memory_limit=memory, open_file=io.BytesIO))
     return ManagedLedger("t", storage, lambda: next(ids), settings or Settings(), NOW, cache=cache)
 
 
 def two_ledgers() -> ManagedLedger:
-    """Ledger 10 with 3 entries, ledger 13 with 2."""
+    """Create ledger 10 with 3 entries and ledger 13 with 2."""
     ledger = topic()
     for number in range(3):
         ledger.append(b"old%d" % number, NOW)
@@ -38,7 +38,7 @@ def two_ledgers() -> ManagedLedger:
 
 
 def block(publish_time: int, broker: int | None = None) -> bytes:
-    """A stored entry: metadata and no payload, with a broker entry block or without."""
+    """Return a stored entry: metadata without payload, with or without broker entry metadata."""
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=publish_time).SerializeToString()
     data = len(metadata).to_bytes(4, "big") + metadata
     if broker is None:
@@ -221,7 +221,7 @@ def test_unreadable_metadata_is_never_before() -> None:
 
 
 def rolled(*counts: int) -> ManagedLedger:
-    """Closed ledgers of so many entries of 1 MB, closed a minute after each other, and an empty one."""
+    """Create closed ledgers with these numbers of entries of 1 MB, closed one minute apart, and an empty one."""
     ledger = topic(memory=0)
     for number, count in enumerate(counts, 1):
         for _ in range(count):
@@ -250,7 +250,7 @@ def rolled(*counts: int) -> ManagedLedger:
     ],
 )
 def test_consumed_unretained_ledgers_are_deleted(slowest: int | None, minutes: int, megabytes: int, first: int) -> None:
-    """Two closed ledgers of three entries, closed nine and eight minutes ago."""
+    """Create two ledgers of three entries, closed nine and eight minutes ago."""
     ledger = rolled(3, 3)
     ledger.trim(slowest, minutes, megabytes, NOW + 10 * MINUTE)
     assert ledger.first == first

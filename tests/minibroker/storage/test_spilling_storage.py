@@ -1,4 +1,4 @@
-"""A storage against a plain list: whatever is spilled, read and trimmed, the entries are those that were appended."""
+"""A storage compared with a plain list: spilling, reading and trimming do not change the entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deduplication: the conversations of send.dedup_* with the real broker, as verdicts."""
+"""Deduplication: the send.dedup_* conversations of a real broker as a table of results."""
 
 from __future__ import annotations
 

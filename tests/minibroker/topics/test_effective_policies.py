@@ -1,4 +1,4 @@
-"""What holds for a topic: rates by level, interceptors by name, the system's own topics."""
+"""The effective policies of a topic: rates by level, interceptors by name, system topics."""
 
 from __future__ import annotations
 

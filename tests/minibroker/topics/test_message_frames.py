@@ -1,4 +1,4 @@
-"""The quick writer of MESSAGE gives what the general one gives."""
+"""The fast encoder of MESSAGE produces the same bytes as the general encoder."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

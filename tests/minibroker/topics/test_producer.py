@@ -1,4 +1,4 @@
-"""The producer's quick way and the full way: two ways, one outcome."""
+"""The fast and the slow path of SEND have the same results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _blocks = st.one_of(
 
 
 def heard(client, sequence, highest, count, block):
-    """What a SEND brings: the fields of the answers, but for the ledger, which is another one on another topic."""
+    """Return the fields of the responses to a SEND, without the ledger, which depends on the topic."""
     fields = {"producer_id": 1, "sequence_id": sequence}
     if highest >= 0:
         fields["highest_sequence_id"] = highest

@@ -1,4 +1,4 @@
-"""Who may produce: the table of access modes, with producers that only remember what they were told."""
+"""The table of access modes, with producers that only record their notifications."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _Producer:
 
 
 class _Topic:
-    """Keeps the producers that are in, as a topic does."""
+    """A registry of the current producers, like a topic."""
 
     def __init__(self) -> None:
         self.producers: dict[str, _Producer] = {}
         self.access = ProducerAccess(self.producers)  # type: ignore[arg-type]
 
     def joins(self, name: str, mode: int, epoch: int | None = None) -> str:
-        """What becomes of a producer: its epoch, that it waits, or the error."""
+        """Return the result for a producer: its epoch, that it waits, or the error."""
         producer = _Producer(self, name, mode, epoch)
         try:
             admitted = self.access.admit(producer)  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ class _Topic:
         return f"epoch {self.access.epoch}"
 
     def left(self, name: str) -> str:
-        """Who is the holder after one has left."""
+        """Return the holder after one producer has left."""
         self.producers.pop(name)
         promoted = self.access.next_holder()
         if promoted is None:
@@ -114,7 +114,7 @@ def test_claimed_epochs(topic: _Topic, mode: int) -> None:
         assert topic.joins("a", mode, claim) == outcome
         if topic.producers:
             topic.left("a")
-    # A Shared producer is told the epoch as well, and does not move it.
+    # A Shared producer also receives the epoch, but does not change it.
     assert topic.joins("a", SHARED) == "epoch 7"
 
 
@@ -139,7 +139,7 @@ def test_the_queue_is_served_in_order(topic: _Topic) -> None:
 
 
 def test_a_promoted_producer_sets_its_claimed_epoch(topic: _Topic) -> None:
-    # As on 4.2.4: only claims at once are compared.
+    # As on 4.2.4, only claims that are granted at once are compared.
     topic.joins("a", EXCLUSIVE, 5)
     topic.joins("b", WAIT, 1)
     assert topic.left("a") == "b, epoch 1"

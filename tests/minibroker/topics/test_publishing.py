@@ -1,4 +1,4 @@
-"""The order of the checks: which of two faults of one SEND is told. Expected: the order of the Java methods."""
+"""The order of the checks of a SEND with two faults. The expected order is that of the Java methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENCRYPTED = {"encryption_keys": [pb.EncryptionKeys(key="k", value=b"x")]}
 
 @pytest.fixture
 def strict(make_world):
-    """A client of a topic on which everything is switched on, with one message of rate."""
+    """A client of a topic with all checks enabled and a rate limit of one message."""
     world = make_world(
         encryptionRequireOnProducer=True,
         delayedDeliveryMaxDelayInMillis=10,

@@ -1,4 +1,4 @@
-"""Token buckets by the arithmetic of their rates; no clock but the numbers given."""
+"""Token buckets: arithmetic of their rates with given times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_deficit_delays_the_next_message() -> None:
     bucket = TokenBucket(1000, now=0)
     bucket.charge(3000, 0)
     assert bucket.tokens(0) == -2000
-    # 2000 tokens short, and ten more to go on with: at one token a ms.
+    # 2000 tokens are missing and ten more are needed, at one token per ms.
     assert bucket.wait_ms(0) == 2010
     assert bucket.wait_ms(2000) == 10
     assert bucket.wait_ms(2001) == 0
@@ -103,7 +103,7 @@ def test_idle_consumers_are_removed() -> None:
 
 
 class _World:
-    """A broker as far as a throttle sees it."""
+    """The part of a broker that a throttle uses."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -120,7 +120,7 @@ class _World:
 
 
 class _Reader:
-    """A connection as far as a throttle sees it."""
+    """The part of a connection that a throttle uses."""
 
     def __init__(self) -> None:
         self.holds = 0
@@ -148,7 +148,7 @@ def test_the_message_that_empties_the_bucket_passes_then_reading_stops() -> None
     assert (a.holds, b.holds) == (1, 0)
     throttle.charge(b, 1, 100)  # type: ignore[arg-type]
     assert (a.holds, b.holds) == (1, 1)
-    # Two tokens short and one to go on with, at one in 100 ms.
+    # Two tokens are missing and one more is needed, at one in 100 ms.
     world.advance(299)
     assert (a.holds, b.holds) == (1, 1)
     world.advance(300)

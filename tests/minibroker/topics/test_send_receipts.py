@@ -1,4 +1,4 @@
-"""Receipts written quickly are the bytes that protobuf's own writer gives."""
+"""The fast encoder of receipts produces the same bytes as protobuf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic's life: unload, terminate, delete, and what the policies change. Expected: what a real 4.2.4 did."""
+"""The lifecycle of a topic: unload, terminate, delete, policy changes. Expected values are those of a real 4.2.4."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ENTRY = push_entry(pb.MessageMetadata(producer_name="p", sequence_id=0, publish_
 
 
 def kinds(bodies):
-    """What was heard, as command and id: 'CloseProducer 1'."""
+    """Return a received command with its id: 'CloseProducer 1'."""
     ids = [getattr(body, "producer_id", getattr(body, "consumer_id", "")) for body in bodies]
     return [f"{type(body).__name__.removeprefix('Command')} {number}" for body, number in zip(bodies, ids)]
 
 
 def busy(client, topic=T):
-    """Two producers and two consumers of two subscriptions on one connection."""
+    """Create two producers and two consumers of two subscriptions on one connection."""
     client.subscribe(topic, consumer_id=1)
     client.producer(topic, producer_id=1)
     client.producer(topic, producer_id=2)
@@ -58,7 +58,7 @@ def test_after_an_unload_there_is_a_new_ledger_and_all_entries(client, world):
 
 
 def test_an_unload_drops_ack_sets(client, world):
-    """Entries that are acknowledged whole stay so; the sets of parts live in memory only."""
+    """Complete acknowledgements of entries are kept; ack sets are stored in memory only."""
     client.producer()
     client.subscribe(subType=pb.CommandSubscribe.Shared)
     about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=3)
@@ -137,7 +137,7 @@ def test_an_unload_empties_the_queue_and_keeps_the_epoch(world):
     world.deliver()
     assert holder.hear()
     assert second.hear()
-    # 0 the holder, 1 the one that was promoted and refused
+    # 0 is the holder; 1 was promoted and refused
     assert holder.producer(producer_access_mode=EXCLUSIVE).topic_epoch == 2
     assert third.producer().error == pb.ServiceNotReady
     assert isinstance(third.one(pb.CommandCloseProducer(producer_id=1)), pb.CommandSuccess)
@@ -158,7 +158,7 @@ def test_terminate_closes_producers_and_notifies_finished_consumers(client, worl
     assert last == (receipt.message_id.ledgerId, receipt.message_id.entryId)
     assert kinds(client.hear()) == ["CloseProducer 1", "CloseProducer 2", "ReachedEndOfTopic 2"]
     assert topic.terminated
-    # Once more: the same answer, and nobody hears of it.
+    # A second request returns the same response, and clients receive nothing.
     assert world.broker.terminate(topic) == last
     world.deliver()
     assert client.hear() == []
@@ -287,7 +287,7 @@ def test_unneeded_closed_ledgers_are_deleted(make_world):
 
 @pytest.fixture
 def small(make_world):
-    """A world whose ledgers hold two entries, and a client with a producer."""
+    """A broker whose ledgers contain two entries, and a client with a producer."""
     world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
     client = world.client()
     client.producer()

@@ -1,4 +1,4 @@
-"""Which topics there are, who serves them, and how they come to life (conform: lookup.*, with partitions)."""
+"""The topics of a broker: ownership, creation, lists (conform: lookup.*, with partitions)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refused(function, *arguments, **named):
 
 
 def test_a_bundle_is_served_after_a_lookup(world):
-    """One lookup of any topic of the bundle mends it; the namespace has four of them."""
+    """A lookup of any topic of a bundle assigns the bundle; the namespace has four bundles."""
     topics = [TopicName.parse(f"persistent://pulsar/system/t{number}") for number in range(40)]
     assert {refused(world.broker.check_owned, name) for name in topics} == {"ServiceNotReady"}
     namespace = world.broker.policies.namespaces["pulsar/system"]
@@ -45,7 +45,7 @@ def test_a_deleted_namespace_is_not_served(world):
 
 @pytest.fixture
 def served(world):
-    """All of public/default is served."""
+    """All topics of public/default are owned."""
     for number in range(40):
         world.broker.topic_registry.look_up(TopicName.parse(f"persistent://public/default/t{number}"))
     return world.broker
@@ -67,7 +67,7 @@ def test_topics_are_not_created_without_auto_creation(served):
 
 
 def test_partitions(served):
-    """A partition beyond the count is missing, one without its topic and the topic's own name are not allowed."""
+    """A partition beyond the number is unknown; one without partitioned topic, and the topic itself, are refused."""
     assert refused(served.get_or_create, T.with_partition(0)) == "NotAllowedError"
     served.create_partitioned(T, 2)
     assert served.stored == {str(T.with_partition(0)), str(T.with_partition(1))}
@@ -93,7 +93,7 @@ def test_the_topic_limit_of_a_namespace(make_world):
 
 
 def test_existence(served):
-    """Stored, in use, or partitioned; partitions of what is not stored by their number."""
+    """Topics are stored, in use, or partitioned; partitions that are not stored are counted by their number."""
     away = TopicName.parse("non-persistent://public/default/n")
     for name in (T, away):
         assert not served.topic_registry.exists(name)
@@ -108,7 +108,7 @@ def test_existence(served):
 
 
 def test_lists(served):
-    """By namespace and kind, without the system's own unless they are asked for."""
+    """Lists by namespace and domain, without system topics unless these are requested."""
     for text in ("b", "a", "__change_events", "non-persistent://public/default/n"):
         served.topic_registry.create(TopicName.parse(text))
     names = served.topic_registry.names
