@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Handler", "PulsarService"]
 
 Handler = Callable[..., None]
-"""The function that handles a command: function(connection, body, frame)."""
+"""The type of the functions that handle a command: function(connection, body, frame)."""
 
 _two_lengths = Struct(">II").unpack_from
 _length = Struct(">I").unpack_from

@@ -21,7 +21,7 @@ from pcli.minibroker.errors import Refused
 __all__ = ["NOBODY", "error", "refusal"]
 
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
-"""The request id in an error for a command that has none: -1 as an unsigned number."""
+"""The request id in an error for a command without a request id: -1 as an unsigned number."""
 
 
 def error(request_id: int, refused: Refused) -> pb.CommandError:

@@ -3,8 +3,8 @@
 Rules of this file
 1. Without ``force``, deleting a topic with connected clients results in a 412. Subscriptions without consumers do not
    prevent the deletion.
-2. For operations that the real broker executes in the background (compaction, truncation, trimming), the response is
-   that of a finished operation. Closed ledgers that are not needed are deleted as usual.
+2. For operations that the real broker executes in the background (compaction, truncation, trimming), the response
+   reports that the operation is finished. Closed ledgers that are not needed are deleted as usual.
 """
 
 from __future__ import annotations

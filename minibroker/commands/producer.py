@@ -1,7 +1,7 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-The order of the checks is that of the real broker. The check of the backlog quota, which follows the check of the
-producer limit and precedes that of the encryption, is not implemented.
+PRODUCER runs its checks in the real broker's order. The check of the backlog quota, which the real broker runs between
+the checks of the producer limit and of encryption, is not implemented.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether the mode is the same as that of the first consumer."""
+        """Return whether the mode is the same as the first consumer's mode."""
         return is_sticky(meta) == self.sticky
 
     def add(self, consumer: Consumer) -> None:

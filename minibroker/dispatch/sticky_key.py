@@ -75,7 +75,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether mode and ordering are the same as those of the first consumer."""
+        """Return whether the first consumer has the same mode and ordering."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 

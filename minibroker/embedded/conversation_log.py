@@ -75,13 +75,13 @@ class LoggedFrame:
 
     @property
     def command(self) -> Any:
-        """The command's message, for example ``CommandFlow`` for a FLOW; the BaseCommand if the type is unknown."""
+        """The command's message, for example ``CommandFlow`` for a FLOW, or the BaseCommand if the type is unknown."""
         body = self.facts.frame.body
         return self.facts.frame.command if body is None else body
 
     @property
     def messages(self) -> list[Message]:
-        """The decoded messages in a SEND or MESSAGE; empty for other commands, and for a chunk that is not the last."""
+        """The decoded messages in a SEND or MESSAGE. Empty for other commands, and for a chunk that is not the last."""
         opened = self.facts.opened
         return [] if opened is None else opened.messages
 
@@ -140,7 +140,7 @@ class Frames:
 
     @property
     def count(self) -> int:
-        """Number of frames so far, including dropped ones: the number of the last frame."""
+        """Number of frames so far, including dropped frames. It equals the number of the last frame."""
         with self._lock:
             self._read_all()
             return self._live().count

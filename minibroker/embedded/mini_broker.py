@@ -265,7 +265,7 @@ class MiniBroker:
             self._remove_waiter(waiter)
 
     async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Like `wait_until`, as a coroutine that does not block the caller's event loop."""
+        """Do the same as `wait_until` in a coroutine, which does not block the caller's event loop."""
         waiter = self._waiter(predicate)
         try:
             async with asyncio.timeout(timeout):

@@ -65,7 +65,7 @@ class StoredSchema:
     def __init__(self, schema: pb.Schema, version: bytes, timestamp: int, parsed: _Parsed) -> None:
         self.schema = schema
         self.version = version
-        """Eight bytes, as on the wire."""
+        """The version as eight bytes, as on the wire."""
         self.timestamp = timestamp
         """The time of storage in milliseconds since 1970."""
         self.parsed = parsed

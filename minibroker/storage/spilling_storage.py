@@ -101,7 +101,7 @@ class _Block:
         """The storage that is notified when the block is spilled. It may be filling this block."""
         self.first = first
         self.entries: list[bytes] | None = []
-        """None if the block is in a file or was trimmed."""
+        """The entries; None if the block is in a file or was trimmed."""
         self.cost = 0
         """Reserved bytes."""
         self.file: _File | None = None

@@ -152,7 +152,7 @@ class Consumer:
                 if ack_set is not None:
                     left = left_of(ack_set, messages)
                 if messages > 1 and not self.connection.session.reads_batches:
-                    # The client receives nothing more, but all entries stay pending until it disconnects.
+                    # The client receives nothing more, but all entries remain pending until it disconnects.
                     self.connection.close()
                 data = self._visible(entry)
                 send(self._frame(entry, count, ack_set, data))

@@ -93,7 +93,7 @@ class EffectivePolicies:
         self.max_message_size = limit if 0 < limit < settings.maxMessageSize else 0
         """Maximum message size in bytes; 0 if only the broker's limit applies."""
         self.max_delay = effective("delayedDeliveryMaxDelayInMillis") if effective("delayedDeliveryEnabled") else 0
-        """In milliseconds; 0 is unlimited."""
+        """Maximum delivery delay in milliseconds; 0 is unlimited."""
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
         """Whether deduplication is enabled."""
         self._set_publish_rate()

@@ -74,7 +74,7 @@ class ProducerAccess(Generic[_P]):
         """Name of the exclusive producer."""
         self._waiting: deque[_P | _VacatedPlace] = deque()
         self.epoch: int | None = None
-        """None if the topic never had an exclusive producer."""
+        """The topic epoch, or None if the topic never had an exclusive producer."""
 
     @property
     def waiting(self) -> int:

@@ -4,7 +4,7 @@ Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, Non
 1. The tables below define the order; the first check that fails determines the response. Rate limits are charged
    between the checks: a message rejected before that point is not charged, and a message rejected after it is charged.
 2. The metadata is parsed only if a check needs it. Invalid metadata then closes the connection; otherwise the message
-   is stored and confirmed like any other.
+   is stored and confirmed like any other message.
 3. A SEND with two sequence ids, of which the second is not below the first, is a batch: errors contain the higher id. A
    highest id below the lowest is ignored.
 4. Duplicates are detected by the ids in the command and the producer's name. A SEND with the marker flag is neither
@@ -52,7 +52,7 @@ class Publication:
     def __init__(self, sequence: int, highest: int, count: int, block: bytes) -> None:
         self.sequence = sequence
         self.highest = highest
-        """-1 if absent."""
+        """The highest sequence id; -1 if absent."""
         self.count = count if count >= 0 else 1
         """Number of messages that the client declares; not verified."""
         self.block = block

@@ -48,11 +48,11 @@ class Subscription:
         self.topic = topic
         self.name = name
         self.cursor = cursor
-        """None on non-persistent topics."""
+        """The cursor, or None on non-persistent topics."""
         self.durable = durable
         self.properties = properties or {}
         self.replicated = replicated
-        """Stored and shown; there is no replication."""
+        """A value that is stored and shown. There is no replication."""
         self.kind = -1
         """The subscription type (SubType) of the consumers, or -1 before the first one."""
         self.dispatcher: Dispatcher | None = None

@@ -88,7 +88,7 @@ class Topic:
         """Whether the subscriptions will be notified of new entries at the end of this turn."""
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
-        """None if deduplication is disabled."""
+        """The recorded sequence ids, or None if deduplication is disabled."""
         self.effective_policies = EffectivePolicies(broker, name)
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""

@@ -3,7 +3,7 @@
 Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCreation; 4.2.4)
 1. A bundle is served after the first lookup of any topic in it. Before that, the response to PRODUCER and SUBSCRIBE is
    an error that makes the client repeat the lookup. When the first bundle of a namespace is served, the bundle of the
-   namespace's ``__change_events`` is served too, because the broker reads the policies of topics from it.
+   namespace's ``__change_events`` is also served, because the broker reads the policies of topics from it.
 2. A topic exists if it is stored (persistent), loaded (non-persistent), or has partitions.
 3. Before the partition of a missing topic is checked, the broker checks whether the topic may be created. A partition
    beyond the count results in TopicNotFound. A partition without a partitioned topic, and the bare name of a

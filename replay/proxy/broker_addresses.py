@@ -60,7 +60,7 @@ class BrokerAddresses:
         return current
 
     def url(self, broker: ServiceUrl) -> str:
-        """Return the service URL of a broker at the proxy; empty if no listener can be opened for it."""
+        """Return the service URL of a broker at the proxy, or an empty string if no listener can be opened for it."""
         if broker not in self._addresses:
             own = self._open(broker)
             if not own:

@@ -20,7 +20,7 @@ class StartNotifier(io.RawIOBase):
         self._on_begin: Callable[[], None] | None = on_begin
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the available bytes, at most ``size``; empty at the end."""
+        """Return the available bytes, at most ``size``, or no bytes at the end."""
         data = self._source.read(size)
         if data and self._on_begin is not None:
             on_begin, self._on_begin = self._on_begin, None
@@ -37,7 +37,7 @@ class SpooledStream(io.RawIOBase):
         self._kept = tempfile.TemporaryFile()  # noqa: SIM115  (closed with this)
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the available bytes, at most ``size``; empty at the end."""
+        """Return the available bytes, at most ``size``, or no bytes at the end."""
         if self._source is None:
             return self._kept.read(size)
         data = self._source.read(size)

@@ -7,7 +7,7 @@ Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
 4. If the broker closes one producer or consumer, only that handler reconnects. If the broker assigned a different
-   broker, it does so at once and without a lookup. If not, it reconnects as in rule 3.
+   broker, the handler reconnects at once and without a lookup. If not, it reconnects as in rule 3.
 5. A topic that migrated is looked up in its new cluster.
 6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """

@@ -5,7 +5,7 @@ Rules of this file (ConnectionPool, 4.2.4)
    connections per broker, connections are not shared. A handler chooses its index at random once; a lookup chooses one
    for each request.
 2. If a requested connection is being opened, callers wait for it. Each connection has one handshake.
-3. A connection that ended or could not be opened is removed; the next request opens a new one. A closed client opens no
+3. A connection that ended or could not be opened is removed. The next request opens a new one. A closed client opens no
    connections.
 """
 

@@ -1,7 +1,7 @@
 """SEEK: move the cursor of the subscription.
 
 Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueue; 4.2.4)
-1. Only one seek runs at a time. Without a connection it waits for one (`deferred_requests`).
+1. Only one seek runs at a time. If there is no connection, the seek waits for one (`deferred_requests`).
 2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message the id of the first
    chunk is sent.
 3. The broker closes the consumer first and responds afterwards. When the response arrives, waiting acks are sent, and

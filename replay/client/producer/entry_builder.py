@@ -6,7 +6,7 @@ Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.seri
 3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts; for a
    message the metadata also counts. Chunks are not checked, because their size was chosen to fit.
 4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
-   message does not.
+   message does not contain them.
 5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch, because
    checking each message when it is added would cost too much.
 6. If a message's schema is not registered yet, Java compresses the message but omits the compression type, and the

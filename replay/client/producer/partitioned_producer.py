@@ -72,9 +72,9 @@ class PartitionedProducer:
         """Producers by partition."""
         self._topic = topic
         self.on_room: Callable[[], None] | None = None
-        """Like `Producer.on_room`, for any partition."""
+        """A function that is called when any partition has space again (`Producer.on_room`)."""
         self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
-        """Like `Producer.on_possible_duplicate`."""
+        """A function that is called with each possible duplicate (`Producer.on_possible_duplicate`)."""
         self._settings = _divided(settings, count)
         self._created: Created | None = created
         self._router = MessageRouter(settings, count, engine.random)
@@ -95,7 +95,7 @@ class PartitionedProducer:
         self._make(first, self._first_made)
 
     def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
-        """Like `Producer.send`, for the message's partition.
+        """Send a message with the producer of its partition (`Producer.send`).
 
         A message that was not accepted because the queue was full keeps its partition.
         """

@@ -2,11 +2,11 @@
 
 Rules of this file (ProducerImpl.ackReceived, recoverChecksumError, recoverNotAllowedError, OpSendMsgQueue; 4.2.4)
 1. Receipts arrive in the order of the SENDs. A receipt for the first pending entry completes it.
-2. A receipt with a lower sequence id is for an entry that was given up, and is ignored. A higher id means that an entry
-   was lost: the connection is closed, and all pending entries are resent on the next one.
+2. A receipt with a lower sequence id belongs to an entry that is no longer pending, and is ignored. A higher id means
+   that an entry was lost: the connection is closed, and all pending entries are resent on the next one.
 3. If the ``highest_sequence_id`` of a receipt is above its ``sequence_id``, it must be equal to the entry's; otherwise
    the connection is also closed. Lower values come from brokers that do not set the field, and are ignored.
-4. An error contains the highest sequence id of its entry. It applies to the first entry, or to one that was given up.
+4. An error contains the highest sequence id of its entry. It applies to the first entry, or to one no longer pending.
 5. An entry whose checksum does not match its own bytes was damaged in the client, and fails; other entries are resent.
 """
 

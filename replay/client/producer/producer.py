@@ -8,8 +8,8 @@ Rules of this file (ProducerImpl, 4.2.4)
    their order would be broken. The time of a batch that waits for a connection starts when the batch would have been
    sent.
 4. A receipt that matches no entry closes the connection. After an unknown error the producer registers again, usually
-   on the same connection, and resends all entries. Receipts that arrive before the new registration are processed; one
-   for an entry after the failed one is a mismatch.
+   on the same connection, and resends all entries. Receipts that arrive before the new registration are processed; a
+   receipt for an entry after the failed one is a mismatch.
 5. Closing sends no messages: those in the batch fail at once, and those without a receipt fail when the response to
    CLOSE_PRODUCER arrives. They also fail if the response is an error; the Java client leaves them pending.
 6. An encrypting producer renews its data key every four hours.

@@ -4,11 +4,11 @@ Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.
 1. A message without an id gets the next one. The first id is 0, or one above the last id from the broker
    (PRODUCER_SUCCESS) or ``initialSequenceId``. The broker's value is used only before the first id is assigned; values
    below -1 count as -1.
-2. ``pushed`` is the highest id in a batch or in the queue, ``published`` the highest id with a receipt. The broker's
-   value in PRODUCER_SUCCESS changes ``published`` only.
-3. A message whose id is not above ``pushed`` is a possible duplicate; one not above ``published`` is a duplicate. Each
-   is sent in a separate batch, so that the broker can deduplicate by its id. The next message that is not a duplicate
-   starts a new batch. Messages that are not batched are not checked.
+2. ``pushed`` is the highest id in a batch or in the queue, and ``published`` is the highest id with a receipt. The
+   broker's value in PRODUCER_SUCCESS changes only ``published``.
+3. A message is a possible duplicate if its id is not above ``pushed``, and a duplicate if its id is not above
+   ``published``. Each is sent in a separate batch, so that the broker can deduplicate by its id. The next message that
+   is not a duplicate starts a new batch. Messages that are not batched are not checked.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
 
 
 def _order_key(pair: Pair) -> bytes:
-    """Return the key for which Key_Shared preserves the order; empty for other subscription types."""
+    """Return the key for which Key_Shared preserves the order, or no bytes for other subscription types."""
     metadata = pair.frame.metadata if pair.frame is not None else None
     if metadata is None or pair.consumer is None or pair.consumer.type != "Key_Shared":
         return b""

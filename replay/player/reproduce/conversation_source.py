@@ -156,7 +156,7 @@ def _is_delayed(event: TimedEvent) -> bool:
 
 
 def _content(frame: Frame) -> bytes:
-    """Return metadata and payload of a SEND or MESSAGE; empty for other commands."""
+    """Return metadata and payload of a SEND or MESSAGE, or no bytes for other commands."""
     return frame.data[frame.parts.checked_start :] if frame.parts.checked_start >= 0 else b""
 
 
