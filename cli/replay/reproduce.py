@@ -43,7 +43,7 @@ def _write_test(captures: list[str], output: str, *, filter_: str, only: int | N
     script = read_script(captures, filter_, only, decode_as)
     print_left_out(script.left_out)
     if not script.steps:
-        say("there is nothing in it that can be reproduced")
+        say("the capture contains nothing that can be reproduced")
         raise typer.Exit(Exit.USAGE)
     text = reproduction(Path(captures[0]).name, script)
     count = text.count("\n")

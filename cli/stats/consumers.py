@@ -61,7 +61,7 @@ def _mark_unknown(stats: _Stats) -> None:
     names = [name for name in stats if name not in _NO_FIGURES]
     stats.update(
         dict.fromkeys(names),
-        unknown=dict.fromkeys(names, "the capture is truncated before that moment"),
+        unknown=dict.fromkeys(names, "the capture is truncated before that time"),
     )
     for one in (*stats.get("subscriptions", {}).values(), *stats.get("consumers", ())):
         _mark_unknown(one)

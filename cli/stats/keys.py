@@ -72,7 +72,7 @@ def keys(
             if number:
                 write_line("")
             _print(row, taken.packets.label if taken.packets is not None else str)
-    of_name = f"--subscription {subscription}: no Key_Shared subscription of that name"
+    of_name = f"--subscription {subscription}: no Key_Shared subscription with this name"
     nothing = of_name if subscription else "no Key_Shared subscription"
     raise typer.Exit(taken.finish("" if rows else nothing))
 

@@ -78,7 +78,7 @@ def permits(
         print_tree(("", *columns.values()), _lines(rows, columns))
         print_reasons((_name(row), row) for row in rows)
         _draw(records, rows, taken.tracker.capture.first_ns, moment_ns)
-    nothing = f"--consumer {consumer}: no consumer of that name" if consumer else "no consumer"
+    nothing = f"--consumer {consumer}: no consumer with this name" if consumer else "no consumer"
     raise typer.Exit(taken.finish("" if rows else nothing))
 
 

@@ -86,7 +86,7 @@ def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -
             )
         if partitions:
             if str(name) in broker.topics or registry.partitions(name) > partitions:
-                raise LocalError(f"topic {name} exists with another number of partitions than {partitions}")
+                raise LocalError(f"topic {name} exists, but its number of partitions is not {partitions}")
             broker.create_partitioned(name, partitions)
         elif not registry.exists(name):
             registry.create(name)

@@ -69,11 +69,11 @@ class MessageDeduplication:
         return self._highest.get(name, -1)
 
     def producer_added(self, name: str) -> None:
-        """Record that a producer of this name was added."""
+        """Record that a producer with this name was added."""
         self._gone.pop(name, None)
 
     def producer_removed(self, name: str, now: int) -> None:
-        """Record that the producer of this name was removed."""
+        """Record that the producer with this name was removed."""
         if name in self._highest:
             self._gone[name] = now
 

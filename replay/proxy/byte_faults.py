@@ -94,7 +94,7 @@ class ByteFault:
         if not any(name in values for name in _ACTIONS):
             raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _ACTIONS)}")
         if "gap" in values and "slice" not in values:
-            raise LocalError(f"bytes {words!r}: gap goes with slice")
+            raise LocalError(f"bytes {words!r}: gap requires slice")
         self._words = words
         self.latency = int(values.get("latency", 0))
         """Delay of each chunk in nanoseconds."""

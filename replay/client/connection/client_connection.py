@@ -248,7 +248,7 @@ class ClientConnection:
         if self.ready:
             return ClientFailure("Disconnected", text)
         if self.session.state is not State.START and not self.engine.url.tls:
-            text += ", in the handshake; a port for TLS takes pulsar+ssl://"
+            text += ", in the handshake; for a TLS port write pulsar+ssl://"
         return ClientFailure("Connect", text)
 
     def lost(self, reason: ClientFailure) -> None:

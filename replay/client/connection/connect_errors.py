@@ -24,9 +24,9 @@ def reason_for(fault: Exception, *, tls: bool) -> str:
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {fault.verify_message}"
     if isinstance(fault, ssl.SSLError | ConnectionResetError) and tls:
-        return "no TLS is spoken there; a port without it takes pulsar://"
+        return "the port does not use TLS: write pulsar://"
     if isinstance(fault, socket.gaierror):
-        return "there is no host of this name"
+        return "there is no host with this name"
     number = fault.errno if isinstance(fault, OSError) else None
     found = _NUMBER.search(str(fault))
     if number is None and found is not None:

@@ -69,16 +69,16 @@ _WORDS: Final = {
 _Check = Callable[[ConsumerSettings], object]
 
 _CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
-    (lambda s: not s.topicNames and not s.topicsPattern, "a topic, or a pattern of topics, must be named"),
-    (lambda s: s.topicNames and s.topicsPattern, "topicNames and topicsPattern exclude each other"),
-    (lambda s: isinstance(s.topicNames, str), "topicNames are names in a tuple, also where it is one"),
+    (lambda s: not s.topicNames and not s.topicsPattern, "topicNames or topicsPattern is required"),
+    (lambda s: s.topicNames and s.topicsPattern, "topicNames and topicsPattern cannot be combined"),
+    (lambda s: isinstance(s.topicNames, str), "topicNames must be a tuple, even for one topic"),
     (lambda s: len(set(s.topicNames)) < len(s.topicNames), "a topic is named twice"),
     (lambda s: not s.subscriptionName.strip(), "a subscription must be named"),
     (
         lambda s: s.keySharedPolicy is not None and s.subscriptionType != "Key_Shared",
-        "a keySharedPolicy is for Key_Shared alone",
+        "keySharedPolicy requires Key_Shared",
     ),
-    (lambda s: s.schema is not None and not s.schema.IsInitialized(), "a schema has a name, a type and data"),
+    (lambda s: s.schema is not None and not s.schema.IsInitialized(), "a schema must have a name, a type and data"),
     (lambda s: s.receiverQueueSize < 0, "receiverQueueSize must be 0 or more"),
     (
         lambda s: s.receiverQueueSize == 0 and (len(s.topicNames) != 1 or s.topicsPattern or s.retryEnable),
@@ -86,24 +86,24 @@ _CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
     ),
     (
         lambda s: s.maxTotalReceiverQueueSizeAcrossPartitions < 0,
-        "maxTotalReceiverQueueSizeAcrossPartitions is 0 or more",
+        "maxTotalReceiverQueueSizeAcrossPartitions must be 0 or more",
     ),
     (
         lambda s: s.ackTimeoutMillis and s.ackTimeoutMillis < _LEAST_ACK_TIMEOUT,
-        "ackTimeoutMillis is 0, or 1000 or more",
+        "ackTimeoutMillis must be 0, or 1000 or more",
     ),
-    (lambda s: s.tickDurationMillis < _LEAST_TICK, "tickDurationMillis is 100 or more"),
-    (lambda s: s.acknowledgementsGroupTimeMicros < 0, "acknowledgementsGroupTimeMicros is 0 or more"),
-    (lambda s: s.negativeAckRedeliveryDelayMicros < 0, "negativeAckRedeliveryDelayMicros is 0 or more"),
-    (lambda s: s.negativeAckPrecisionBitCnt < 0, "negativeAckPrecisionBitCnt is 0 or more"),
-    (lambda s: s.priorityLevel < 0, "priorityLevel is 0 or more"),
+    (lambda s: s.tickDurationMillis < _LEAST_TICK, "tickDurationMillis must be 100 or more"),
+    (lambda s: s.acknowledgementsGroupTimeMicros < 0, "acknowledgementsGroupTimeMicros must be 0 or more"),
+    (lambda s: s.negativeAckRedeliveryDelayMicros < 0, "negativeAckRedeliveryDelayMicros must be 0 or more"),
+    (lambda s: s.negativeAckPrecisionBitCnt < 0, "negativeAckPrecisionBitCnt must be 0 or more"),
+    (lambda s: s.priorityLevel < 0, "priorityLevel must be 0 or more"),
     (
         lambda s: s.deadLetterPolicy is not None and s.deadLetterPolicy.maxRedeliverCount <= 0,
-        "maxRedeliverCount is 1 or more",
+        "maxRedeliverCount must be 1 or more",
     ),
-    (lambda s: s.patternAutoDiscoveryPeriod < 0, "patternAutoDiscoveryPeriod is 0 or more"),
+    (lambda s: s.patternAutoDiscoveryPeriod < 0, "patternAutoDiscoveryPeriod must be 0 or more"),
     (
         lambda s: any(not key.strip() or not value.strip() for key, value in s.properties.items()),
-        "keys and values of properties are not blank",
+        "keys and values of properties must not be blank",
     ),
 )

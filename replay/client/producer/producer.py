@@ -287,7 +287,7 @@ class Producer(ProducerRegistration):
             return
         if op == MISMATCH:
             first = self.pending.ops[0].sequence_id
-            text = f"a receipt for {body.sequence_id}, expected is one for {first}"
+            text = f"a receipt for {body.sequence_id} was received; the expected one is for {first}"
             assert self._last_connection is not None
             self._last_connection.close(ClientFailure("Disconnected", text))
             return

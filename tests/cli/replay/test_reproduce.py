@@ -36,7 +36,7 @@ def test_nothing_to_reproduce(reproduce, small_captures, tmp_path):
     path = tmp_path / "test_it.py"
     done = reproduce(small_captures / "java" / "late-capture.pcap", "-o", path)
     assert done.code == 2
-    assert done.err.endswith("pcli: there is nothing in it that can be reproduced\n")
+    assert done.err.endswith("pcli: the capture contains nothing that can be reproduced\n")
     assert not path.exists()
 
 

@@ -95,7 +95,7 @@ def test_after_a_truncated_capture_all_counts_are_unknown(pcli, captures, name, 
     for subscription in stats["subscriptions"].values():
         for one in (stats, subscription, *subscription["consumers"]):
             assert all(one[name] is None for name in (*FIGURES, "msgInCounter") if name in one)
-            assert set(one["unknown"].values()) == {"the capture is truncated before that moment"}
+            assert set(one["unknown"].values()) == {"the capture is truncated before that time"}
 
 
 @pytest.mark.parametrize("at", ["yesterday", "-5", "1795198511000", "nan", "0001-01-01", "2026-13-01T00:00:00"])

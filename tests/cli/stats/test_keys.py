@@ -57,7 +57,7 @@ def test_one_subscription(told):
     assert told("go/subscription-types.pcap", "--subscription", "sub-3").out
     answer = told("go/subscription-types.pcap", "--subscription", "sub-1")
     assert (answer.code, answer.out) == (0, "")
-    assert "--subscription sub-1: no Key_Shared subscription of that name in " in answer.err
+    assert "--subscription sub-1: no Key_Shared subscription with this name in " in answer.err
 
 
 def test_more_keys_than_anybody_reads(told, monkeypatch):

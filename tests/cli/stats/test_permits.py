@@ -60,7 +60,7 @@ def test_one_consumer(rows, pcli, small_captures):
     assert "worker-0" not in text
     answer = pcli("stats", "permits", "-r", capture, "--consumer", "nobody")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name in ")
+    assert answer.err.startswith("pcli: --consumer nobody: no consumer with this name in ")
 
 
 def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli, small_captures):

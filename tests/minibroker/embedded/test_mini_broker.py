@@ -434,7 +434,7 @@ def test_create_topics(broker):
         f"persistent://public/default/{name}" for name in ("jobs-partition-0", "jobs-partition-1", "orders")
     ]
     assert broker.topic("jobs").payloads == []
-    with pytest.raises(LocalError, match="another number of partitions than 3"):
+    with pytest.raises(LocalError, match="its number of partitions is not 3"):
         broker.create_topic("orders", partitions=3)
 
 

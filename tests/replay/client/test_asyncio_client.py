@@ -146,7 +146,7 @@ def test_an_unreachable_broker_is_an_error(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["pulsar", "pulsar+ssl", "http"])
 def test_an_unknown_host_is_an_error(scheme: str) -> None:
-    with pytest.raises(RemoteError, match=r"there is no host of this name$"):
+    with pytest.raises(RemoteError, match=r"there is no host with this name$"):
         _connect(f"{scheme}://nobody.invalid:6650")
 
 
@@ -206,12 +206,12 @@ def test_an_untrusted_certificate_is_an_error(broker: MiniBroker, certificate: t
 
 
 def test_cleartext_to_a_tls_port_is_an_error(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
-    with pytest.raises(RemoteError, match=r"in the handshake; a port for TLS takes pulsar\+ssl://$"):
+    with pytest.raises(RemoteError, match=r"in the handshake; for a TLS port write pulsar\+ssl://$"):
         _through_tls(broker, certificate, "pulsar", Security())
 
 
 def test_tls_to_a_cleartext_port_is_an_error(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
-    with pytest.raises(RemoteError, match=r"no TLS is spoken there; a port without it takes pulsar://$"):
+    with pytest.raises(RemoteError, match=r"the port does not use TLS: write pulsar://$"):
         _connect(broker.service_url.replace("pulsar", "pulsar+ssl"), security=Security(trust=str(certificate[0])))
 
 

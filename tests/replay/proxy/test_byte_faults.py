@@ -100,7 +100,7 @@ def test_all_words_are_parsed():
         ("latency=1ms probability=0", "above 0, up to 1"),
         ("latency=1ms probability=1.1", "above 0, up to 1"),
         ("latency=1ms from=server", "client or broker"),
-        ("latency=1ms gap=1ms", "gap goes with slice"),
+        ("latency=1ms gap=1ms", "gap requires slice"),
         ("latncy=1ms", "near: latency"),
     ],
 )

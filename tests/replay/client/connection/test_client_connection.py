@@ -89,7 +89,7 @@ def test_a_close_during_the_handshake_suggests_tls(fake_broker: Any) -> None:
     connections = _dial(ready_broker)
     ready_broker.take_output()
     ready_broker.cut(reason="the broker closed the connection")
-    text = "a:1: the broker closed the connection, in the handshake; a port for TLS takes pulsar+ssl://"
+    text = "a:1: the broker closed the connection, in the handshake; for a TLS port write pulsar+ssl://"
     assert connections == [ClientFailure("Connect", text)]
 
 

@@ -23,14 +23,14 @@ _SEVERAL = "Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0
         ),
         (OSError(_SEVERAL), False, "connection refused"),
         (OSError(errno.EHOSTUNREACH, "x"), True, "no route to host"),
-        (socket.gaierror(-2, "Name or service not known"), False, "there is no host of this name"),
+        (socket.gaierror(-2, "Name or service not known"), False, "there is no host with this name"),
         (ConnectionResetError(errno.ECONNRESET, "x"), False, "connection reset by peer"),
         (
             ConnectionResetError(errno.ECONNRESET, "x"),
             True,
-            "no TLS is spoken there; a port without it takes pulsar://",
+            "the port does not use TLS: write pulsar://",
         ),
-        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong"), True, "no TLS is spoken there; a port without it takes"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong"), True, "the port does not use TLS: write"),
         (OSError("something that has no number"), False, "something that has no number"),
     ],
 )

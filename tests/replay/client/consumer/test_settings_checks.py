@@ -23,10 +23,10 @@ def test_valid_settings():
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"topicNames": ()}, "must be named"),
-        ({"topicsPattern": "a.*"}, "exclude each other"),
+        ({"topicNames": ()}, "is required"),
+        ({"topicsPattern": "a.*"}, "cannot be combined"),
         ({"topicNames": ("a", "a")}, "twice"),
-        ({"topicNames": "orders"}, "in a tuple"),
+        ({"topicNames": "orders"}, "must be a tuple"),
         ({"subscriptionType": "shared"}, "subscriptionType is 'shared', not Exclusive, Shared, Failover, Key_Shared"),
         ({"subscriptionInitialPosition": "earliest"}, "not Latest, Earliest"),
         ({"subscriptionMode": "durable"}, "not Durable, NonDurable"),
