@@ -12,7 +12,7 @@ _START: Final = time.time_ns() - time.monotonic_ns()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop of uvloop if it is installed, else of asyncio."""
+    """Return a uvloop event loop if uvloop is installed, or else an asyncio event loop."""
     try:
         import uvloop
     except ImportError:

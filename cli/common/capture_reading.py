@@ -213,7 +213,7 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
 
 
 def contents_for(*words: str) -> Contents | None:
-    """Return a decoder of payloads if these filters and columns refer to payload contents, otherwise None."""
+    """Return a decoder of payloads if these filters and columns refer to payload contents, or else None."""
     if not _INSIDE.search(" ".join(words)):
         return None
     from pcli.codec.observe.payload_contents import Contents

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. All packages that tables need are imported here. If one is missing, the error names the package to install.
-2. The progress bar shows bytes if the stage reports bytes, otherwise tasks. It is shown only on a terminal.
+2. The progress bar shows bytes if the stage reports bytes, or else tasks. It is shown only on a terminal.
 3. If a file could not be read to its end, the exit code and the table `captures` report this, and all other files are
    processed. With --strict, no file is then processed.
 """
@@ -138,5 +138,5 @@ def show_summary(summary: Summary) -> None:
 
 
 def exit_code(summary: Summary) -> Exit:
-    """Return 3 if a file was not read to its end, otherwise 0."""
+    """Return 3 if a file was not read to its end, or else 0."""
     return Exit.DAMAGED if summary.troubles else Exit.FINE

@@ -1,4 +1,4 @@
-"""Namespaces: create, delete, show, list topics, unload."""
+"""Namespaces: create, delete, show and unload them, and list their topics."""
 
 from __future__ import annotations
 

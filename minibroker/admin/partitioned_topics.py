@@ -1,4 +1,4 @@
-"""Partitioned topics: create, add partitions, delete, list, terminate, and the number of partitions."""
+"""Partitioned topics: create, delete, list and terminate them, add partitions, and show the number of partitions."""
 
 from __future__ import annotations
 

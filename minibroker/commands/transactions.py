@@ -3,7 +3,7 @@
 Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
 1. The response to a coordinator command is ERROR instead of the command's response.
 2. Ending a transaction on a topic or subscription is a command between brokers. It succeeds if it has no effect: if the
-   topic or subscription does not exist, or for a commit on a topic.
+   topic or subscription does not exist, or if a transaction on a topic is committed.
 
 Commands for scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
 """

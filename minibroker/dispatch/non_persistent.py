@@ -1,4 +1,4 @@
-"""Base class of the dispatchers of non-persistent topics: an entry is sent or dropped (NonPersistentDispatcher)."""
+"""Base class of the dispatchers of non-persistent topics, which send or drop each entry (NonPersistentDispatcher)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NonPersistentDispatcher"]
 
 
 class NonPersistentDispatcher(Dispatcher):
-    """A dispatcher without a cursor and without redelivery: an entry without an available consumer is dropped."""
+    """A dispatcher without a cursor and without redelivery. An entry without an available consumer is dropped."""
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)

@@ -121,7 +121,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         super().cursor_moved()
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Record that a pending ack was removed. Its slot may then be drained."""
+        """Record that a pending ack was removed. The slot of its entry may then be drained."""
         slot = consumer.hashes.pop(offset, 0)
         if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
             self._unblock_timer = self.broker.call_later(

@@ -50,7 +50,7 @@ _LINGER: Final = 5.0
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine in a new event loop: uvloop if installed, else asyncio."""
+    """Run a coroutine in a new event loop of uvloop if it is installed, or else of asyncio."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 

@@ -76,7 +76,7 @@ class _ReplaySession:
         self._do(self.broker.receive(number, data))
 
     def remove_client(self, number: int) -> None:
-        """Process the end of a connection. It is ignored at the end of the replay, when this broker closes it."""
+        """Process the end of a connection. This has no effect if this broker closed it at the end of the replay."""
         if self._connections.pop(number, None) is None:
             return
         self._do(self.broker.lost(number))

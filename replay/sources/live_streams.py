@@ -14,7 +14,7 @@ class StartNotifier(io.RawIOBase):
     """Reads from a live source and reports the first bytes. A capture program writes them when it starts to capture."""
 
     def __init__(self, source: BinaryIO, on_begin: Callable[[], None]) -> None:
-        """``on_begin`` is called before the first bytes are returned. It is not called if there are none."""
+        """``on_begin`` is called before the first bytes are returned. If there are no bytes, it is not called."""
         super().__init__()
         self._source = source
         self._on_begin: Callable[[], None] | None = on_begin

@@ -58,7 +58,7 @@ class ClientFailure:
         return f"{self.error}: {self.message}" if self.message else self.error
 
     def to_error(self) -> PcliError:
-        """Return the exception to raise: LocalError if the caller's arguments are invalid, else RemoteError."""
+        """Return the exception to raise: LocalError if the caller's arguments are invalid, or else RemoteError."""
         if self.error in _OURS:
             return LocalError(self.message)
         return RemoteError(str(self) if self.error in _SAID else self.message)

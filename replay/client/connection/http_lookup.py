@@ -44,7 +44,7 @@ class HttpLookup:
         self._hosts = hosts
 
     def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Check that the next host of the service URL responds, with any status."""
+        """Check that the next host of the service URL responds. Any status is accepted."""
 
         def completed(result: ClientFailure | None) -> None:
             done(result if result is not None and result.error == "Connect" else None)

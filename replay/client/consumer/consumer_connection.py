@@ -5,8 +5,8 @@ Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecover
    since the creation. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
    subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed determines whether to retry.)
 2. If SUBSCRIBE times out, CLOSE_CONSUMER is sent, because the broker may have created the consumer.
-3. If a consumer is closed before the response to SUBSCRIBE, it closes the connection. This is the only way to remove it
-   from the broker.
+3. If a consumer is closed before the response to SUBSCRIBE, it closes the connection. This is the only way to remove
+   the consumer from the broker.
 """
 
 from __future__ import annotations
