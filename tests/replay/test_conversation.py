@@ -1,4 +1,4 @@
-"""Clients of single commands, against a mini-broker."""
+"""Clients that send single commands, with a mini-broker."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_an_unexpected_response_fails(broker):
 
 
 def test_all_clients_read_while_one_waits(talk):
-    """The broker asks who holds a subscription whether he is there before it refuses another."""
+    """Before the broker refuses a second consumer, it sends a PING to the holder of the subscription."""
     first, second = greet(talk.connect()), greet(talk.connect())
     subscribe(first)
     first.expect("SUCCESS", request_id=1)

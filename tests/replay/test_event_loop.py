@@ -1,4 +1,4 @@
-"""The loop and the clock of what has sockets."""
+"""The event loop and the clock of objects with sockets."""
 
 import asyncio
 import sys

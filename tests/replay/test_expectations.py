@@ -1,4 +1,4 @@
-"""When an answer is the expected one."""
+"""When a response equals the expected one."""
 
 from unittest.mock import ANY
 

@@ -1,4 +1,4 @@
-"""The layer for scapy's users, on real captures and in crafted packets."""
+"""The scapy layer, on real captures and in crafted packets."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Where a broker is, and what is shown to it."""
+"""Service URLs: the broker's address, and the form that is displayed."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""The client on sockets: a broker on real ports, TLS, and everything that can be wrong with an address."""
+"""The client on sockets: a broker on real ports, TLS, and every fault of an address."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _connect(url: str, **settings: Any) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
 def test_receive_waits_for_a_message(broker: MiniBroker, size: int) -> None:
-    """The consumer waits; then >> SEND  << MESSAGE; a reader finds it afterwards."""
+    """The consumer waits; then >> SEND  << MESSAGE; a reader reads it afterwards."""
     topic = f"{TOPIC}-waits-{size}"
 
     async def main() -> list[bytes]:
@@ -78,7 +78,7 @@ def test_a_waiting_receive_fails_with_the_consumer(broker: MiniBroker) -> None:
         run(main())
 
 
-# -- what it is for ----------------------------------------------------------------------------------------------------
+# -- use ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["service_url", "http_url"])
@@ -129,7 +129,7 @@ def test_another_host_of_the_url_is_tried(broker: MiniBroker) -> None:
     _connect(f"pulsar://127.0.0.1:{_free_port()},{broker.service_url.removeprefix('pulsar://')}")
 
 
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def _free_port() -> int:
@@ -166,7 +166,7 @@ def test_a_web_port_is_an_error(broker: MiniBroker) -> None:
 
 
 async def _tunnel(broker: MiniBroker, certificate: tuple[Path, Path]) -> asyncio.Server:
-    """A port that speaks TLS, and leads to the broker."""
+    """A TLS port that forwards to the broker."""
     port = int(broker.service_url.rpartition(":")[2])
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The waits of pulsar-common's Backoff."""
+"""The delays of pulsar-common's Backoff."""
 
 from __future__ import annotations
 

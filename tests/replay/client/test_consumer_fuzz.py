@@ -1,4 +1,4 @@
-"""A broker that says anything, and an application that does anything: nothing breaks, and permits add up."""
+"""A broker with random responses and an application with random actions: no errors, and correct permits."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from pcli.replay.client.producer_settings import ProducerSettings
 
 MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
-# -- what a broker may say ---------------------------------------------------------------------------------------------
+# -- commands of a broker ----------------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from([0, 1, 5, -1, -(1 << 63), (1 << 63) - 1])
 COUNTS = st.sampled_from([-(1 << 31), -1, 0, 1, 2, 3, 100, (1 << 31) - 1])
@@ -45,7 +45,7 @@ METADATA = st.fixed_dictionaries(
 
 @st.composite
 def entries(draw):
-    """An entry; not seldom one that holds together."""
+    """Create an entry, which is often valid."""
     metadata = pb.MessageMetadata(**draw(METADATA)).SerializeToString()
     payload = draw(st.one_of(st.binary(max_size=40), SINGLES.map(batch_of)))
     if draw(st.integers(0, 3)) == 0:
@@ -60,7 +60,7 @@ def batch_of(singles):
 
 @st.composite
 def torn(draw, data):
-    """With one byte changed, or without its end."""
+    """Return the entry with one byte changed, or truncated."""
     if not data:
         return data
     place = draw(st.integers(0, len(data) - 1))
@@ -110,7 +110,7 @@ CONSUMERS = st.fixed_dictionaries(
 
 
 class Application:
-    """It looks at all that it gets."""
+    """An application that reads all attributes of what it receives."""
 
     def __init__(self, network, consumer):
         self.network, self.consumer, self.taken, self.results = network, consumer, [], []
@@ -167,7 +167,7 @@ def test_any_frames_of_a_broker(make_network, given_settings, steps):
     assert ended
 
 
-# -- what an application may do ----------------------------------------------------------------------------------------
+# -- actions of an application -----------------------------------------------------------------------------------------
 
 TURNS = st.lists(
     st.one_of(
@@ -182,7 +182,7 @@ TURNS = st.lists(
 
 
 class Traffic:
-    """A topic with a producer and one consumer, at a broker of ours."""
+    """A topic with a producer and one consumer on a mini-broker."""
 
     def __init__(self, network, **chosen):
         self.network, self.sent, self.taken = network, 0, []
@@ -234,7 +234,7 @@ class Traffic:
         return self.network.broker.topics[self.producer.topic].subscriptions["work"]
 
     def finish(self):
-        """Take and acknowledge all that is there, until nothing comes any more."""
+        """Receive and acknowledge messages until none arrives."""
         self.consumer.resume()
         for _ in range(50):
             self.network.run(5000)

@@ -1,4 +1,4 @@
-"""Whoever hands in a continuation is told exactly once, whatever happens on the way."""
+"""Every continuation is called exactly once, whatever happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAYS = ("default", "single", "limited", "lazy")
 
 
 class Life:
-    """One client's life, by lot; ``results`` counts for each continuation how often it was called."""
+    """A random run of one client; ``results`` counts the calls of each continuation."""
 
     def __init__(self, network: Any, seed: int, **settings: Any) -> None:
         self.network = network
@@ -54,7 +54,7 @@ class Life:
                     if not producer.send(
                         OutgoingMessage(bytes(lot.choice((1, 50, 6_000_000))), key=lot.choice("abc")), results
                     ):
-                        self.requested.pop()  # it was not taken, so nobody is told
+                        self.requested.pop()  # it was not accepted, so its continuation is not called
                 else:
                     getattr(producer, what)(self.once(what))
             case "cut":

@@ -1,4 +1,4 @@
-"""The engine: turns, time, and what it asks of its shell."""
+"""The engine: turns, time, and its requests to the event loop."""
 
 from __future__ import annotations
 

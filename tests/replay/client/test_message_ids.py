@@ -1,4 +1,4 @@
-"""Ids: what they are compared by, and what of a batch is acknowledged."""
+"""Message ids: comparison, and acknowledgement of parts of a batch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tasks that come again."""
+"""Tasks that run periodically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer makes of answers that no broker in memory gives: the test plays the broker."""
+"""Responses to a producer that a broker in memory never sends: the test plays the broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def errors(results: list[Any]) -> list[str]:
 
 
 class Hand:
-    """A producer whose broker the test plays."""
+    """A producer whose broker is the test."""
 
     def __init__(self, fake_broker: Any, **settings: Any) -> None:
         self.fake_broker = fake_broker()
@@ -34,7 +34,7 @@ class Hand:
         [(_, self.requested)] = self.found()
 
     def found(self) -> Any:
-        """Answer the lookup; what is said then."""
+        """Respond to the lookup; return the next commands."""
         number = 1 + 2 * max(0, self.producer.epoch + 1)
         response = pb.CommandLookupTopicResponse(
             brokerServiceUrl="pulsar://a:1", response="Connect", request_id=number, authoritative=True
@@ -42,26 +42,26 @@ class Hand:
         return self.fake_broker.broker_sends(response)
 
     def accept(self) -> Any:
-        """PRODUCER_SUCCESS."""
+        """Send PRODUCER_SUCCESS."""
         body = pb.CommandProducerSuccess(request_id=self.requested.request_id, producer_name="p")
         return self.fake_broker.broker_sends(body)
 
     def receipt(self, sequence_id: int) -> Any:
-        """SEND_RECEIPT."""
+        """Send SEND_RECEIPT."""
         place = pb.MessageIdData(ledgerId=1, entryId=sequence_id)
         return self.fake_broker.broker_sends(
             pb.CommandSendReceipt(producer_id=0, sequence_id=sequence_id, message_id=place)
         )
 
     def refuse(self, sequence_id: int, error: str) -> Any:
-        """SEND_ERROR."""
+        """Send SEND_ERROR."""
         body = pb.CommandSendError(producer_id=0, sequence_id=sequence_id, message="no", error=error)
         return self.fake_broker.broker_sends(body)
 
 
 @pytest.fixture
 def hand(fake_broker: Any) -> Callable[..., Hand]:
-    """A producer that is accepted."""
+    """Return a producer that the broker has accepted."""
 
     def make(**settings: Any) -> Hand:
         made = Hand(fake_broker, batchingEnabled=False, **settings)
@@ -107,7 +107,7 @@ def test_a_checksum_error_on_the_network_is_resent(hand: Callable[..., Hand]) ->
 def test_not_allowed_fails_one_entry(hand: Callable[..., Hand]) -> None:
     one = hand()
     results = sent(one, 2)
-    one.refuse(1, "NotAllowedError")  # of nothing that is its turn
+    one.refuse(1, "NotAllowedError")  # for an entry that is not the next one
     assert results == []
     one.refuse(0, "NotAllowedError")
     one.receipt(1)

@@ -1,4 +1,4 @@
-"""Names by chance."""
+"""Random names."""
 
 from pcli.replay.client.random_names import alphanumeric, hexadecimal
 

@@ -1,4 +1,4 @@
-"""One answer for several."""
+"""One result for several operations."""
 
 from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.wait_for_all import collect, gather

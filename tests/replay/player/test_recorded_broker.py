@@ -125,7 +125,7 @@ def test_messages_wait_for_consumers_to_leave(captures, script):
     assert came_behind(player, ("MESSAGE",), ("CLOSE_CONSUMER", "END")) > 20
 
 
-# -- what live clients may do otherwise, and what not -----------------------------------------------------------------
+# -- allowed and refused differences of live clients ------------------------------------------------------------------
 
 
 def shifted(frame):

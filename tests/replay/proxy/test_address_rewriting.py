@@ -1,4 +1,4 @@
-"""Frames with the addresses of brokers, and the same with those of the proxy."""
+"""Frames with the addresses of brokers, rewritten to those of the proxy."""
 
 import json
 
@@ -14,7 +14,7 @@ Lookup = pb.CommandLookupTopicResponse
 
 
 def answered(proxy_addresses, body):
-    """The body that the client gets."""
+    """Return the body that the client receives."""
     before = push_frame(body)
     after = rewritten_response(before, proxy_addresses.addresses, proxy_addresses.current)
     return "untouched" if after is before else after
@@ -25,7 +25,7 @@ def lookup(response=Lookup.Connect, plain="pulsar://b1:6650", tls="", **fields):
 
 
 def test_all_commands_with_a_url_are_rewritten():
-    """Of the protocol's description: every command of a broker with a field of that name."""
+    """Fields in the protocol's description: every broker command with a field of this name is rewritten."""
     command = pb.BaseCommand.DESCRIPTOR
     named = {
         number
@@ -53,7 +53,7 @@ def lookup_expected(url, **fields):
 
 
 def test_a_redirect_contains_the_other_brokers_proxy_address(proxy_addresses):
-    """The client asks again there, without a word of proxies."""
+    """The client looks up again at this address; the frame does not mention a proxy."""
     body = Frame.of(answered(proxy_addresses, lookup(Lookup.Redirect, "pulsar://b2:6650"))).command.lookupTopicResponse
     assert (body.brokerServiceUrl, body.response) == ("pulsar://proxy:7001", Lookup.Redirect)
     assert not body.proxy_through_service_url

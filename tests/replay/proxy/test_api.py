@@ -1,4 +1,4 @@
-"""The proxy as its users have it: what it tells, and what it refuses."""
+"""The proxy's Python API: its events and its errors."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_tap_receives_a_fault_as_the_reason(fake_broker, start, peers, noteboo
     assert notebook.lines == [("opened", 0), (0, True, CONNECT), ("closed", 0, False, True, "cut by a fault")]
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_invalid_arguments_are_reported_at_the_start(details, said):
 
 
 def test_a_port_in_use_is_an_error(broker, tmp_path):
-    """What another proxy is recording stays as it is."""
+    """A capture that a different proxy is recording remains unchanged."""
     path = tmp_path / "talk.pcapng"
     path.write_bytes(b"of the other one")
     port = int(broker.service_url.rpartition(":")[2])

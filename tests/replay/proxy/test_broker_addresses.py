@@ -1,4 +1,4 @@
-"""Who is found behind which address of the proxy."""
+"""The broker behind each address of the proxy."""
 
 from pcli.replay.service_url import ServiceUrl
 
@@ -50,7 +50,7 @@ def test_responses_without_a_valid_url_name_no_broker(proxy_addresses):
 
 
 def test_the_proxy_connects_only_to_known_brokers(proxy_addresses):
-    """Everything else goes on to the broker that it came for, which may know it."""
+    """Other names are forwarded to the broker of the listener, which may own them."""
     proxy_addresses.addresses.url(B2)
     assert proxy_addresses.addresses.resolve("proxy:7001", proxy_addresses.current) == (B2, "")
     assert proxy_addresses.addresses.resolve("pulsar://proxy:7001", proxy_addresses.current) == (B2, "")
@@ -60,7 +60,7 @@ def test_the_proxy_connects_only_to_known_brokers(proxy_addresses):
 
 
 def test_a_loopback_address_with_the_proxy_flag_is_the_brokers_own(make_proxy_addresses):
-    """Port 6650 inside of its container; 16650 out here."""
+    """The broker has port 6650 in its container and 16650 outside."""
     proxy_addresses = make_proxy_addresses(to="dockerhost:16650")
     assert (
         proxy_addresses.addresses.find("pulsar://localhost:6650", "", proxy_addresses.current, tunnel=True)

@@ -1,4 +1,4 @@
-"""A bad line, computed: when which bytes go on."""
+"""A slow or faulty line as arithmetic: when which bytes are forwarded."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ NOW = 1_700_000_000_000 * MS
 
 
 def shaped(words, *chunks, seed=1):
-    """What becomes of chunks of (milliseconds, bytes): (milliseconds, bytes) or (milliseconds, "cut")."""
+    """Return the result for chunks of (milliseconds, bytes): (milliseconds, bytes) or (milliseconds, "cut")."""
     shaper = TrafficShaper([ByteFault(one) for one in words.split(" + ")], Random(seed))
     found = []
     for at, data in chunks:
@@ -43,7 +43,7 @@ def test_jitter_alone_only_delays():
 
 
 def test_bandwidth():
-    """1000 bytes a second in parts of 50: the last one has come when all had the time to."""
+    """1000 bytes a second in parts of 50: the last part arrives after the time for all."""
     found = shaped("bandwidth=1000", (0, bytes(200)), (500, bytes(50)))
     assert [(due, len(data)) for due, data in found] == [(50, 50), (100, 50), (150, 50), (200, 50), (550, 50)]
 

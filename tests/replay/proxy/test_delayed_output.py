@@ -1,4 +1,4 @@
-"""What is on its way to one side, under a clock that the test moves."""
+"""Delayed output to one side, with a simulated clock."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 class Clock:
-    """The time, and a loop's timers."""
+    """A clock, and the timers of a loop."""
 
     def __init__(self):
         self.now = 0
@@ -38,7 +38,7 @@ class Timer:
 
 
 class DirectOutput(delayed_output.DelayedOutput):
-    """A lane, and what came out of it."""
+    """A lane and its output."""
 
     def __init__(self):
         self.out, self.held = [], 0
@@ -113,7 +113,7 @@ def test_above_the_limit_reading_pauses_until_half_is_delivered(output, clock):
 
 
 def test_the_limit_includes_the_overhead_of_small_slices(output, clock):
-    """Eight megabytes of slices of a byte each would be a gigabyte of objects."""
+    """Eight megabytes in slices of one byte would be a gigabyte of objects."""
     output.shaper = TrafficShaper([ByteFault("slice=1 gap=1s")], Random(1))
     output.send(bytes(50_000))
     assert output.held == 1

@@ -1,4 +1,4 @@
-"""A client's first bytes, and the broker that they mean."""
+"""A client's first bytes, and the broker that they select."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bytes that pass, and frames that are changed on the way; in one piece, in two, and byte by byte."""
+"""Forwarded bytes and changed frames; in one piece, in two pieces, and byte by byte."""
 
 import random
 

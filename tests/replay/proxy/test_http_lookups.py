@@ -1,4 +1,4 @@
-"""The web service through the proxy."""
+"""HTTP lookups through the proxy."""
 
 import contextlib
 import json
@@ -62,7 +62,7 @@ def test_an_invalid_request_closes_the_connection(start, broker, peers, request_
 
 
 class Web:
-    """A web service that gives one answer after the other, each to a connection of its own."""
+    """A web service with a list of responses, each for one connection."""
 
     def __init__(self, *answers):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -87,7 +87,7 @@ class Web:
 
 
 def test_a_redirected_lookup_is_followed(start):
-    """By the proxy: the client would go around it."""
+    """The proxy follows the redirect, because the client would bypass the proxy."""
     body = b'{"brokerUrl": "pulsar://b2:6650"}'
     second = Web(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     there = f"{second.url}{LOOKUP}?authoritative=true".encode()
@@ -111,7 +111,7 @@ def test_a_silent_web_service_times_out(start, peers):
 
 
 def test_a_connection_attempt_to_the_web_service_times_out(start, peers, monkeypatch):
-    """Its queue of those that come is full: a connection takes for ever."""
+    """The listen queue is full: connecting takes forever."""
     current, request = threading.Event(), Lookups._request_from_service
 
     async def seen(*words):

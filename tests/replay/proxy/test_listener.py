@@ -1,4 +1,4 @@
-"""Who is led where: brokers that are gone, or others, doors, and TLS on either side."""
+"""The target of each connection: missing and different brokers, listeners, and TLS on both sides."""
 
 import contextlib
 import queue
@@ -52,7 +52,7 @@ def test_the_first_reachable_host_is_used(start, peers, fake_broker):
     [("a..b", "pulsar://a..b:6650: invalid host name"), ("pulsar+ssl://SILENT", "SILENT: it took too long")],
 )
 def test_the_reason_for_an_unreachable_broker(start, peers, fake_broker, monkeypatch, to, said):
-    """A name that is none; one that never answers, to TLS here."""
+    """An invalid name; an address that never completes a TLS handshake."""
     silent = fake_broker.url.partition("://")[2]
     monkeypatch.setattr(listener, "_CONNECT", 0.05)
     proxy = start(to=to.replace("SILENT", silent))
@@ -66,7 +66,7 @@ def test_the_reason_for_an_unreachable_broker(start, peers, fake_broker, monkeyp
 
 
 def test_a_tls_connection_to_a_cleartext_port_is_noted(start, peers, fake_broker):
-    """It ends the connection, as the binary port of Pulsar 4.2.4 does."""
+    """The connection is closed, as by the binary port of Pulsar 4.2.4."""
     proxy = start(to=fake_broker.url.replace("pulsar:", "pulsar+ssl:"))
     client = peers(proxy.service_url)
     client.send(CONNECT)
@@ -80,7 +80,7 @@ def test_a_tls_connection_to_a_cleartext_port_is_noted(start, peers, fake_broker
 
 
 def test_clients_that_disconnect_before_they_are_accepted(start, peers, broker, notebook):
-    """A reset socket can't be asked whose it was."""
+    """The peer name of a reset socket cannot be read."""
     proxy = start(taps=[notebook], http_listen=0, http_to=broker.http_url)
     for url in (proxy.service_url, proxy.http_url):
         for _ in range(20):
@@ -106,7 +106,7 @@ def test_the_number_of_ports_is_limited(fake_broker, start, peers, broker, monke
 
 
 def redirecting(fake_broker, proxy, peers, response, url):
-    """What a client is told that asks the broker of the listener, which names another one."""
+    """Return the client's response to a lookup whose response from the listener's broker names a different broker."""
     client = peers(proxy.service_url)
     client.send(CONNECT)
     front = fake_broker.accept()
@@ -131,7 +131,7 @@ def test_another_broker_through_the_one_listener(fake_broker, start, peers, brok
 
 
 def test_another_broker_through_its_port(fake_broker, start, peers, broker):
-    """For clients that know nothing of proxies, and for redirects."""
+    """Used for clients without proxy settings, and for redirects."""
     proxy = start(to=fake_broker.url)
     told = redirecting(fake_broker, proxy, peers, pb.CommandLookupTopicResponse.Redirect, broker.service_url)
     assert told.brokerServiceUrl not in (broker.service_url, proxy.service_url)
@@ -143,7 +143,7 @@ def test_another_broker_through_its_port(fake_broker, start, peers, broker):
 
 
 def test_an_unknown_broker_address_is_not_connected_to(fake_broker, start, peers, broker):
-    """No open relay: such a client is connected to the broker of the listener, which hears the name."""
+    """The proxy is no open relay: the client is connected to the listener's broker, which receives the name."""
     proxy = start(to=fake_broker.url)
     connect = push_frame(pb.CommandConnect(client_version="c", proxy_to_broker_url=broker.service_url))
     peers(proxy.service_url).send(connect)
@@ -177,7 +177,7 @@ def test_tls_ends_on_the_clients_side(start, peers, broker, certificate, trustin
 
 
 def test_tls_ends_on_the_brokers_side(start, peers, broker, certificate):
-    """A proxy with TLS before the broker, and one more that speaks TLS to it."""
+    """A TLS proxy in front of the broker, and a second proxy that connects to it with TLS."""
     cert, key = map(str, certificate)
     inner = start(listen_cert=cert, listen_key=key)
     outer = start(to=inner.service_url, security=Security(trust=cert))
@@ -191,7 +191,7 @@ def test_tls_ends_on_the_brokers_side(start, peers, broker, certificate):
 
 
 def test_delayed_bytes_are_dropped_at_the_end(fake_broker, start, peers, certificate, trusting, notebook):
-    """The end of TLS is the end of both ways, with bytes of the broker still on theirs."""
+    """The end of TLS ends both directions while bytes of the broker are still pending."""
     cert, key = map(str, certificate)
     late = ByteFault("latency=10ms from=broker")
     proxy = start(to=fake_broker.url, listen_cert=cert, listen_key=key, byte_faults=[late], taps=[notebook])
@@ -253,7 +253,7 @@ def test_cleartext_from_a_client_to_a_tls_port_is_one_note(start, peers, certifi
     ],
 )
 def test_a_broker_with_another_protocol_is_one_note(fake_broker, start, peers, notebook, response, said):
-    """As a TLS library answers to clear text, with an alert; as Jetty does; as the TLS port of Pulsar 4.2.4 does."""
+    """Responses to clear text: a TLS alert, the response of Jetty, and that of the TLS port of Pulsar 4.2.4."""
     proxy = start(to=fake_broker.url, taps=[notebook])
     for _ in range(2):
         client = peers(proxy.service_url)

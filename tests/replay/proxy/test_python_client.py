@@ -1,4 +1,4 @@
-"""The Python client through the proxy, unmodified: each fault has the effect that its name says."""
+"""The unmodified Python client with the proxy: each fault has the effect that its name states."""
 
 import contextlib
 import re
@@ -41,7 +41,7 @@ def payloads(count):
 
 
 def play(client, count=20, **options):
-    """Send so many messages, one by one, and take them."""
+    """Send this number of messages one by one, and receive them."""
     consumer = client.subscribe("orders", "work", **options)
     producer = client.create_producer("orders", send_timeout_millis=WAIT)
     for data in payloads(count):
@@ -112,7 +112,7 @@ def test_a_duplicated_message_is_received_twice(start, connect):
 
 
 def test_a_corrupt_message_is_discarded_with_a_validation_error(start, broker, connect):
-    """The client acknowledges it with a validation error (checksum), and takes the next one."""
+    """The client acknowledges the message with a validation error (checksum) and receives the next one."""
     fault = Fault("pulsar.type == 'MESSAGE'", "corrupt", times=1)
     client = connect(start(faults=[fault]))
     consumer = client.subscribe("orders", "work")
@@ -125,7 +125,7 @@ def test_a_corrupt_message_is_discarded_with_a_validation_error(start, broker, c
 
 
 def test_a_corrupt_send_is_refused(start, broker, connect):
-    """This client takes it for damage in its own memory, and tells its caller."""
+    """This client interprets it as corrupt memory and reports it to its caller."""
     fault = Fault("pulsar.type == 'SEND'", "corrupt", times=1)
     producer = connect(start(faults=[fault])).create_producer("orders")
     with pytest.raises(pulsar.ChecksumError):
@@ -187,7 +187,7 @@ def test_byte_faults_lose_nothing(start, connect, words):
 
 
 def test_repeated_resets_lose_nothing(start, broker, connect):
-    """Each connection dies after 3000 bytes to the broker; what was not acknowledged comes again."""
+    """Each connection is closed after 3000 bytes to the broker; unacknowledged messages are redelivered."""
     fault = ByteFault("reset=3000 from=client")
     proxy = start(byte_faults=[fault])
     client = connect(proxy)

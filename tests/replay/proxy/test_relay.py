@@ -1,4 +1,4 @@
-"""Two sockets and what passes between them: bytes, ends, resets, and what faults make of them."""
+"""Two sockets and the data between them: bytes, ends, resets, and the effects of faults."""
 
 import asyncio
 import contextlib
@@ -69,7 +69,7 @@ def test_a_client_that_ends_before_its_first_frame(fake_broker, start, peers):
 
 
 def pour(peer):
-    """Bytes that somebody takes who is not read from; 256 MB if he takes all."""
+    """Send bytes to a peer that does not read; 256 MB if the peer accepts all."""
     frame, sent = push_frame(pb.CommandPing(), bytes(1 << 20)), 0
     peer.socket.settimeout(0.5)
     with contextlib.suppress(TimeoutError):
@@ -80,7 +80,7 @@ def pour(peer):
 
 
 def test_a_side_that_is_not_read_is_paused(pair):
-    """What a proxy keeps is bounded: the sender blocks."""
+    """The proxy's buffers are limited: the sender blocks."""
     for slow in (0, 1):
         ends = pair()
         sent = pour(ends[1 - slow])
@@ -137,7 +137,7 @@ def test_slices_apply_to_the_named_side(pair, notebook):
 
 
 def test_the_first_frame_is_complete_despite_delays(fake_broker, start, peers, monkeypatch):
-    """A late frame comes while the broker's socket is there, and has heard nothing yet."""
+    """A delayed frame arrives while the broker's socket is open but has received nothing."""
     came = threading.Event()
     connect, late = Listener.connect, wait_for(came)
 
@@ -161,7 +161,7 @@ def test_the_first_frame_is_complete_despite_delays(fake_broker, start, peers, m
 
 
 def wait_for(event):
-    """Wait in a loop for an event of threads."""
+    """Wait in an event loop for an event of a thread."""
 
     async def wait():
         while not event.is_set():

@@ -30,7 +30,7 @@ def test_a_file(small_captures):
 def test_files_are_ordered_by_their_first_packet(captures, tmp_path):
     parts = sorted((captures / "python" / "31-ring").iterdir())
     assert names(open_inputs([str(path) for path in reversed(parts)])) == [str(path) for path in parts]
-    # Names that say nothing: the times decide.
+    # The names have no order, so the times determine it.
     for place, part in enumerate(parts):
         (tmp_path / f"{99 - place}.pcapng").symlink_to(part)
     assert names(open_inputs([str(tmp_path)])) == [
@@ -120,7 +120,7 @@ def test_no_installed_program_is_an_error(monkeypatch):
         capture_command("lo", "", "-")
 
 
-# What dumpcap 4.0 and tcpdump 4.99 say.
+# Messages of dumpcap 4.0 and tcpdump 4.99.
 @pytest.mark.parametrize(
     ("output", "reason"),
     [

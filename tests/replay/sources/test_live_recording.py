@@ -111,7 +111,7 @@ def program_that(tmp_path, monkeypatch, name, script):
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-# What dumpcap 4.0 says on a full disk.
+# The message of dumpcap 4.0 for a full disk.
 FULL = (
     "Capturing on 'Loopback: lo'\nFile: x\n"
     'dumpcap: Not all the packets could be written ("x") because there is no space left\non which it resides.\n'

@@ -1,4 +1,4 @@
-"""Where a topic is, asked of brokers."""
+"""Lookup of topics with the binary protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONNECT, _REDIRECT = pb.CommandLookupTopicResponse.Connect, pb.CommandLookupTop
 
 
 def _find_connection(ready_broker: Any) -> list[Any]:
-    """Ask for the owner of the topic; the first host has been connected to."""
+    """Request the owner of the topic; the first host is already connected."""
     found: list[Any] = []
     ready_broker.engine.lookup.broker_of(TOPIC, found.append)
     assert ready_broker.sent_summary() == ["0 Connect"]
@@ -164,7 +164,7 @@ def _failed(requested: Any, error: str) -> pb.CommandPartitionedTopicMetadataRes
 
 
 def _ask(ready_broker: Any, **create: bool) -> list[Any]:
-    """Ask for the partitions; what becomes of it."""
+    """Request the number of partitions; return the result."""
     counts: list[Any] = []
     ready_broker.engine.partitions(TOPIC, counts.append, **create)
     ready_broker.take_output()
@@ -201,7 +201,7 @@ def test_the_partition_request_does_not_create_a_topic_if_supported(fake_broker:
     assert requested.metadata_auto_creation_enabled is asks
 
 
-# -- the rest, against the broker --------------------------------------------------------------------------------------
+# -- other lookups with a broker ---------------------------------------------------------------------------------------
 
 
 def test_topics_of_a_namespace(network: Any) -> None:

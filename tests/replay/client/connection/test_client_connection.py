@@ -1,4 +1,4 @@
-"""One connection: handshake, requests, who gets what, and the end."""
+"""One connection: handshake, requests, routing of commands to handlers, and the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class Thing(ConnectionHandler):
-    """A handler that keeps what it hears."""
+    """A handler that stores the commands that it receives."""
 
     kind = "consumer"
 
@@ -35,7 +35,7 @@ class Thing(ConnectionHandler):
 
 
 def _dial(ready_broker: Any) -> list[Any]:
-    """Ask for a link; what becomes of it."""
+    """Request a connection; return the result."""
     connections: list[Any] = []
     ready_broker.engine.pool.connection_to(("a", 1), connections.append)
     return connections
@@ -121,7 +121,7 @@ def test_credentials_are_read_again_for_a_challenge(fake_broker: Any, tmp_path: 
     assert ready_broker.connections[0].close_reason.error == "InvalidConfiguration"
 
 
-# -- who gets what -----------------------------------------------------------------------------------------------------
+# -- routing of commands -----------------------------------------------------------------------------------------------
 
 
 def test_unrequested_commands_are_dispatched_by_id(ready_broker: Any) -> None:

@@ -1,4 +1,4 @@
-"""Why a connection did not come to be, in words."""
+"""Descriptions of failed connection attempts."""
 
 from __future__ import annotations
 

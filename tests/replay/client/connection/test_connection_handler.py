@@ -1,4 +1,4 @@
-"""How a handler finds its broker, keeps it, and finds it again."""
+"""A handler that finds its broker, keeps the connection, and reconnects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class Thing(ConnectionHandler):
-    """A consumer of the shortest kind: it subscribes and says what happened to it."""
+    """A minimal consumer that subscribes and records the events of its connection."""
 
     kind = "consumer"
 
@@ -61,7 +61,7 @@ class Thing(ConnectionHandler):
 
 @pytest.fixture
 def thing(network: Any) -> Thing:
-    """One that is ready."""
+    """A handler that is ready."""
     thing = Thing(network.engine())
     thing.start()
     network.deliver_all()
@@ -112,7 +112,7 @@ def test_a_close_with_an_assigned_broker_reconnects_there_at_once(network: Any, 
     pipe.broker_connection.send_command(close)
     network.run(0)
     assert [one.name for one in network.sent_frames(from_client=True)] == ["CONNECT", "SUBSCRIBE"]
-    # a standalone broker wants all to come through its service URL
+    # for a standalone broker, all connections use the service URL
     assert [body.proxy_to_broker_url for body in network.sent("CONNECT")] == ["127.0.0.2:6650"]
 
 

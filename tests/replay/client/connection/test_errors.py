@@ -1,4 +1,4 @@
-"""ClientFailures: what may be tried again, and what leaves as which error."""
+"""ClientFailures: which ones are retried, and the error that each causes."""
 
 from __future__ import annotations
 

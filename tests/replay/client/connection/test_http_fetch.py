@@ -14,7 +14,7 @@ from pcli.replay.client.connection.http_fetch import fetch
 
 
 def test_responses_with_any_status_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which is not gone through
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # this proxy must not be used
     with MiniBroker() as broker:
         status, body = fetch(f"{broker.http_url}/admin/v2/clusters", {}, 10, None)
         assert (status, json.loads(body)) == (200, ["standalone"])

@@ -1,4 +1,4 @@
-"""Where a topic is, asked over HTTP. The judge: the mini-broker's own REST, which is that of the real one."""
+"""Lookup of topics over HTTP, with the REST API of the mini-broker, which behaves like that of a real broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPIC = "persistent://public/default/a b"
 
 
 def _asked(ready_broker: Any, begin: Any) -> tuple[list[Any], Any]:
-    """What becomes of a question, and the request that it makes."""
+    """Return the result of a lookup and the HTTP request that it makes."""
     results: list[Any] = []
     begin(results.append)
     ready_broker.take_output()

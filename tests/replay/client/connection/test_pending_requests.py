@@ -1,4 +1,4 @@
-"""Requests of one connection, and what becomes of them."""
+"""Pending requests of one connection and their results."""
 
 from __future__ import annotations
 

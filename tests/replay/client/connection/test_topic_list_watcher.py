@@ -1,4 +1,4 @@
-"""A watcher of topics against the broker."""
+"""A topic-list watcher with a broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATTERN = "persistent://public/default/w-.*"
 
 
 class Watched:
-    """A watcher and all that it hears."""
+    """A watcher and all its notifications."""
 
     def __init__(self, engine: Any, known: str = "") -> None:
         self.known = known
@@ -99,7 +99,7 @@ def test_a_broker_without_watchers_ends_it(make_network: Any) -> None:
 
 
 def _registering(fake_broker: Any, **settings: Any) -> tuple[Any, Watched, Any]:
-    """One whose registration has just been heard, played by hand."""
+    """A watcher whose registration the broker has just received; the test plays the broker."""
     end = fake_broker(**settings)
     watched = Watched(end.engine)
     end.take_output()

@@ -1,4 +1,4 @@
-"""Acks: what waits for which tick, and how it travels."""
+"""Acknowledgements: how they are grouped, and when they are sent."""
 
 import pytest
 
@@ -23,7 +23,7 @@ class Acks:
         self.grouping.connection = fake_broker.connections[0]
 
     def sent(self, milliseconds=0):
-        """ACKs of that time: kind, ids, and the words of their sets."""
+        """Return the ACKs sent at that time: type, ids, and the words of the ack sets."""
         sent_frames = self.fake_broker.run(milliseconds) if milliseconds else self.fake_broker.take_output()
         return [
             (
@@ -56,7 +56,7 @@ def test_a_tick_sends_waiting_acks_in_order(acks):
     assert acks.sent(1) == [("Individual", [(1, 0, []), (1, 2, []), (1, 5, []), (1, 1, [6])])]
     assert acks.results == [None] * 5
     assert acks.sent(1000) == []
-    assert acks.fake_broker.engine.deadline > acks.fake_broker.now + 1000  # no tick for nothing
+    assert acks.fake_broker.engine.deadline > acks.fake_broker.now + 1000  # no timer if nothing is pending
 
 
 def test_the_last_ack_of_a_batch_acknowledges_the_entry(acks):

@@ -1,4 +1,4 @@
-"""Chunks: whole messages, and what becomes of the others."""
+"""Chunks: complete messages, and the handling of incomplete ones."""
 
 import pytest
 
@@ -58,9 +58,9 @@ def test_resent_chunks_are_acknowledged(keep):
     kept(5, 0, 3)
     assert kept.acked == [0, 1]
     kept(6, 1, 3)
-    kept(7, 1, 3)  # a copy of what is there, in another place
+    kept(7, 1, 3)  # a copy of a received chunk with a different id
     assert kept.acked == [0, 1, 7]
-    kept(6, 1, 3)  # the same, redelivered
+    kept(6, 1, 3)  # the same chunk, redelivered
     assert kept.acked == [0, 1, 7]
     assert kept(8, 2, 3) == (b"012", [5, 6, 8])
 

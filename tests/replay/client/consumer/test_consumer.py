@@ -1,4 +1,4 @@
-"""One consumer against a broker in memory: permits, acks, time-outs, reconnects, the end."""
+"""One consumer with a broker in memory: permits, acknowledgements, timeouts, reconnects, closing."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def publish(network, count, batch=1, first=0, **message):
 
 
 def take(consumer, count=1000):
-    """What can be received without waiting."""
+    """Return the messages that can be received without waiting."""
     taken = []
     while len(taken) < count and (message := consumer.receive()) is not None:
         taken.append(message)
@@ -164,7 +164,7 @@ def test_messages_before_the_epoch_are_dropped(network):
     consumer = network.subscribe()
     taken = take(consumer, 1)
     consumer.redeliver_unacknowledged()
-    # What comes now was on its way when the command was not there yet.
+    # Messages that arrive now were sent before the broker received the command.
     old = next(one for one in network.sent_frames("MESSAGE") if one.body.message_id.entryId == 3)
     network.engines[-1].received(consumer.connection, old.frame.data, network.now)
     network.deliver_all()
@@ -187,7 +187,8 @@ def test_a_reconnect_clears_the_queue_and_sends_all_permits(network):
     sent = [one.name for one in network.sent_frames(from_client=True) if one.name != "CONNECT"]
     assert sent == ["LOOKUP", "SUBSCRIBE", "FLOW", "ACK"]
     assert flows(network) == [10]
-    # The ack waited for the connection; what was received before it came is a duplicate and not seen again.
+    # The ACK was sent after the reconnect. Messages that were received before it are duplicates and are not delivered
+    # again.
     assert texts(take(consumer)) == ["m-1", "m-2", "m-3", "m-4", "m-5"]
     consumer.acknowledge(lost.id)
 
@@ -216,7 +217,7 @@ def test_a_busy_subscription_is_refused(network):
 
 @pytest.fixture
 def subscribing(fake_broker):
-    """A consumer whose SUBSCRIBE was just heard, and whoever waits for it."""
+    """A consumer whose SUBSCRIBE the broker has just received, and the caller's results."""
     network, made = fake_broker(), []
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
     network.engine.subscribe(settings, made.append)

@@ -1,4 +1,4 @@
-"""The connection of a consumer where its answers come late."""
+"""The connection of a consumer when responses are late."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def consumer(network):
 
 @pytest.fixture
 def slow(network):
-    """The broker is slow with SUBSCRIBE until ``slow`` is called."""
+    """The broker does not process SUBSCRIBE until ``slow`` is called."""
     held, receive = [], network.broker.receive
 
     def hold(*words):
@@ -45,13 +45,13 @@ def test_a_close_during_the_subscribe_closes_the_connection(network, consumer, r
     assert results == [None]
     response()
     network.run(100)
-    # Nobody would ever tell the broker to let go of it, but for the end of the connection.
+    # Only the end of the connection makes the broker release the consumer.
     subscriptions = network.broker.topics["persistent://public/default/orders"].subscriptions
     assert [len(one.consumers) for one in subscriptions.values()] == [0]
 
 
 def test_other_consumers_of_a_closed_connection_reconnect(network, consumer, request):
-    """What they had asked over it is asked again over the next one."""
+    """Requests that were pending on the old connection are sent again on the new one."""
     network.cut()
     response = request.getfixturevalue("slow")
     network.run(200)
@@ -64,7 +64,7 @@ def test_other_consumers_of_a_closed_connection_reconnect(network, consumer, req
 
 @pytest.mark.parametrize("receipts", [False, True])
 def test_acks_wait_for_the_subscription(network, receipts, request):
-    """A broker drops acks of a consumer that it does not know yet."""
+    """A broker drops ACKs of a consumer that is not registered yet."""
     made, results = [], []
     network.engine().subscribe(
         ConsumerSettings(topicNames=("orders",), subscriptionName="work", ackReceiptEnabled=receipts), made.append

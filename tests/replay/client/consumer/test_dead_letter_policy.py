@@ -1,4 +1,4 @@
-"""Letters: when a message becomes one, what it says, and what is acknowledged."""
+"""Dead letters: when a message becomes one, its contents, and the acknowledgement of the original."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def take(consumer):
 
 
 def alphanumeric(network):
-    """Key, payload and properties of what consumers sent."""
+    """Return key, payload and properties of the messages that consumers sent."""
     return [
         (one.frame.metadata.partition_key, one.frame.payload, {p.key: p.value for p in one.frame.metadata.properties})
         for one in network.sent_frames("SEND")
@@ -48,7 +48,8 @@ def test_a_message_above_the_maximum_redeliveries_is_a_dead_letter(network, subs
             counts.append(message.redelivery_count)
             consumer.negative_acknowledge(message.id)
         network.run(1000)
-    # A refused entry is not found among the dead; it comes once more, and is not delivered then (as captured of Java).
+    # A rejected entry is not a candidate for a dead letter. It is redelivered once more and not delivered then (as by
+    # Java).
     assert counts == [0, 1, 2]
     assert [len(body.message_ids) for body in network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")] == [1, 1, 1]
     [made] = network.sent("PRODUCER")
@@ -74,7 +75,7 @@ def test_a_whole_batch_becomes_dead_letters(network, subscribe):
         take(consumer)
         network.run(3000)
     assert [payload for _, payload, _ in alphanumeric(network)] == [b"m-0", b"m-1"]
-    # By the ack time-out the entry is found the first time.
+    # With the ack timeout, the entry is found the first time.
     assert len(network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")) == 1
     assert [len(body.message_id) for body in network.sent("ACK")] == [1]
 

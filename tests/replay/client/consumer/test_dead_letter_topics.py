@@ -1,4 +1,4 @@
-"""The letter topics of ``retryEnable``."""
+"""The retry letter and dead letter topics with ``retryEnable``."""
 
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
 

@@ -10,7 +10,7 @@ def test_retries_start_at_100_ms_and_double(fake_broker):
     network, tries, refused = fake_broker(operationTimeoutMs=1000), [], []
 
     class Watched(Consumer):
-        """Says when it was asked, and is never connected."""
+        """Records requests for a connection, and never connects."""
 
         @property
         def connected(self):

@@ -1,4 +1,4 @@
-"""Batches cut by hand, held against the codec's way with protobuf."""
+"""Batches that are split without protobuf, compared with the codec, which uses protobuf."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +67,7 @@ def test_the_fields_of_a_message():
 
 
 def test_malformed_fields_of_a_message_are_absent():
-    """By hand only the size was looked at: the rest may be no protobuf."""
+    """The fast splitter reads only the size; the other bytes may be invalid protobuf."""
     data = b"\x00\x00\x00\x04\x18\x05\x40\xffhello"
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=1)
     [piece], _ = cut(data, 1)

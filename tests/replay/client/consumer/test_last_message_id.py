@@ -1,4 +1,4 @@
-"""Whether there is more: by what was taken, by the start, by the broker's cursor."""
+"""Whether more messages are available: by received messages, start position and the broker's cursor."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_from_the_beginning(network, produce, reading):
     produce(2)
     assert more(network, consumer) is True
     assert more(network, consumer) is True
-    assert len(network.sent("GET_LAST_MESSAGE_ID")) == 2  # what is known to be there is not asked for again
+    assert len(network.sent("GET_LAST_MESSAGE_ID")) == 2  # no second request if a message is known to be available
 
 
 def test_after_the_last_received_message(network, produce, reading):

@@ -1,4 +1,4 @@
-"""What becomes of entries that are not as they should be: acks, permits, and what is delivered all the same."""
+"""Invalid entries: acknowledgements, permits, and the messages that are delivered nevertheless."""
 
 import pytest
 
@@ -13,7 +13,7 @@ HEAD = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 
 
 class Receiving:
-    """A consumer, and the broker's words put into its link."""
+    """A consumer whose connection receives the test's frames instead of the broker's."""
 
     def __init__(self, network, **settings):
         made = []
@@ -170,7 +170,7 @@ def test_a_reader_starts_at_an_entry(receive, inclusive):
     receiving = receive(subscriptionMode="NonDurable", startMessageId=ClientMessageId(9, 0), resetIncludeHead=inclusive)
     receiving.message(entry(b"first"))
     receiving.message(entry(b"second"), entry_id=1)
-    # What is left out gives no permit back, in 4.2.4.
+    # Omitted messages return no permits, as in 4.2.4.
     assert receiving.waiting == [b"first", b"second"][not inclusive :]
     assert receiving.flows == []
 
@@ -214,7 +214,7 @@ def test_a_negatively_acknowledged_chunked_message_is_redelivered(receive):
     message = receiving.consumer.receive()
     receiving.consumer.negative_acknowledge(message.id)
     receiving.network.run(100)
-    # Refused entries have no partition, so the others are not found (4.2.4); the ack time-out would find them.
+    # Rejected entries have no partition, so the others are not found (4.2.4). The ack timeout would find them.
     [requested] = receiving.network.sent("REDELIVER_UNACKNOWLEDGED_MESSAGES")
     assert [one.entryId for one in requested.message_ids] == [1]
 
@@ -235,7 +235,7 @@ def test_a_dead_letter_candidate_is_not_delivered(receive):
     receiving.message(batch(3), entry_id=1, redelivery_count=3)
     assert receiving.waiting == [b"again"]
     assert receiving.flows == [3]
-    assert set(receiving.consumer.dead.possible) == {ClientMessageId(9, 0)}  # the batch is a dead letter by now
+    assert set(receiving.consumer.dead.possible) == {ClientMessageId(9, 0)}  # the batch is now a dead letter
 
 
 @pytest.mark.parametrize("count", [-1, 2**31 - 1])

@@ -1,4 +1,4 @@
-"""Consumers of several topics and of partitions: their children's permits, acks, time-outs and seeks."""
+"""Consumers of several topics and of partitions: permits, ACKs, timeouts and seeks of the single consumers."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_a_full_queue_stops_the_children(network):
     partitioned(network, 2)
     consumer = subscribe(network, "p", receiverQueueSize=4)
     publish(network, "p", 30)
-    # Four wait here, four with each child: no more is asked for.
+    # Four messages are in the common queue and four in each consumer, so no further permits are granted.
     waiting = len(consumer.queue.messages) + sum(len(one.queue.messages) for one in consumer.consumers.values())
     assert waiting < 20
     got = []
@@ -171,7 +171,7 @@ def test_seeking_in_one_topic(network):
     consumer.seek(ids[0], results.append)
     network.run(200)
     assert results == [None]
-    assert texts(take(consumer)) == ["a-1"]  # the target itself is left out
+    assert texts(take(consumer)) == ["a-1"]  # the target itself is excluded
 
 
 def test_new_partitions_are_found(network):

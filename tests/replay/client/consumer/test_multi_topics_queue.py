@@ -1,4 +1,4 @@
-"""The common queue: who has to wait, and until when."""
+"""The common queue of several consumers: which consumers wait, and for how long."""
 
 from collections import deque
 
@@ -11,7 +11,7 @@ class Queue:
 
 
 class Child:
-    """What the queue knows of a consumer."""
+    """The part of a consumer that the queue uses."""
 
     def __init__(self, size, count, name):
         self.queue = Queue(size, [f"{name}{n}" for n in range(count)])

@@ -1,4 +1,4 @@
-"""Refused messages: when they are asked for again, and together with which."""
+"""Rejected messages: when their redelivery is requested, and which are requested together."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_the_low_bits_of_due_times_are_cleared(refuse):
         nacks.add(ClientMessageId(1, entry))
         run(100)
     run(5000)
-    # Due at 1000, 1100, 1200, 1300: cut to 768, 1024, 1024, 1280; the first timer is the whole delay.
+    # Due at 1000, 1100, 1200, 1300; truncated to 768, 1024, 1024, 1280. The first timer has the full delay.
     assert due == [(1000, [0]), (1024, [1, 2]), (1280, [3])]
 
 

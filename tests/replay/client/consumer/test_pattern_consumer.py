@@ -1,4 +1,4 @@
-"""Topics that match a pattern, as they come and go."""
+"""Consumers of a topic pattern when topics are created and deleted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Readers: their subscriptions, where they begin, and what they acknowledge."""
+"""Readers: their subscriptions, start positions and acknowledgements."""
 
 import pytest
 

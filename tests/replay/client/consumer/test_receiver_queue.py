@@ -1,4 +1,4 @@
-"""Permits: when they go, and how many; and where a reader goes on."""
+"""Permits: when they are granted, and how many; and the position at which a reader continues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Waits that grow with how often a message came."""
+"""Delays that increase with the redelivery count."""
 
 from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
 

@@ -1,4 +1,4 @@
-"""Both forms of asking again, as they travel."""
+"""Both forms of redelivery requests as bytes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SEEK: what is said, what is forgotten, and when it is done."""
+"""SEEK: its fields, the state that it clears, and its completion."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_the_conversation(network, subscribe):
     consumer.receive()
     consumer.seek(EARLIEST, results.append)
     network.deliver_all()
-    assert results == []  # the broker has closed it: the seek is complete with the next subscription
+    assert results == []  # the broker closed the consumer: the seek is complete after the next SUBSCRIBE
     network.run(100)
     sent = [one.name for one in network.sent_frames() if not one.name.startswith("LOOKUP") and one.name != "MESSAGE"]
     assert sent == ["SEEK", "CLOSE_CONSUMER", "SUCCESS", "SUBSCRIBE", "SUCCESS", "FLOW"]
@@ -42,7 +42,7 @@ def test_the_conversation(network, subscribe):
     assert texts(consumer) == [f"m-{n}" for n in range(6)]
 
 
-# A target within a batch is itself left out, unless it is to be included.
+# A target within a batch is excluded, unless it is to be included.
 @pytest.mark.parametrize(
     ("target", "first"),
     [
@@ -76,7 +76,8 @@ def test_a_seek_drops_waiting_acks_of_entries_but_not_of_batch_parts(network, su
         consumer.acknowledge(message.id)
     consumer.seek(EARLIEST, lambda _: None)
     network.run(200)
-    # So it is in 4.2.4: the set of the second batch still waits, and what it acknowledges is a duplicate.
+    # As in 4.2.4, the ack set of the second batch is still pending, and the messages that it acknowledges are
+    # duplicates.
     assert texts(consumer) == ["m-0", "m-1", "m-2", "m-4", "m-5"]
 
 
@@ -147,5 +148,5 @@ def test_a_non_durable_subscription_starts_at_the_target(network, subscribe):
     consumer.seek(ClientMessageId(0, 1, -1, 0, 3), lambda _: None)
     network.run(200)
     assert network.sent("SUBSCRIBE")[-1].start_message_id.entryId == 1
-    # The target itself is left out, being the start behind which a reader begins.
+    # The target is excluded, because a reader starts after its start position.
     assert texts(consumer) == ["m-4", "m-5"]

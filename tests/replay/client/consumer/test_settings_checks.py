@@ -1,4 +1,4 @@
-"""What is refused before anything is sent."""
+"""Invalid settings that are refused before anything is sent."""
 
 import pytest
 

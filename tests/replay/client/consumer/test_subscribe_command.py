@@ -1,4 +1,4 @@
-"""Outside truth: each SUBSCRIBE of the Java client's captures, written again from the settings that it betrays."""
+"""Each SUBSCRIBE in the Java client's captures, written again from the settings that it contains."""
 
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.proto import pb
@@ -11,11 +11,11 @@ from pcli.replay.client.message_ids import ClientMessageId
 SUBSCRIBE = BY_NAME["SUBSCRIBE"].number
 
 OTHERS = ("old-client-2.4.2.pcap", "mixed-clients.pcap")
-"""Captures with clients that are not Java's 4.2.4."""
+"""Captures whose clients are not version 4.2.4 of the Java client."""
 
 
 def subscribes(folder):
-    """Those of all captures, also of the broker's own client, that reads system topics."""
+    """Return the SUBSCRIBEs of all captures, including those of the broker's own client, which reads system topics."""
     for path in sorted(folder.glob("*.pcap*")):
         if path.name in OTHERS:
             continue

@@ -1,4 +1,4 @@
-"""The ack time-out, tick by tick."""
+"""The ack timeout, tick by tick."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_the_back_off_starts_after_the_time_out(track):
     tracker.add(ClientMessageId(1, 0), 0)
     tracker.add(ClientMessageId(1, 1), 2)
     run(20_000)
-    # At 2,000 they have timed out; 1,500 later and 6,000 later, at the next tick.
+    # They time out at 2,000, and again 1,500 and 6,000 later, at the next tick.
     assert due == [(4000, [ClientMessageId(1, 0)]), (8000, [ClientMessageId(1, 1)])]
 
 

@@ -1,4 +1,4 @@
-"""A consumer without a queue: a permit for each wish."""
+"""A consumer without a queue: one permit for each receive call."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a batch is full, and what becomes of it. The same numbers as BatchMessageContainerImpl's."""
+"""Batches: when they are full, and what is sent. The numbers are those of BatchMessageContainerImpl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 def fill(container: BatchContainer, sizes: Sequence[int]) -> list[bool]:
-    """Whether each message made it full."""
+    """Return for each message whether the batch was full after it."""
     return [container.add(OutgoingMessage(bytes(size)), n, None, 100 + n, b"") for n, size in enumerate(sizes)]
 
 

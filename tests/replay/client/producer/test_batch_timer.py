@@ -1,4 +1,4 @@
-"""When the timer sends, to the millisecond: the rules of ProducerImpl.batchFlushTask."""
+"""The times at which the batch timer sends, in milliseconds, by the rules of ProducerImpl.batchFlushTask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = Callable[..., list[int]]
 
 @pytest.fixture
 def run(network: Any) -> Run:
-    """Messages come and batches fill at these times, counted from the producer's being ready; when the timer sent."""
+    """Add messages and fill batches at these times after the start; return the times at which the timer sent."""
 
     def play(*, delay: int, messages: list[int], full: tuple[int, ...] = (), away: tuple[int, ...] = ()) -> list[int]:
         engine = network.engine()
@@ -58,7 +58,7 @@ def test_a_stream_of_messages_is_sent_once_per_delay(run: Run) -> None:
 
 
 def test_after_a_batch_the_timer_runs_once_without_effect(run: Run) -> None:
-    # Sent at 60, it runs at 70 for nothing. What comes at 65 goes then, what comes at 75 has to wait.
+    # After the send at 60, the timer fires at 70 without messages. A message at 65 is sent then; one at 75 has to wait.
     assert run(delay=10, messages=[50, 65]) == [60, 70]
     assert run(delay=10, messages=[50, 75]) == [60, 85]
 

@@ -1,4 +1,4 @@
-"""Outside truth: the entries of the Java client's captures, taken apart and written again."""
+"""The entries in the Java client's captures, decoded and written again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEND = 6
 FIELDS = ("event_time", "ordering_key")
 
 OTHERS = ("old-client", "txn-", "scalable-transaction", "cut-packets")
-"""Captures of another version, of transactions (whose ids we do not send), and without payloads."""
+"""Captures of a different version, of transactions (whose ids pcli does not send), and without payloads."""
 
 
 def sends(path: Path) -> Iterator[Frame]:
@@ -38,7 +38,7 @@ def sends(path: Path) -> Iterator[Frame]:
 
 
 def outgoing(metadata: Any, payload: bytes) -> OutgoingMessage:
-    """The message that the application gave, of a message's own metadata."""
+    """Return the application's message from the metadata of a message."""
     given = {name: getattr(metadata, name) for name in FIELDS if metadata.HasField(name)}
     if metadata.HasField("partition_key"):
         given |= {"key": metadata.partition_key, "key_is_bytes": metadata.partition_key_b64_encoded}
@@ -56,7 +56,7 @@ def outgoing(metadata: Any, payload: bytes) -> OutgoingMessage:
 
 
 def container_of(frame: Frame) -> BatchContainer:
-    """The batch that this entry was, waiting to be sent."""
+    """Return the batch before it was sent as this entry."""
     metadata, payload = frame.metadata, frame.payload
     assert metadata is not None
     assert payload is not None
@@ -76,7 +76,7 @@ def container_of(frame: Frame) -> BatchContainer:
 
 
 def alone(frame: Frame) -> bool:
-    """Whether it has no chunk and no secret in it: those have tests of their own."""
+    """Return whether the entry is neither a chunk nor encrypted; other tests cover these."""
     metadata = frame.metadata
     return metadata is not None and not metadata.HasField("uuid") and not metadata.encryption_keys
 
@@ -84,7 +84,7 @@ def alone(frame: Frame) -> bool:
 def written_again(frame: Frame) -> Frame:
     metadata = frame.metadata
     assert metadata is not None
-    # Java compresses what is larger than compressMinMsgBodySize; where it did, the size was above it.
+    # Java compresses payloads larger than compressMinMsgBodySize, so a compressed payload exceeded it.
     least = metadata.uncompressed_size - 1 if metadata.compression else 1 << 20
     kind = pb.CompressionType.Name(metadata.compression)
     settings = ProducerSettings(compressionType=kind, compressMinMsgBodySize=least)  # type: ignore[arg-type]
@@ -104,7 +104,8 @@ def test_entries_equal_the_java_clients(captures: Path) -> None:
         for frame in filter(alone, sends(path)):
             again = written_again(frame)
             assert (again.command, again.metadata) == (frame.command, frame.metadata), path.name
-            # Compressors differ in their bytes; what they open to was equal, or the batch would not be.
+            # Compressed bytes differ between implementations. The decompressed payloads were equal, because the batches
+            # are.
             assert frame.metadata is not None
             assert frame.metadata.compression or again.data == frame.data, path.name
             count += 1
@@ -123,14 +124,14 @@ def test_chunks_equal_the_java_clients(captures: Path) -> None:
         payload = b"".join(frame.payload or b"" for frame in frames)
         writer = EntryBuilder(frames[0].command.send.producer_id, ProducerSettings(chunkingEnabled=True), chunks=True)
         writer.name, writer.largest = first.producer_name, 16384
-        # publish_time is the only thing that is taken from the clock
+        # only publish_time depends on the clock
         ops = writer.message(outgoing(first, payload), first.sequence_id, b"", None, first.publish_time)
         assert not isinstance(ops, ClientFailure)
         assert [op.frame for op in ops] == [frame.data for frame in frames]
         assert [op.last for op in ops] == [False] * (len(frames) - 1) + [True]
 
 
-# -- what no capture has ---------------------------------------------------------------------------------------------
+# -- cases without a capture -----------------------------------------------------------------------------------------
 
 
 def writer(*, largest: int = 1000, chunks: bool = False, **settings: Any) -> EntryBuilder:

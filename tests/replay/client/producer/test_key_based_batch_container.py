@@ -1,4 +1,4 @@
-"""A batch for each key: what the Java client's comment shows, and its capture (key-based-batcher.pcap) has."""
+"""A batch for each key: the example in the Java client's comment, and its capture (key-based-batcher.pcap)."""
 
 from __future__ import annotations
 

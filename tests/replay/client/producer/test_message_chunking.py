@@ -1,4 +1,4 @@
-"""Sizes of chunks. Whole frames are held against the Java client's in test_entries.py."""
+"""Sizes of chunks. test_entry_builder.py compares whole frames with those of the Java client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where messages go. The hashes are held against Java's in tests/codec/wire."""
+"""The partition of each message. tests/codec/wire compares the hashes with Java's."""
 
 from __future__ import annotations
 

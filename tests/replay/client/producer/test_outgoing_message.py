@@ -1,5 +1,7 @@
-"""What is written by hand is what protobuf would write. Whole entries are held against the Java client's in
-test_entries.py."""
+"""The fast encoder writes the same bytes as protobuf.
+
+test_entry_builder.py compares whole entries with those of the Java client.
+"""
 
 from __future__ import annotations
 

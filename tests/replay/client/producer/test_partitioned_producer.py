@@ -1,4 +1,4 @@
-"""Producers of all partitions, against a broker in memory."""
+"""Producers of all partitions, with a broker in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_producer(network: Any, count: int = 3, *, chance: float = 0.0, **settin
 
 
 def topics(network: Any) -> list[int]:
-    """The partitions that a PRODUCER named."""
+    """Return the partitions in the PRODUCER commands."""
     return [TopicName.parse(body.topic).partition for body in network.sent("PRODUCER")]
 
 
@@ -65,7 +65,7 @@ def test_lazy_producers_are_created_with_their_first_message(network: Any) -> No
     for number in range(3):
         producer.send(OutgoingMessage(b"%d" % number), results.append)
     network.deliver_all()
-    # The one that was made took its turn.
+    # The new partition took its turn.
     assert topics(network) == [1, 2, 0]
     assert sorted(one.partition for one in results) == [0, 1, 2]
     assert {body.producer_name for body in network.sent("PRODUCER")[1:]} == {producer.name}
@@ -175,7 +175,7 @@ def test_a_failed_partition_request_fails_the_creation(network: Any) -> None:
 
 
 def hold(network: Any, partition: int) -> Any:
-    """Somebody else is alone on this partition."""
+    """A different producer has exclusive access to this partition."""
     held: list[Any] = []
     network.engine().produce(str(T.with_partition(partition)), ProducerSettings(accessMode="Exclusive"), held.append)
     network.deliver_all()

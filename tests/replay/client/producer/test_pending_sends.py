@@ -1,4 +1,4 @@
-"""Receipts: in order, late, ahead of what is expected, of batches; and what errors name."""
+"""Receipts: in order, late, too early, of batches; and the entries to which errors refer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pending(*ids: tuple[int, int]) -> PendingSends:
     ("sequence_id", "highest", "verdict"),
     [
         (5, 9, "taken"),
-        (5, 0, "taken"),  # brokers that do not care for it
+        (5, 0, "taken"),  # from brokers that ignore it
         (5, -1, "taken"),
         (5, 5, "taken"),
         (5, 8, MISMATCH),

@@ -1,4 +1,4 @@
-"""One producer against a broker in memory. What no such broker answers is in test_producer_answers.py."""
+"""One producer with a broker in memory. test_producer_answers.py tests responses that this broker never sends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_producer(network: Any, **settings: Any) -> Any:
 
 
 def batches(network: Any) -> list[tuple[int, int, int]]:
-    """First sequence id, messages and time of each SEND."""
+    """Return the first sequence id, the number of messages and the time of each SEND."""
     return [(one.body.sequence_id, one.body.num_messages, one.time) for one in network.sent_frames("SEND")]
 
 
@@ -50,7 +50,7 @@ def test_by_count_and_by_time(network: Any) -> None:
     for number in range(10):
         producer.send(OutgoingMessage(b"%d" % number), results.append)
     network.run(50)
-    # Two are full at once; the rest had its timer set by the first of all, and gets its whole delay.
+    # Two batches are full at once. The timer, set by the first message, sends the rest after its full delay.
     assert batches(network) == [(0, 4, 100), (4, 4, 100), (8, 2, 110)]
     assert results[3] == MessageId(results[0].ledger, 0, -1, 3)
     assert len(results) == 10
@@ -119,7 +119,7 @@ def test_a_message_above_the_maximum_size_fails(network: Any, batching: bool) ->
     assert producer.engine.memory.held == 0
 
 
-# -- suspects ----------------------------------------------------------------------------------------------------------
+# -- possible duplicates -----------------------------------------------------------------------------------------------
 
 
 def test_possible_duplicates_are_sent_alone_and_reported(network: Any) -> None:
@@ -155,7 +155,7 @@ def test_sequence_ids_continue_after_the_brokers_last(network: Any) -> None:
     assert network.sent("SEND")[-1].sequence_id == 42
 
 
-# -- coming back -------------------------------------------------------------------------------------------------------
+# -- reconnects --------------------------------------------------------------------------------------------------------
 
 
 def test_entries_without_a_receipt_are_resent_in_order(network: Any) -> None:
@@ -328,7 +328,7 @@ def test_a_new_schema_is_registered_while_later_messages_wait(network: Any) -> N
     assert [one.frame.metadata.schema_version[-1] for one in network.sent_frames("SEND")] == [0, 1, 0, 1]
     assert [one.entry for one in results[:4]] == [0, 1, 2, 3]
     assert results[4] is None
-    # Now both are known, and a change of schema only ends the batch.
+    # Both schemas are registered now, so a change of schema only ends the batch.
     for name in "aabba":
         producer.send(OutgoingMessage(b"", schema=schema(name)))
     network.run(10)
@@ -459,7 +459,7 @@ def test_closed_producers_are_released(network: Any) -> None:
     network.run(1000)
     assert engine.handlers == {}
     assert [connection.handlers for connection in engine.pool.connections] == [{}]
-    assert (len(engine._timers), engine.memory.held) == (1, 0)  # the keep-alive's
+    assert (len(engine._timers), engine.memory.held) == (1, 0)  # the keep-alive timer
     made.clear()
     gc.collect()
     assert sum(one() is not None for one in producers) < 10

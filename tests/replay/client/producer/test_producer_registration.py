@@ -1,4 +1,4 @@
-"""PRODUCER as the Java client writes it, and what refusals mean."""
+"""PRODUCER as the Java client writes it, and the handling of refusals."""
 
 from __future__ import annotations
 

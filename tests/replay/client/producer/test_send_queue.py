@@ -1,4 +1,4 @@
-"""Entries over links that come and go. What a producer does with them is in test_producer.py."""
+"""Entries during connects and disconnects. test_producer.py tests the use of the queue by a producer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = pb.Schema(name="s", schema_data=b"", type=pb.Schema.Type.Value("String"
 
 
 class FakeLink:
-    """Keeps what is written and asked."""
+    """Stores the written frames and the requests."""
 
     close_reason = None
 

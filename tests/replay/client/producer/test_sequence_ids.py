@@ -1,4 +1,4 @@
-"""Sequence ids and suspicion, as a table of what comes after what."""
+"""Sequence ids and possible duplicates, as a table of consecutive sends."""
 
 from __future__ import annotations
 
