@@ -3,8 +3,8 @@
     python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20]
 
 Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
-consumer, for rates; the Python client, for latencies. The maximum rate of the generator is measured first, with a sink
-that responds to every SEND and stores nothing. If a broker comes close to it, the generator is the limit, and the
+consumer, for rates, and the Python client for latencies. The maximum rate of the generator is measured first, with a
+sink that responds to every SEND and stores nothing. If a broker comes close to it, the generator is the limit, and the
 broker's CPU time per message is the relevant figure. The brokers share the cores with the load. Missing programs are
 reported, and their measurements are omitted.
 """

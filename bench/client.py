@@ -6,9 +6,9 @@ A producer process sends the lines of a file from stdin to a broker. A consumer 
 them to another file. The time is from the start of the producer to the end of the consumer, which was started before.
 The two files must be equal. Without ``--url`` a mini-broker is started, which shares the cores with the clients.
 
-The official client has the fastest of the tested settings: the batch limits of pcli's defaults, a queue of 50,000
+The official client uses the fastest of the tested settings: the batch limits of pcli's defaults, a queue of 50,000
 messages that blocks when it is full, and `batch_receive` with a receiver queue of 10,000 (less CPU than `receive`, and
-a third of a listener's). Both clients check the receipt of each message, and acknowledge each message.
+a third of that of a listener). Both clients check the receipt of each message, and acknowledge each message.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def run_client(client: str, url: str, lines: Path, number: int, folder: Path) ->
     quiet = {"stderr": subprocess.DEVNULL}
     with out.open("wb") as written, lines.open("rb") as read:
         consumer = subprocess.Popen(consume, stdout=written, **quiet)  # type: ignore[call-overload]
-        time.sleep(3)  # until it waits for messages
+        time.sleep(3)  # wait until it is ready for messages
         began = time.perf_counter()
         subprocess.run(produce, stdin=read, check=True, **quiet)  # type: ignore[call-overload]
         if consumer.wait():

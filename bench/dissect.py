@@ -2,10 +2,10 @@
 
     python bench/dissect.py [CAPTURES] [--megabytes 400]
 
-The capture repeats real ones with other client ports and later times, so that every repetition has new connections.
-tshark (from Debian, without a Pulsar dissector) prints the reassembled payload of each segment:
-`-d tcp.port==6650,data -T fields -e tcp.payload`. Without `-d`, its SMPP heuristic would decode the traffic.
-Printed: CPU and wall seconds, frames (tshark: packets) per second of CPU, peak memory, and the ratios.
+The capture repeats real captures with other client ports and later times, so that every repetition has new connections.
+tshark (from Debian, without a Pulsar dissector) prints the reassembled payload of each segment: `-d tcp.port==6650,data
+-T fields -e tcp.payload`. Without `-d`, its SMPP heuristic would decode the traffic. Printed: CPU and wall seconds,
+frames (tshark: packets) per second of CPU, peak memory, and the ratios.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Run:
 
 
 def packets(source: Path, turn: int) -> Iterator[Packet]:
-    """Yield one repetition, with other client ports and times that are a minute later per turn."""
+    """Yield one repetition, with other client ports and with times that are later by a minute per repetition."""
     with source.open("rb") as file:
         for packet in read_packets([(str(source), file)]):
             if not isinstance(packet, Packet) or packet.link != 1:

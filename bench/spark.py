@@ -6,7 +6,7 @@ CPU seconds are those of the whole process tree. The cost of a command on a file
 printed separately; rates apply to the bytes above 5 MB. The issue's figures are for --size 400MB --large 2GB. tshark
 prints four TCP fields (`-d tcp.port==6650,data -T fields …`); it has no Pulsar dissector here and does much less than
 pcli. The ratios to the goals are printed (1.00: reached). The goals were set on a machine with a known rate of tshark
-(TSHARK); ``scaled`` ratios take tshark's rate in this run into account. The cheaper of two runs counts, because other
+(TSHARK); ``scaled`` ratios take tshark's rate in this run into account. The cheaper of two runs is used, because other
 load on the machine increases CPU seconds.
 """
 
@@ -35,7 +35,7 @@ GOALS = {
 }
 """Thousand frames and megabytes per CPU second; 0 if there is no goal."""
 TSHARK = {"u200": 76.0, "u1k": 84.0, "b200": 85.0}
-"""Megabytes per CPU second of tshark on the machine of the goals (../shared/design/spark-design.md)."""
+"""Megabytes per CPU second of tshark on the machine for which the goals were set (../shared/design/spark-design.md)."""
 RUNS = 2
 FIXED_GOAL, LAG_GOAL, SCALING_GOAL, WORKER_GOAL = 13.0, 1.10, 1.8, 650.0
 TCP_FIELDS = ("tcp.stream", "tcp.seq", "tcp.ack", "tcp.len")

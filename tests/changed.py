@@ -1,6 +1,7 @@
-"""Print the folders and files of the tests that belong to what differs from a commit, for `make check`.
+"""Print the test folders and files for the files that differ from a commit, for `make check`.
 
-A changed module brings the test folder of its package, a changed test file itself. Usage: ``changed.py COMMIT``.
+A changed module selects the test folder of its package. A changed test file selects itself. Usage: ``changed.py
+COMMIT``.
 """
 
 import subprocess
@@ -15,7 +16,7 @@ def git(*words: str) -> list[str]:
 
 
 def tests_of(path: Path) -> Path:
-    """The test file of a changed test, the test folder of a changed module, or the tests of the docs."""
+    """Return the test file of a changed test, the test folder of a changed module, or the tests of the docs."""
     if path.parts[0] == "tests":
         return path if path.name.startswith("test_") or len(path.parts) == 2 else path.parent
     if path.parts[0] in PACKAGES:

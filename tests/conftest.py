@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from pcli.minibroker import MiniBroker
 
-# No test fails because an example is slow.
+# No test fails because an example takes long.
 settings.register_profile("pcli", deadline=None)
 settings.load_profile("pcli")
 
@@ -24,7 +24,7 @@ SHARED = Path(__file__).parent.parent.parent / "shared"
 
 
 class AllowedSkips:
-    """Fails the run if a test is skipped for a reason that the file does not list."""
+    """Fails the run if a test is skipped for a reason that is not in the file."""
 
     def __init__(self, file: Path) -> None:
         lines = (line.strip() for line in file.read_text().splitlines())
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 PACKAGES_OF_ONE_WORKER = ("tests/spark/jobs", "tests/interop", "tests/spark/columnar/observation")
-"""Packages whose fixtures cost more than their tests (JVMs, programs to build, the whole corpus). They run first."""
+"""Packages whose fixtures take longer than their tests (JVMs, programs to build, the whole corpus). They run first."""
 
 
 def _package_of(path: str) -> str | None:
@@ -173,5 +173,5 @@ class FullLater:
 
 @pytest.fixture
 def full_later() -> Callable[[int], FullLater]:
-    """Makes a file whose disk is full after so many bytes."""
+    """Creates a file whose disk is full after a number of bytes."""
     return FullLater

@@ -39,7 +39,7 @@ FOLDERS = ("codec", "minibroker", "replay", "spark", "cli", "tests")
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_files_in_the_readme_of_a_folder_exist(folder):
-    """A path may be relative to the root, to the folder or to one of its packages, or name a test of the folder."""
+    """A path is relative to the root, the folder or one of its packages, or is the name of a test in the folder."""
     files = [path.as_posix() for start in {folder, f"tests/{folder}"} for path in (ROOT / start).rglob("*.*")]
     named = re.findall(r"`([\w./-]*\w\.(?:py|tsv|md|proto|txt))`", (ROOT / folder / "README.md").read_text())
     assert named
@@ -114,7 +114,7 @@ def test_every_option_of_broker_is_in_the_docs_or_explained_by_help(pcli_help):
 
 
 def test_the_pytest_example_of_the_mini_broker_runs_as_written(tmp_path):
-    """In a run of its own, with the plugin as it is installed."""
+    """Run the example in a separate process, with the installed plugin."""
     pytest.importorskip("pulsar", exc_type=ImportError)
     page = (ROOT / "docs" / "mini-broker.md").read_text()
     [example] = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def test_" in block]

@@ -68,14 +68,14 @@ IMPURE = {"open", "print", "input", "exec", "eval", "compile", "__import__", "br
 
 @pytest.mark.parametrize("path", PURE, ids=name_of)
 def test_pure_code_opens_and_prints_nothing(path):
-    """The modules that it may not import are named in pyproject.toml; these need no import."""
+    """pyproject.toml lists the modules that it may not import; these imports are not needed."""
     called = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
     assert [func.id for func in called if isinstance(func, ast.Name) and func.id in IMPURE] == []
 
 
 @pytest.mark.parametrize("path", PURE, ids=name_of)
 def test_pure_code_takes_only_the_parser_of_urllib(path):
-    """The contracts in pyproject.toml know whole libraries only; urllib's parser is pure, the rest of it is not."""
+    """Contracts in pyproject.toml cover whole libraries only; the parser is the only pure part of urllib."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     taken = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     taken |= {

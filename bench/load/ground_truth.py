@@ -1,8 +1,8 @@
 """The truth of a load as arrays: the facts, and the part of them that the capture contains.
 
 Rules of this file
-1. Every fact has two values: the true one (``true``), and that of the completely captured frames (``seen``). It is
-   ``uncertain`` if the capture has a part of the frame, or a retransmission of it.
+1. Every fact has two values: the true value (``true``), and the value from the completely captured frames (``seen``). A
+   fact is ``uncertain`` if the capture contains a part of the frame, or a retransmission of it.
 2. Times are ns; -1 if there was no such event, or if it was not captured.
 3. A delivery comprises all events of a message at a consumer. Its key is the number of the message times the number of
    consumers, plus the number of the consumer.
@@ -30,7 +30,7 @@ RESYNC_NS = 40_000_000
 
 @dataclass(slots=True)
 class Fact:
-    """Times of one kind, of many messages or deliveries."""
+    """Times of one kind of event, for many messages or deliveries."""
 
     true: Longs
     seen: Longs
@@ -129,7 +129,7 @@ class GroundTruth:
             self.acked.uncertain[mine] |= bool((acks["captured"] == 1).any())
 
     def _requests(self) -> tuple[_Index, Fact, Fact]:
-        """Acks that wanted an answer, and their answers."""
+        """The acks that request a response, and their responses."""
         ack, response = self._rows("ack"), self._rows("answer")
         ack_receipts = ack["request"] >= 0
         ack = {name: column[ack_receipts] for name, column in ack.items()}
@@ -213,7 +213,7 @@ class _Index:
         self._sorted = keys[self._order]
 
     def find(self, keys: Longs) -> Longs:
-        """The row of each; -1: there is none."""
+        """Return the row of each key; -1 if there is none."""
         if not len(self._sorted):
             return np.full(len(keys), -1)
         found = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
@@ -221,7 +221,7 @@ class _Index:
 
 
 def _covering(covers: Longs, times: Longs, places: Longs) -> Longs:
-    """The time of the first ack that covers each place; -1: none does."""
+    """Return the time of the first ack that covers each position; -1 if none does."""
     order = np.argsort(covers, kind="stable")
     first = np.minimum.accumulate(times[order][::-1])[::-1]
     found = np.searchsorted(covers[order], places)

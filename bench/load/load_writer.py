@@ -115,7 +115,10 @@ class _LoadWriter:
         self.truth.events(events, times[end], _captured(kept, begin, end), first)
 
     def _packets(self, packets: Packets, data: bytes, segments: int) -> Any:
-        """Write the captured packets. Return for each segment 2 if captured, 1 if a copy of a part is, otherwise 0."""
+        """Write the captured packets.
+
+        Return 2 for each captured segment, 1 if a copy of a part is captured, otherwise 0.
+        """
         kept = self._kept(packets)
         self.truth.lost(packets.take(~kept))
         packets = packets.take(kept)

@@ -1,7 +1,7 @@
 """The participants: connections in groups of eight, with topics, producers, subscriptions and consumers.
 
 Rules of this file
-1. The first connections of a group have producers, the others consumers; the very first has a consumer, too.
+1. The first connections of a group have producers, the others have consumers. The first connection also has a consumer.
 2. Producers and consumers have numbers over all connections, which index their columns, and ids per connection.
 3. The consumers of a topic's subscription have consecutive numbers.
 """

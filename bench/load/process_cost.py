@@ -4,7 +4,7 @@ Rules of this file
 1. This process adopts orphans (Linux, PR_SET_CHILD_SUBREAPER) and waits for all of them. The kernel's resource usage of
    children then covers the whole tree, except processes that are never reaped.
 2. Children of a process that ignores SIGCHLD (pyspark's daemon, for all its workers) are never reaped, and the kernel
-   drops their usage. It is sampled many times a second, and the last sample counts.
+   drops their usage. It is sampled many times a second, and the last sample is used.
 3. The peak memory of a process is sampled in the same way (VmHWM, which never decreases).
 """
 
@@ -81,7 +81,7 @@ class _ProcessMonitor:
 
 
 def cost_of(command: list[str]) -> Cost:
-    """Run a command and discard its output. SystemExit with the end of stderr if it fails."""
+    """Run a command and discard its output; raise SystemExit with the end of stderr if it fails."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before, began = _spent(), time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

@@ -4,9 +4,10 @@ Rules of this file
 1. The data of a direction in a tick is one write. It is divided at the MSS, so frames span segments; the next write
    begins a new segment. Data is in the first half of a tick and acknowledgements are after it, so numbers never
    decrease.
-2. Every second segment is acknowledged (RFC 9293, delayed), the others with data in the opposite direction.
-3. A reordered segment is exchanged with the next one of its write. A retransmission follows the acknowledgement; half
-   of the retransmissions have other boundaries.
+2. Every second segment is acknowledged (RFC 9293, delayed); the others are acknowledged by data in the opposite
+   direction.
+3. A reordered segment is exchanged with the next segment of its write. A retransmission follows the acknowledgement;
+   half of the retransmissions have other boundaries.
 4. Lost packets are missing from the capture only; the receiver has them.
 """
 
@@ -90,7 +91,7 @@ class Segments:
         return Packets(time, direction, seq, ack, zero + flags, zero, zero, zero - 1)
 
     def cut(self, tick: Any, direction: Any, frame_end: Any) -> tuple[Packets, Any, Any]:
-        """Frames that stand one behind the other, by tick and way, as packets; where segments begin; their times."""
+        """Return consecutive frames, by tick and direction, as packets; the starts of the segments; and their times."""
         writes = np.flatnonzero(np.r_[True, (tick[1:] != tick[:-1]) | (direction[1:] != direction[:-1])])
         begin = np.r_[0, frame_end][writes]
         end = np.r_[begin[1:], frame_end[-1]]
@@ -127,7 +128,7 @@ class Segments:
         keys = way_sorted * span + tick[order]
 
         def reached(side: str) -> Any:
-            """What the other way has sent, up to the tick (left: without it; right: with it)."""
+            """Return the opposite direction's next number before the tick (``side`` left) or after it (right)."""
             wanted = (direction ^ 1) * span + tick
             found = np.searchsorted(keys, wanted, side=side) - 1  # type: ignore[call-overload]
             known = (found >= 0) & (way_sorted[found] == (direction ^ 1))

@@ -1,6 +1,6 @@
-"""The commands before and after the traffic: connect, look up, subscribe, create producers; close.
+"""The commands before and after the traffic: connects, lookups, subscriptions, producers; closes.
 
-A request is in one tick and its response in the next.
+A response is in the tick after its request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Comparison of tables with the truth, message by message.
 
 Rules of this file
-1. A fact is right if it is true. It may differ only in a row whose evidence is not ``complete``: it is then marked. A
-   different fact in a complete row is wrong.
+1. A fact is right if it is true. In a row whose evidence is not ``complete``, a different fact is marked. In a complete
+   row, it is wrong.
 2. A fact that is not in the truth is invented, in any row.
 3. A captured message without a row is missing; if a gap of its connection explains this, it is hidden.
 """
@@ -25,7 +25,8 @@ __all__ = ["CheckResult", "check_exchanges", "check_messages"]
 Longs = Any
 
 TOLERANCE_NS = 200_000_000
-"""Tolerance in ns for the time of a partly captured frame, which may be that of another packet or a retransmission."""
+"""Tolerance in ns for the time of a partly captured frame, which may be the time of a different packet or of a
+retransmission."""
 
 
 @dataclass(slots=True)

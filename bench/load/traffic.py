@@ -6,8 +6,8 @@ Rules of this file
 2. All events of a message are computed when it is sent. Events of later ticks wait in ``pending``.
 3. Events of a direction are in order of ticks, then of columns. The ticks of receipts, dispatches and acks of one
    producer or consumer never decrease, so they never overtake each other.
-4. A consumer grants its queue size at first, then half of it whenever it has taken half. A ``dispatch`` always has a
-   permit; `Traffic.due` checks this.
+4. A consumer first grants permits for its queue, then for half of it whenever it has taken half. Every ``dispatch`` has
+   a permit; `Traffic.due` checks this.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Traffic:
             self._add(zero + tick + after, direction, kind, zero - 1, zero - 1, zero - 1, zero - 1, zero - 1)
 
     def raw(self, tick: int, direction: int, number: int) -> None:
-        """Add a frame whose bytes the encoder has by this number."""
+        """Add a frame that the encoder stores under this number."""
         self.pending.append(np.array([[tick], [direction], [RAW], [-1], [-1], [-1], [-1], [number]]))
 
     def flow(self, tick: int, consumer: int) -> None:

@@ -3,9 +3,9 @@
 ``truth.parquet``: kind (a name of KINDS), msg (number of the message; -1 for a cumulative ack that closes), connection,
 owner (producer_id or consumer_id), topic, subscription (index; -1), sequence (of SEND, RECEIPT), ledger, entry,
 redelivery (of DISPATCH), request (of acks; -1), time_ns (of the packet in which the frame ends), captured (2: the
-capture has the frame; 1: a part of it, or possibly a retransmission; 0: nothing).
-``lost.parquet``: time_ns, connection, from_client, seq, size of the packets that were not captured.
-``load.json``: the settings, the files, counts.
+capture contains the frame; 1: a part of it, or possibly a retransmission; 0: nothing). ``lost.parquet``: time_ns,
+connection, from_client, seq, size of the packets that were not captured. ``load.json``: the settings, the files,
+counts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TruthFiles:
         )
 
     def events(self, events: Any, time_ns: Any, captured: Any, first: Any) -> None:
-        """Write events with the times of their frames; ``first``: which of them have their own frames."""
+        """Write events with the times of their frames; ``first``: mask of the events that have their own frames."""
         names = {getattr(traffic, name): name for name in traffic.__all__ if name.isupper()}
         whole = events[KIND][first & (captured == 2)]
         for kind, count in enumerate(np.bincount(whole, minlength=13).tolist()):

@@ -1,4 +1,4 @@
-"""Commands in the process of the tests, because a process for each would take most of the time."""
+"""Commands that run in the process of the tests, because separate processes would take most of the time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ran:
 
 @pytest.fixture
 def pcli(monkeypatch):
-    """Run ``pcli`` with these arguments and its own file descriptors 0, 1 and 2; stdin is bytes."""
+    """Run ``pcli`` with these arguments and with separate file descriptors 0, 1 and 2; stdin is bytes."""
     from pcli.cli.app import main
 
     def run(*words: object, stdin: bytes = b"") -> Ran:
@@ -65,19 +65,19 @@ def pcli(monkeypatch):
 
 @pytest.fixture
 def produce(pcli, broker):
-    """Run ``pcli produce`` at this test's broker."""
+    """Run ``pcli produce`` with this test's broker."""
     return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
 def consume(pcli, broker):
-    """Run ``pcli consume`` at this test's broker."""
+    """Run ``pcli consume`` with this test's broker."""
     return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
 def running():
-    """Processes that a test has started; they are ended with the test."""
+    """Processes that a test has started. They are killed when the test ends."""
     running = []
     yield running
     for one in running:
@@ -91,7 +91,7 @@ def running():
 
 @pytest.fixture
 def listening():
-    """Start ``pcli`` with these words on real packets of loopback; the process, once it listens, for a minute at most.
+    """Start ``pcli`` with these arguments on real loopback packets for at most a minute; return the listening process.
 
     The test is skipped if there is no capture program or no permission.
     """

@@ -54,13 +54,13 @@ def test_a_closed_pipe_is_no_error(small_captures):
 
 
 HEADS = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1) + struct.pack("<IIII", 1, 0, 1 << 18, 1 << 18)
-"""The head of a pcap file, and of a packet of 256 KB."""
+"""Return the header of a pcap file and of a packet of 256 KB."""
 
 
 def test_ctrl_c_ends_quietly():
     command = [sys.executable, "-m", "pcli.cli", "dissect", "-r", "-"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    # More than a pipe holds: what is not taken is waited for, so it is being read when this is done.
+    # The data exceeds the pipe's buffer, so the command is reading when the write returns.
     process.stdin.write(HEADS + bytes(200_000))
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_quietly():
 
 @pytest.mark.parametrize("module", ["typer", "pcli.cli.top.top"])
 def test_ctrl_c_is_quiet_while_the_commands_are_imported(module):
-    """The signal comes when this module is looked for."""
+    """The signal arrives while this module is imported."""
     script = f"""
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: its start takes longer than most of them."""
+"""One Spark session for all tests that need one, because its start takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def parts_of(small_captures, tmp_path) -> Callable[[str, int], list[Path]]:
-    """Cuts a capture (classic pcap, of this machine's byte order) into parts, as tcpdump rotates."""
+    """Divides a capture (classic pcap, in this machine's byte order) into parts, as tcpdump rotates files."""
 
     def cut(name: str, count: int) -> list[Path]:
         data = (small_captures / name).read_bytes()

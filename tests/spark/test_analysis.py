@@ -59,7 +59,7 @@ def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
 
 
 def told(note):
-    """A note as the table has it."""
+    """Return a note as a row of the table."""
     stream = None if note.stream is None else note.stream.number
     side = {True: "client", False: "broker", None: None}[note.from_client]
     return note.kind, note.text, note.packet, stream, side, note.offset, note.length or None
@@ -128,7 +128,7 @@ def test_small_windows_give_the_same_tables(tmp_path, small_captures):
 
 
 class Apart(InProcess):
-    """Reads splits apart and stitches them, as Spark's tasks do, but in this process."""
+    """Reads splits independently and merges them, as Spark's tasks do, but in this process."""
 
     apart = True
 

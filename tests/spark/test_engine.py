@@ -26,7 +26,7 @@ def plus(shared, item):
 
 
 def cut(item):
-    """Numbers below 100 by their remainder; the higher items have the lower ranks."""
+    """Yield the numbers below 100 by their remainder; later items have lower ranks."""
     for part in range(2):
         for bucket in (0, 2):
             numbers = [n for n in range(item, 100, 10) if n % 4 == bucket and n % 3 % 2 == part]
@@ -70,7 +70,7 @@ def engine(told, request):
 
 @pytest.fixture(scope="module", autouse=True)
 def functions_go_as_they_are():
-    """The workers can't import a module of the tests."""
+    """The workers cannot import a module of the tests."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

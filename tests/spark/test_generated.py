@@ -1,6 +1,6 @@
 """Generated load: the generator compared with the object path, the tables compared with the truth.
 
-The loads are small, of few bytes a second, so that a second of lag or of loss is long in them.
+The loads are small, with few bytes a second, so that one second of lag or loss affects many frames.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOADS = {
     "rotated": replace(BASE, rotate=120_000, micro=True, seed=6),
     "many connections": replace(BASE, connections=120, subscriptions=("Shared",), seed=7),
 }
-"""Captures that have everything."""
+"""Loads whose captures are complete."""
 DAMAGED = {
     "loss": replace(BASE, loss=0.004, reorder=0.01, retransmit=0.01, seed=8),
     "loss, four types": replace(BASE, subscriptions=ALL, loss=0.02, burst=8, seed=9),
@@ -67,7 +67,7 @@ class GeneratedLoad:
     truth: GroundTruth
 
     def tables(self, out: Path, engine: InProcess | None = None, split: int = 128 << 20) -> dict[str, Any]:
-        """Messages and exchanges of it."""
+        """Return its tables messages and exchanges."""
         paths = tuple(str(path) for path in self.paths)
         request = Request(paths, str(out), only=("messages", "exchanges"), split_bytes=split)
         analyze(request, engine or InProcess())
@@ -75,7 +75,7 @@ class GeneratedLoad:
 
 
 class ParallelInProcess(InProcess):
-    """Reads splits apart and stitches them, as Spark does."""
+    """Reads splits independently and merges them, as on Spark."""
 
     apart = True  # type: ignore[misc]
 
@@ -185,7 +185,7 @@ def test_lost_packets_are_in_the_truth(tmp_path: Path) -> None:
     whole, some, none = ({row for row, captured in truth if captured == how} for how in (2, 1, 0))
     assert len(some) + len(none) > 0
     assert there.isdisjoint(none)
-    # Behind a hole a few frames can't be found, and nothing else is missing.
+    # After a gap a few frames may not be found; nothing else is missing.
     assert len(whole - there) < 0.1 * len(whole)
 
 

@@ -1,6 +1,6 @@
-"""`pcli consume` against a broker in this process; what it reads was sent with the engine.
+"""`pcli consume` with a broker in this process. The client engine sends the messages.
 
-Where signals and pipes matter it is a process of its own.
+Tests of signals and pipes run the command in its own process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def consume(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
 
 @pytest.fixture
 def send(broker: MiniBroker) -> Callable[..., list[str]]:
-    """Send messages, each alone in its entry; their ids."""
+    """Send messages in separate entries; return their ids."""
 
     async def main(topic: str, messages: list[Any]) -> list[str]:
         ids: list[str] = []
@@ -46,7 +46,7 @@ def send(broker: MiniBroker) -> Callable[..., list[str]]:
     return lambda topic, *messages: run(main(topic, list(messages)))
 
 
-# -- where it begins, and where it ends --------------------------------------------------------------------------------
+# -- start and end -----------------------------------------------------------------------------------------------------
 
 
 def test_printed_messages_are_acknowledged(consume: Any, send: Any) -> None:
@@ -89,7 +89,7 @@ def test_an_empty_topic_has_its_end_too(consume: Any) -> None:
     assert (ran.code, ran.out) == (0, "")
 
 
-# -- how it is printed -------------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------------------
 
 
 def test_formats(consume: Any, send: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_format_of_any_bytes(consume: Any, send: Any) -> None:
     assert consume("bytes", "--reader", "--from", "earliest", "-n", 1, "--format", "\udcff%s").raw == b"\xffx"
 
 
-# -- how it is received ------------------------------------------------------------------------------------------------
+# -- receiving ---------------------------------------------------------------------------------------------------------
 
 
 def test_keys_of_a_range(consume: Any, send: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_subscription_in_use_is_refused(broker: MiniBroker, consume: Any) -> N
 
 
 def test_ctrl_c_while_stdout_is_blocked(broker: MiniBroker, consume: Any, send: Any) -> None:
-    """What is out as a whole is acknowledged, nothing else: the rest comes again."""
+    """Messages whose output is complete are acknowledged; all others are redelivered."""
     lines = [f"{number:05d}" * 1000 for number in range(40)]
     send("stalled", *lines)
     command = [sys.executable, "-m", "pcli.cli", "consume", "stalled", "-u", broker.service_url, "-s", "s"]

@@ -1,4 +1,4 @@
-"""Ranges of slots, and keys that fall into them."""
+"""Ranges of slots, and keys in them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`pcli produce` against a broker in this process; what it sent is read with the engine.
+"""`pcli produce` with a broker in this process. The client engine reads the messages.
 
-Where signals and pipes matter it is a process of its own.
+Tests of signals and pipes run the command in its own process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def produce(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
 
 @pytest.fixture
 def read(broker: MiniBroker) -> Callable[..., list[Any]]:
-    """All messages of a topic."""
+    """Return all messages of a topic."""
 
     async def rows(topic: str) -> list[Any]:
         found: list[Any] = []
@@ -56,7 +56,7 @@ def _payloads(rows: list[Any]) -> list[str]:
     return [row["payload"] for row in rows]
 
 
-# -- where messages come from ------------------------------------------------------------------------------------------
+# -- sources of messages -----------------------------------------------------------------------------------------------
 
 
 def test_lines_of_stdin(produce: Any, read: Any) -> None:
@@ -91,7 +91,7 @@ def test_numbered_messages_at_a_rate(produce: Any, read: Any) -> None:
     assert _payloads(read("sized")) == [f"{number:08d}" for number in range(20)]
 
 
-# -- how they are sent -------------------------------------------------------------------------------------------------
+# -- sending -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_batch_limits_apply(produce: Any, read: Any) -> None:

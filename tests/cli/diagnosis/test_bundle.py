@@ -12,7 +12,7 @@ NAMES = {"README.txt", "capture.pcapng", "findings.json", "findings.txt", "trace
 
 @pytest.fixture
 def bundle(pcli, tmp_path):
-    """Make a bundle, and unpack it."""
+    """Create a bundle and unpack it."""
 
     def make(path, *words):
         told = pcli("bundle", "-r", path, "-o", tmp_path / "issue.zip", *words)
@@ -34,7 +34,7 @@ def findings(pcli, path):
 
 
 def bare(found):
-    """Findings without the names in them."""
+    """Return findings without names."""
     return sorted(
         (one["rule"], one["cause"], one["severity"], one["culprit"], one["sure"], str(one["since"]),
          *(frame["number"] for frame in one["frames"]))

@@ -28,7 +28,7 @@ TOPIC = "persistent://public/default/orders"
 
 @pytest.fixture
 def no_flow(small_captures):
-    """One consumer sends no FLOW, one has a queue of 1, one sleeps."""
+    """One consumer sends no FLOW, one has a queue of 1, and one pauses."""
     return small_captures / "python" / "25-no-flow.pcapng"
 
 
@@ -102,7 +102,7 @@ def test_names_from_the_wire_harm_no_page(pcli, hostile):
 
 @pytest.fixture
 def hostile(tmp_path, no_flow):
-    """The same with a consumer name that contains escape sequences and markup."""
+    """The same capture with a consumer name that contains escape sequences and markup."""
     data = no_flow.read_bytes()
     assert data.count(b"never-asks") == 1
     path = tmp_path / "hostile.pcapng"
@@ -222,7 +222,7 @@ def test_live_findings_are_printed_once_as_they_arise(broker, listening):
 
 
 def in_a_terminal(*words, columns=80, **variables):
-    """Run a command in a terminal of this width; what it prints."""
+    """Run a command in a terminal of this width; return its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}

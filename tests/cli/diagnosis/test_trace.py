@@ -47,7 +47,7 @@ def test_every_event_of_the_applications_is_in_a_lifecycle(pcli, small_captures,
 
 
 def test_acknowledged_messages_are(pcli, small_captures):
-    """Single messages: of a batch a client may keep the acknowledgement until all of it is."""
+    """Single messages, because a client may delay the ACK of a batch until all its messages are acknowledged."""
     path = small_captures / "python/01-exclusive-unbatched.pcapng"
     truth = json.loads((path.parent / "01-exclusive-unbatched.truth.json").read_text())
     acked = {event["message_id"] for event in truth["events"] if event["type"] == "acked"}

@@ -1,4 +1,4 @@
-"""`pcli capture`: values of -a and -b, a recording on loopback, the last line, exit codes."""
+"""`pcli capture`: values of -a and -b, a live capture on loopback, the last line, exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_wrong_rule_is_a_matter_of_usage(pcli, tmp_path, words):
 
 @pytest.fixture
 def talking():
-    """Some packets a second on loopback."""
+    """A few packets per second on loopback."""
     stop = threading.Event()
 
     def talk():
@@ -71,7 +71,7 @@ def talking():
 
 @pytest.fixture
 def program(request, tmp_path_factory, monkeypatch):
-    """A path with this one capture program on it."""
+    """A PATH that contains only this capture program."""
     found = shutil.which(request.param)
     if found is None:
         pytest.skip(f"{request.param} is not installed")
@@ -109,7 +109,7 @@ def test_a_full_disk(pcli, talking, program):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_sigterm_ends_the_capture_program_with_a_summary(tmp_path, monkeypatch, number):
-    """A capture program of our own, which notes its end: none may stay behind."""
+    """A fake capture program that records its end, because no process may remain."""
     script = (
         "import signal, sys\n"
         "def end(*_):\n"

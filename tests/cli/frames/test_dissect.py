@@ -114,7 +114,7 @@ def test_hex_and_tree(pcli, small_captures):
 
 def test_tokens_are_hidden_by_default(pcli, small_captures):
     capture = small_captures / "python/20-token-authentication.pcap"
-    token = b"eyJ"  # how every JSON web token begins
+    token = b"eyJ"  # the beginning of every JSON web token
     assert token in capture.read_bytes()
     for form in (["-V"], ["-T", "ndjson"], [], ["-x"], ["-V", "-x"]):
         told = pcli("dissect", "-r", capture, *form)
@@ -156,7 +156,7 @@ def test_the_brokers_internal_traffic_is_hidden(pcli, small_captures):
 
 
 def test_decode_as_another_port(pcli, small_captures, tmp_path):
-    # The same packets with the broker on port 7000: recognised by its bytes, not by its port; -d other turns it off.
+    # The same packets with the broker on port 7000: its bytes identify Pulsar, not its port; -d other disables this.
     data = (small_captures / SHARED).read_bytes()
     moved = tmp_path / "moved.pcap"
     moved.write_bytes(data.replace(struct.pack(">H", 6650), struct.pack(">H", 7000)))
@@ -299,7 +299,7 @@ def test_unwritable_output(pcli, small_captures):
 
 
 def test_a_live_interface(listening):
-    """Real packets on loopback, by whatever capture program is here."""
+    """Real packets on loopback, with any available capture program."""
     process = listening("dissect")
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         accepted, (_, port) = server.accept()
@@ -308,7 +308,7 @@ def test_a_live_interface(listening):
             accepted.recv(1000)
             accepted.sendall(push_frame(pb.CommandConnected(server_version="fake", protocol_version=21)))
             client.recv(1000)
-            # Others may talk on this interface as well.
+            # Other programs may also use this interface.
             ours = (line for line in process.stdout if f" 127.0.0.1:{port} " in line)
             assert "→ CONNECT              live  v21" in next(ours)
             assert "← CONNECTED            fake  v21" in next(ours)
@@ -319,13 +319,13 @@ def test_a_live_interface(listening):
 
 
 def hashes(capture):
-    """Of everything that the applications have sent or were given."""
+    """Return the hashes of all messages that the applications sent or received."""
     return {event["sha1"] for event in truth(capture)["events"] if event["type"] in ("produced", "received")}
 
 
 @pytest.mark.parametrize("name", ["go/chunks.pcap", "python/08-encrypted.pcapng", "python/03-compression-lz4.pcap.gz"])
 def test_json_contains_decoded_payloads(pcli, small_captures, name):
-    """Chunks joined, decrypted, decompressed: in JSON and in columns, as the application saw them."""
+    """Chunks are joined, decrypted and decompressed, in JSON and in columns, as the application received them."""
     capture = small_captures / name
     key = small_captures / "python/08-encrypted.test-private-key.pem"
     asked = ("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE and pulsar.opened", "--private-key", key)
@@ -342,7 +342,7 @@ def test_values_in_columns_and_filters(pcli, small_captures):
     told = pcli(*asked, "-T", "fields", "-e", "pulsar.type", "-e", "pulsar.value", "--payload")
     value = '{"symbol": "S28", "price": 52.66, "volume": 991}'
     assert told.lines == [f"SEND\t{value}", f"MESSAGE\t{value}"]
-    # Not shown without --payload, but found all the same.
+    # The payload is hidden without --payload, but the filter finds it.
     hidden = pcli(*asked, "-T", "ndjson")
     assert [json.loads(line)["pulsar.type"] for line in hidden.lines] == ["SEND", "MESSAGE"]
     assert "S28" not in hidden.out

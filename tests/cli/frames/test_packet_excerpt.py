@@ -74,7 +74,7 @@ def test_tshark_reads_it_and_finds_the_packets_unchanged(pcli, small_captures, t
 
 def test_tokens_do_not_leave(pcli, small_captures, tmp_path):
     capture, out = small_captures / "python/20-token-authentication.pcap", tmp_path / "out.pcapng"
-    token = b"eyJ"  # how every JSON web token begins
+    token = b"eyJ"  # the beginning of every JSON web token
     rows(pcli, capture, "pulsar.type == CONNECT", "-w", out)
     assert token not in out.read_bytes()
     rows(pcli, capture, "pulsar.type == CONNECT", "-w", out, "--show-secrets")
@@ -123,7 +123,7 @@ def test_the_file_is_complete_when_stdout_is_closed(pcli, small_captures, tmp_pa
 
 @pytest.mark.parametrize("began", [False, True])
 def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
-    """While the capture program is started, or has said nothing yet: it is not started again, and there is no file."""
+    """Ctrl-C while the capture program starts or is silent: it is not started again, and no file is created."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.frames.packet_excerpt import written
     from pcli.replay.sources import capture_sources

@@ -18,7 +18,7 @@ def replay(pcli):
 
 
 def row(text, name):
-    """The numbers of a command's row."""
+    """Return the numbers in a command's row."""
     (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
     return [int(word) for word in line.split()[1:4]]
 

@@ -1,4 +1,4 @@
-"""`pcli proxy` as a process of its own, before a broker in ours."""
+"""`pcli proxy` in its own process, in front of a broker in the process of the tests."""
 
 import json
 import re
@@ -159,7 +159,7 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path):
-    """A file that must not grow, which acts like a full disk."""
+    """A file of limited size, which behaves like a full disk."""
     path = tmp_path / "talk.pcapng"
     words = ["proxy", "--listen", "0", "--to", broker.service_url, "-w", str(path), "--log", "quiet"]
     process = subprocess.Popen(
@@ -227,7 +227,7 @@ def test_findings_are_printed_as_they_arise(start):
     first = pb.CommandSubscribe(topic=topic, subscription="work", subType=0, consumer_id=1, request_id=2)
     second = pb.CommandSubscribe(topic=topic, subscription="work", subType=1, consumer_id=2, request_id=3)
     proxy.ask(first)
-    # Who asks for nothing for a second is a finding, too.
+    # A client that sends no request for a second is also a finding.
     proxy.line.sendall(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10)))
     assert proxy.ask(second).type == pb.BaseCommand.ERROR
     told = proxy.process.stderr.readline()

@@ -17,7 +17,7 @@ FAST = ("--only", "captures")
 
 @pytest.fixture
 def folder(tmp_path, small_captures):
-    """A folder with two captures."""
+    """A folder that contains two captures."""
     captures = tmp_path / "captures"
     captures.mkdir()
     shutil.copy(small_captures / CAPTURE, captures / "one.pcap")
@@ -177,7 +177,7 @@ def test_a_uri_of_no_file_system(pcli, folder):
 
 
 def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
-    """The real thing as near as can be had without root: the system refuses files above so many bytes."""
+    """The closest simulation of a full disk without root: the system refuses larger files."""
     out = tmp_path / "out"
     assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -203,11 +203,11 @@ def wait(*_, **__):
 Run.commit = wait
 main()
 """
-"""An analysis that waits before its commit."""
+"""An analysis that waits before the commit."""
 
 
 def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli):
-    """kill -9 of a whole process; tests/spark/tables/test_table_commit.py has every point of the commit."""
+    """kill -9 of a whole process. tests/spark/tables/test_table_commit.py covers every point of the commit."""
     out = tmp_path / "out"
     assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = pq.read_table(out / "connections")

@@ -103,7 +103,7 @@ def test_least_versions_are_those_of_the_project():
 
 
 def test_it_imports_nothing_heavy():
-    """What is looked for may be half installed."""
+    """A requirement may be partly installed."""
     code = "import sys; from pcli.cli.tables import doctor; doctor._check([], 'text'); print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(told.stdout.splitlines()[-1].split())

@@ -1,4 +1,4 @@
-"""`pcli report`: to a file or a pipe, complete or not at all; errors in one line."""
+"""`pcli report`: to a file or a pipe, complete or no output at all; errors in one line."""
 
 import pytest
 

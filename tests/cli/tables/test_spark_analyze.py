@@ -1,4 +1,4 @@
-"""`pcli spark-analyze` and `pcli spark-stream`, mostly without Spark, and one run."""
+"""`pcli spark-analyze` and `pcli spark-stream`: mostly without Spark, and one run with it."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def rows(out):
 
 
 def test_a_run(small_captures, tmp_path):
-    """In a process of its own, because a process has one Spark session."""
+    """Run in a separate process, because a process has one Spark session."""
     capture, only = small_captures / NAME, "messages,connections"
     words = ("spark-analyze", capture, "-o", tmp_path / "out", "--master", "local[1]", "--only", only)
     command = [sys.executable, "-m", "pcli.cli", *map(str, words)]
@@ -77,14 +77,14 @@ def test_debug_shows_the_stack_trace(capsys):
 
 
 def at_a_terminal(folder, *words):
-    """A command in a session of its own: a signal goes to its JVM too."""
+    """A command in its own session, so that a signal also reaches its JVM."""
     return subprocess.Popen(
         [sys.executable, "-m", "pcli.cli", *map(str, words)],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ours may be ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # this process may ignore SIGINT
     )
 
 
@@ -124,7 +124,7 @@ def of_session(number):
 def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
     process = at_a_terminal(tmp_path, "spark-analyze", small_captures / NAME, "-o", "out", "--master", "local[1]")
     until = time.monotonic() + 60
-    # Spark's scripts ask a Java of its own for the command line of the other one.
+    # Spark's scripts start a Java that prints the command line of the second one.
     while not any("SparkSubmit" in one and "launcher" not in one for one in of_session(process.pid)):
         assert process.poll() is None
         assert time.monotonic() < until

@@ -1,4 +1,4 @@
-"""`pcli top`: the rows, the page under a pilot's keys, and the command."""
+"""`pcli top`: the rows, the page with simulated keys, and the command."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def finding(**subject: str) -> Finding:
 
 @pytest.fixture
 def page() -> Callable[..., None]:
-    """Play keys on a page: a script is a coroutine that takes pilot, app and a list of the snapshots to come."""
+    """Run a script on a page: a coroutine that takes the pilot, the app and a list of future snapshots."""
     pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
     from pcli.cli.top.live_page import TopPage
 
@@ -184,7 +184,7 @@ def test_a_filter_by_keys(page):
         await pilot.press("slash", "escape")
         assert len(shown(app)) == 8
         await pilot.press("slash", *"qp")
-        assert shown(app) == []  # letters that are keys elsewhere
+        assert shown(app) == []  # letters that are keys outside the filter
         await pilot.press("escape", "q")
         assert not app.is_running
 
@@ -308,7 +308,7 @@ def test_a_broker_once(pcli, broker, produce, consume):
 
 
 def test_a_capture_once(pcli, small_captures):
-    """The figures are those that the broker's own admin API gave, see batch-index.truth.json."""
+    """The figures equal those of the broker's admin API, see batch-index.truth.json."""
     path = small_captures / "go" / "batch-index.pcap"
     truth = json.loads(path.with_suffix(".truth.json").read_text())["stats"]
     [(topic, stats)] = truth.items()
@@ -365,7 +365,7 @@ def test_a_capture_on_the_page(page, small_captures):
 
 
 def test_a_capture_takes_its_time_and_can_be_left(small_captures):
-    """The capture lasts three seconds and is played a thousand times slower."""
+    """The capture lasts three seconds and is replayed at a thousandth of its speed."""
     source = capture_source(small_captures / "go" / "nack.pcap", 0.001)
     while not source.poll().time_ns:
         pass
@@ -406,7 +406,7 @@ def test_without_textual(monkeypatch):
 
 
 def test_in_a_terminal_and_out_of_it(small_captures):
-    """A process with its own terminal: it draws the page, and `q` ends it and restores the screen."""
+    """A process with a terminal: it draws the page, and `q` ends it and restores the screen."""
     pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
@@ -415,7 +415,7 @@ def test_in_a_terminal_and_out_of_it(small_captures):
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         seen = read_until(ours, b"? help")
-        seen += read_until(ours, b"\x1b[?1049l", press=b"q")  # the other screen again
+        seen += read_until(ours, b"\x1b[?1049l", press=b"q")  # the normal screen is restored
         threading.Thread(target=drain, args=(ours,), daemon=True).start()
         assert process.wait(20) == 0
     assert b"Traceback" not in seen

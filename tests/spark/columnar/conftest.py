@@ -27,7 +27,7 @@ from pcli.spark.columnar.reading.packet_records import Records
 
 
 class Sliced:
-    """Bytes and positions in them: start and size, -1 for none."""
+    """Bytes and positions in them: start and size, or -1 for none."""
 
     data = "abc, déf \N{EURO SIGN}".encode() + b"\xff\xfe" + bytes(range(64, 100))
     places = st.lists(
@@ -78,7 +78,7 @@ def objects(blobs, options=OPTIONS):
 
 
 def places_rows(places, notes):
-    """The same of places and the notes between them."""
+    """Return the same for places and the notes between them."""
     data = places.data.tobytes()
     rows = []
     waiting = list(notes)
@@ -106,7 +106,7 @@ def columns(blobs, size, options=OPTIONS):
 
 
 def same(blobs, size, options=OPTIONS):
-    """Assert that both paths give the same results, and some."""
+    """Assert that both paths give the same results, and that there are any."""
     told = objects(blobs, options)
     assert columns(blobs, size, options) == told
     return told
@@ -124,7 +124,7 @@ def direction_state(direction):
 
 
 def state_of(tcp):
-    """Return the state of open connections without the recent packets."""
+    """Return the state of open connections without their recent packets."""
     names = ("last", "timer", "closing", "finished", "paused", "oriented")
     return [
         (
@@ -182,7 +182,7 @@ def packets_of(path):
 
 
 def frame_of(dice, number):
-    """A frame of a client or a broker, of any size."""
+    """Create a frame of a client or a broker, of any size."""
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1).SerializeToString()
     payload = dice.randbytes(dice.choice([0, 1, 10, 200, 200, 3000]))
     match dice.randrange(4):
@@ -199,7 +199,7 @@ def frame_of(dice, number):
 def talk(dice, frames=400, connections=3, mss=1400):
     """Return segments of concurrent connections with random boundaries.
 
-    Each is (connection, from client, flags, sequence number, acknowledgement, data). Sequence numbers of some
+    Each segment is (connection, from client, flags, sequence number, acknowledgement, data). Some sequence numbers
     begin near the end of their range.
     """
     hello = (push_frame(pb.CommandConnect(client_version="a client", protocol_version=21)),
@@ -240,14 +240,14 @@ def talk(dice, frames=400, connections=3, mss=1400):
 
 
 def tcp_of(segment):
-    """The TCP header and the data."""
+    """Return the TCP header and the data."""
     connection, client, flags, seq, ack, data = segment
     ports = (40000 + connection, 6650) if client else (6650, 40000 + connection)
     return struct.pack(">HHIIBBHHH", *ports, seq, ack, 0x50, flags, 9000, 0, 0) + data
 
 
 def ip4_of(segment, length=None, fragment=0x4000, options=b"", number=1):
-    """With an IPv4 header."""
+    """Return the packet with an IPv4 header."""
     tcp = tcp_of(segment)
     ends = (b"\x0a\0\0\x01", b"\x0a\0\0\x02") if segment[1] else (b"\x0a\0\0\x02", b"\x0a\0\0\x01")
     first = 0x45 + len(options) // 4
@@ -256,7 +256,7 @@ def ip4_of(segment, length=None, fragment=0x4000, options=b"", number=1):
 
 
 def ip6_of(segment, length=None, extension=b""):
-    """With an IPv6 header, and a hop-by-hop header behind it."""
+    """Return the packet with an IPv6 header, followed by a hop-by-hop header."""
     tcp = tcp_of(segment)
     ends = (bytes(15) + b"\1", bytes(15) + b"\2") if segment[1] else (bytes(15) + b"\2", bytes(15) + b"\1")
     size = len(extension) + len(tcp) if length is None else length
@@ -287,21 +287,21 @@ WRAPS = {
     "IPv4": (228, ip4_of),
     "IPv6": (229, ip6_of),
 }
-"""Name to link type and how a segment is wrapped."""
+"""By name: the link type, and the function that adds its header to a segment."""
 
 TOGETHER = frozenset(WRAPS) - {"three tags", "IP options", "IPv6 extension"}
 """Link types whose packets are processed together; others are processed one by one."""
 
 
 def wrapped(segments, name):
-    """Link type and packets of (time, bytes, bytes on the wire)."""
+    """Return link type and packets of (time, bytes, bytes on the wire)."""
     link, wrap = WRAPS[name]
     datas = [wrap(one) for one in segments]
     return link, [(1_700_000_000_000_000_000 + number * 1000, data, len(data)) for number, data in enumerate(datas)]
 
 
 def mutated(packets, dice, rate):
-    """Return packets that are lost, duplicated, reordered, truncated, changed or delayed."""
+    """Return the packets, some of them lost, duplicated, reordered, truncated, changed or delayed."""
     out = []
     for packet in packets:
         time_ns, data, wire = packet
@@ -326,7 +326,7 @@ def mutated(packets, dice, rate):
 
 
 def reader_of(state):
-    """The reader to continue with; None for a new one."""
+    """Return the reader to continue with; None for a new one."""
     return Reader(OPTIONS) if state is None else Reader(carried=pickle.loads(state))
 
 
@@ -345,7 +345,7 @@ def taken(reader, blob):
 
 
 def fragment(whole, start, more, number):
-    """A fragment of an IPv4 packet: 64 bytes from ``start`` on."""
+    """Return a fragment of an IPv4 packet: 64 bytes from ``start`` on."""
     piece = whole[20 + start : 84 + start]
     return (
         struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(piece), number, more | start // 8, 64, 6, 0) + whole[12:20] + piece

@@ -24,7 +24,7 @@ def test_in_order_in_disorder_and_over_each_other(sliced, places):
 
 
 def test_offsets_above_32_bits():
-    """The pool of a window may be that long; pages of zeros cost no memory."""
+    """The pool of a window can be this long; pages of zeros use no memory."""
     data = np.zeros((1 << 31) + 10, np.uint8)
     data[-10:] = np.arange(10)
     ends = np.array([2, -1, len(data), len(data) - 7])

@@ -21,7 +21,7 @@ SECOND = 1_000_000_000
 
 
 def capture(first: int, packets: int = 3) -> bytes:
-    """A pcapng of packets that begin at a second."""
+    """Create a pcapng whose packets begin at a given second."""
     out = io.BytesIO()
     writer = PcapngWriter(out)
     for number in range(packets):
@@ -31,7 +31,7 @@ def capture(first: int, packets: int = 3) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two clusters, one of two parts whose order is not that of their names, and what is no capture."""
+    """Create two clusters, one with two parts whose names are not in order of time, and a file that is no capture."""
     for name, first in (("east/x1.pcapng", 100), ("east/x2.pcapng", 50), ("west/y.pcapng", 10)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(capture(first))

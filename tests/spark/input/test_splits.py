@@ -1,4 +1,4 @@
-"""Splits of all sizes give the packets of the whole file, and wrong boundaries are corrected."""
+"""The splits of any size contain the packets of the whole file, and wrong boundaries are corrected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Plain = tuple[int, int, bytes, int]
 
 
 def pcap(packets: list[Plain], *, order: str = "<", magic: int = 0xA1B2C3D4) -> bytes:
-    """A pcap of packets: time, link type, bytes, wire length."""
+    """Return a pcap of packets: time, link type, bytes, wire length."""
     out = pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, 1)
     for time_ns, _, data, wire in packets:
         units = 1 if magic == 0xA1B23C4D else 1000
@@ -37,7 +37,7 @@ def pcapng(packets: list[Plain]) -> bytes:
 
 
 def traffic(count: int, seed: int, *, links: tuple[int, ...] = (1,)) -> list[Plain]:
-    """Packets of any length and content, among them captures."""
+    """Create packets of any length and content, some of which contain captures."""
     chance = random.Random(seed)
     out: list[Plain] = []
     time_ns = 1_700_000_000 * 10**9
@@ -64,7 +64,7 @@ def read(split: Split, window: int = 5000) -> tuple[list[Plain], list[Note], Spl
 
 
 def read_all(splits: list[Split]) -> tuple[list[Plain], list[Note], int]:
-    """As a job does it: read, mend, read what is new, until nothing is; packets, the file's note, splits read."""
+    """Read and correct splits until nothing changes, as a job does; return packets, the note and the splits read."""
     done: dict[Split, tuple[list[Plain], list[Note], SplitEnd]] = {}
     while True:
         done.update({split: read(split) for split in splits if split not in done})

@@ -1,4 +1,4 @@
-"""A cluster of Spark's own: a master and two workers of one core, from the scripts in pyspark's wheel."""
+"""A cluster of Spark: a master and two workers with one core each, started by the scripts in pyspark's wheel."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory) -> Path:
-    """A Python that has what pcli needs, and not pcli: as a cluster's workers may have it."""
+    """A Python that has pcli's requirements but not pcli, as on the workers of a cluster."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=False)
     (packages,) = folder.glob("lib/python3*/site-packages")
-    # A folder named in a .pth file is searched, but the .pth files in it (of editable installs) are not obeyed.
+    # A folder named in a .pth file is searched, but the .pth files in it (of editable installs) are ignored.
     (packages / "others.pth").write_text(f"{Path(numpy.__file__).parent.parent}\n")
     return folder / "bin" / "python"
 

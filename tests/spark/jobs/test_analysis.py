@@ -54,7 +54,7 @@ def by_value():
 
 @pytest.mark.usefixtures("by_value")
 def test_tables_are_the_same_though_workers_are_killed(spark, parts_of, tmp_path):
-    """Parts of a recording, cut into splits; every stage loses a worker."""
+    """Parts of a recording divided into splits; a worker is killed in every stage."""
     parts = parts_of("python/10-shared-redelivery.pcap", 2)
     wanted = tables(tmp_path / "one", parts, InProcess(), frames=True)
     marks = tmp_path / "marks"

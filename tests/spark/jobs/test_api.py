@@ -19,7 +19,7 @@ OTHER = "python/10-shared-redelivery.pcap"
 
 
 def plain(value):
-    """Rows and lists of Spark as Python's."""
+    """Convert rows and lists of Spark to Python values."""
     if hasattr(value, "asDict"):
         return {name: plain(one) for name, one in value.asDict().items()}
     return [plain(one) for one in value] if isinstance(value, list) else value
@@ -67,7 +67,7 @@ def test_a_table_that_is_not_there(spark, captures, tmp_path):
 
 @pytest.fixture(autouse=True)
 def data_source(spark):
-    """Each worker of pytest-xdist has a session of its own, and runs some of these tests only."""
+    """Each worker of pytest-xdist has its own session and runs only some of these tests."""
     spark.dataSource.register(PulsarCapture)
 
 
@@ -91,7 +91,7 @@ def test_a_data_source_of_nothing(spark, tmp_path):
 
 @pytest.fixture
 def damaged(small_captures, tmp_path):
-    """A folder with a capture, one of another recording that ends within a packet, and a text."""
+    """A folder with a capture, a capture of a different recording that ends within a packet, and a text file."""
     data = (small_captures / NAME).read_bytes()
     other = (small_captures / OTHER).read_bytes()
     folder = tmp_path / "damaged"

@@ -13,7 +13,7 @@ from pcli.spark.jobs.java import find_java, java_candidates, java_home
 
 
 def fake(folder, version, *, vector=True, fails=False):
-    """A ``java`` of this version under a home; without ``vector`` it starts like one without that module."""
+    """Create a ``java`` of this version under a home; without ``vector`` it behaves like one without that module."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     refused = "" if vector else 'case "$*" in *jdk.incubator.vector*) exit 1 ;; esac\n'
@@ -43,7 +43,7 @@ def test_one_that_is_too_old_is_passed_over(tmp_path, version):
 
 
 def test_one_that_does_not_run_is_passed_over(tmp_path):
-    """Like the stub of macOS if no Java is installed."""
+    """A program like the stub of macOS when no Java is installed."""
     stub, good = fake(tmp_path / "stub", "17", fails=True), fake(tmp_path / "good", "25.0.2")
     assert find_java({"JAVA_HOME": str(stub), "PATH": str(good / "bin")}).home == good
     assert find_java({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(good / "bin")}).home == good

@@ -106,7 +106,7 @@ print(json.dumps(told))
 
 
 def test_errors_of_the_start_are_reported_in_one_line():
-    """In a process of its own: there is one JVM in each. The last one shows that nothing of the others is left."""
+    """A process of its own runs the attempts in one JVM each. The last one succeeds: failures leave no state."""
     tries = [
         ("nonsense", {}),
         ("spark://127.0.0.1:1", {}),

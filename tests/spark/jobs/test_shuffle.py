@@ -26,7 +26,7 @@ def failing(item):
 
 
 def loads_of(items, partitions, function=cut):
-    """The loads of each partition, shuffled."""
+    """Return the loads of each partition, shuffled."""
     out = {partition: [] for partition in range(partitions)}
     for item in items:
         pairs = list(sent(item, function(item), partitions))

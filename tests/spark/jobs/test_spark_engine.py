@@ -36,7 +36,7 @@ def joined(bucket, blocks):
 
 
 def writing(folder, item):
-    """Writes for half a minute, into a file of its own."""
+    """Write to a file of the task for half a minute."""
     path = Path(folder, str(item))
     for _ in range(300):
         with path.open("a") as file:
@@ -65,7 +65,7 @@ def context(spark):
 
 
 def broadcasts(context):
-    """Files of broadcasts that the driver has."""
+    """Return the driver's files of broadcasts."""
     return {path for path in Path(context._temp_dir).iterdir() if path.is_file()}
 
 
@@ -83,7 +83,7 @@ def test_large_items_go_as_broadcasts_and_these_are_destroyed(context, monkeypat
 
 
 def test_the_number_of_partitions_follows_the_size(context):
-    """Buckets that share a partition, and more partitions than Spark's simplest shuffle takes (200)."""
+    """Some buckets share a partition, and there are more partitions than Spark's simplest shuffle supports (200)."""
     for size, partitions in ((1, 8), (1 << 33, 250)):
         told = []
         engine = SparkEngine(context, told.append)
@@ -116,7 +116,7 @@ def test_without_a_listener_there_is_no_accumulator(context, monkeypatch):
 
 
 def grown(folder):
-    """Whether the files of tasks still grow."""
+    """Return whether the files of tasks still grow."""
     before = {path: path.stat().st_size for path in folder.iterdir()}
     time.sleep(0.5)
     return {path: path.stat().st_size for path in folder.iterdir()} != before

@@ -60,7 +60,7 @@ def test_ctrl_c_is_raised_instead_of_the_error_of_py4j():
 
 
 def dying(mark, item):
-    """Kills its process, once."""
+    """Kill the process once."""
     if item == 1 and not Path(mark).exists():
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)

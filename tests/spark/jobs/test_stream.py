@@ -1,4 +1,4 @@
-"""A folder of rotated captures: every file counts once, even if processes are killed."""
+"""A folder of rotated captures: every file is processed exactly once, even if processes are killed."""
 
 import shutil
 import signal
@@ -65,7 +65,7 @@ def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
     assert got["messages"] == wanted["messages"]
     assert len(got["connections"]) == len(wanted["connections"]) > 0
     generation = StoredTables(str(places[1])).manifest.generation
-    # Killed between its own end and Spark's note of it, a batch comes again.
+    # If the process is killed after the commit but before Spark records it, the batch is repeated.
     (places[2] / "commits" / "2").unlink()
     (places[2] / "commits" / ".2.crc").unlink(missing_ok=True)
     assert take(spark, places) == [(2, 1)]
@@ -85,7 +85,7 @@ def wait(*_, **__):
 Run.commit = wait
 main()
 """
-"""A command whose runs wait before their commit."""
+"""A command whose runs wait before the commit."""
 
 
 def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path):
@@ -129,7 +129,7 @@ def test_an_error_of_a_batch_is_reported(spark, parts_of, places):
 
 
 def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, places, tmp_path):
-    """Neither the first one, nor one that comes when all captures that were read have been rotated away."""
+    """Neither the first batch nor a batch after the deletion of all read captures may fail."""
     (places[0] / "README").write_text("no capture at all, that is for sure")
     assert take(spark, places) == [(0, 1)]
     assert [sorted(rows(places[1]))[0], rows(places[1])["messages"]] == ["captures", []]

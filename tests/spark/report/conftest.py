@@ -1,4 +1,4 @@
-"""Tables of a real capture, made once."""
+"""Tables of a real capture, created once."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ def test_dispatch_is_timed_to_the_first_delivery_of_a_subscription(stored: Store
 
 
 def test_the_first_delivery_is_the_earliest(stored: StoredTables) -> None:
-    """Behind a hole of the capture frames become known later than others of a later time."""
+    """After a gap of the capture, frames can be reported later than frames with later times."""
     whole = stored.read("messages", COLUMNS)
     rows = whole.to_pylist()
     for row in rows:
@@ -102,7 +102,7 @@ def test_messages_held_at_the_end_are_the_unacknowledged_ones(stored: StoredTabl
 
 
 def test_unacknowledged_messages_by_evidence(stored: StoredTables) -> None:
-    """As if every word of evidence were there, and something left of two entries in three."""
+    """The rows have all values of evidence, and two of three entries are unacknowledged."""
     whole = stored.read("messages", COLUMNS)
     rows = whole.to_pylist()
     for place, row in enumerate(rows):

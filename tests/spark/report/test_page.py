@@ -25,7 +25,7 @@ CHROMIUM = shutil.which("chromium")
 
 
 class Page(HTMLParser):
-    """The tags that are open and close, ids, and addresses."""
+    """Record the tags that open and close, ids, and addresses."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def test_names_of_the_wire_are_escaped(stored: StoredTables, monkeypatch: pytest
     text = page_of(stored)
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in text
-    assert "<code>&lt;b&gt;</code>" in text  # backticks are code, and no way around it
+    assert "<code>&lt;b&gt;</code>" in text  # text in backticks is code and is escaped
 
 
 def test_empty_sections_are_explained() -> None:

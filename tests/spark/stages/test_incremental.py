@@ -21,7 +21,7 @@ MANY = ("messages", "exchanges", "connections", "consumers", "producers", "findi
 
 
 def cut(path, folder, parts):
-    """A capture as the parts of a rotated one; gives their paths."""
+    """Write a capture as the parts of a rotated one; return their paths."""
     with path.open("rb") as file:
         packets = [item for item in read_packets([(path.name, file)]) if isinstance(item, Packet)]
     paths = []
@@ -68,7 +68,7 @@ def equal(one, other):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The parts that were opened to be read."""
+    """Return the parts that were opened for reading."""
     names = []
     whole = read_sequentially.open_split
 

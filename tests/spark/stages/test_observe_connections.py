@@ -14,7 +14,7 @@ NAMES = ("findings", "consumers", "producers", "connections", "keys", "subscript
 
 
 class Several(InProcess):
-    """As if it could run tasks at a time."""
+    """An engine that reports several simultaneous tasks."""
 
     def __init__(self):
         super().__init__()

@@ -26,7 +26,7 @@ LIVES = ("messages", "exchanges")
 
 
 class Apart(InProcess):
-    """Reads splits apart, as Spark does, without Spark."""
+    """Reads splits independently, as on Spark, but without Spark."""
 
     apart = True
 
@@ -35,7 +35,7 @@ class Apart(InProcess):
         super().__init__(self.told.append)
 
     def tasks(self, what):
-        """How many tasks a stage had."""
+        """Return the number of tasks of a stage."""
         return sum(one.total for one in self.told if one.what == what and one.done == one.total)
 
 
@@ -70,7 +70,7 @@ def test_so_do_splits_that_are_read_once(small_captures, tmp_path, name):
 
 
 def test_so_do_parts_of_a_recording(parts_of, tmp_path):
-    """Which is not what the parts give each for itself: connections go on from one to the next."""
+    """The tables differ from those of the single parts, because connections continue from one part to the next."""
     parts = parts_of("flex/01-produce-consume.pcap", 4)
     wanted = tables(tmp_path / "one", parts, InProcess())
     engine = Apart()
@@ -100,7 +100,7 @@ def test_a_file_that_is_cut_off(small_captures, tmp_path):
 
 @pytest.mark.parametrize("engine", [InProcess, Apart])
 def test_a_note_has_the_time_of_its_packet_in_any_split(small_captures, parts_of, tmp_path, engine):
-    """What a note is about may have waited for bytes that came with a later file."""
+    """A note may refer to a packet that waited for bytes in a later file."""
     path = small_captures / "python" / "37-packets-lost.pcap"
     times = {}
     for name, paths in (("whole", [path]), ("cut", parts_of("python/37-packets-lost.pcap", 40))):
@@ -112,7 +112,7 @@ def test_a_note_has_the_time_of_its_packet_in_any_split(small_captures, parts_of
 
 
 def test_results_of_the_end_belong_to_the_last_file_with_packets(parts_of, tmp_path):
-    """A rotation goes on when nothing is said, and --until may leave out all of a file."""
+    """A rotation continues after a silent part, and --until may exclude all packets of a file."""
     parts = parts_of("python/37-packets-lost.pcap", 3)
     analyze(Request((str(parts[0]),), str(tmp_path / "first"), only=("gaps",)), InProcess())
     until = StoredTables(str(tmp_path / "first")).read("captures").to_pylist()[0]["last_ns"] + 1

@@ -23,7 +23,7 @@ ISSUE = {
 
 
 def fields(schema, before=""):
-    """All fields, those inside of lists and structs too."""
+    """Return all fields, including those in lists and structs."""
     for field in schema:
         yield f"{before}{field.name}", field
         inner = field.type.value_type if pa.types.is_list(field.type) else field.type

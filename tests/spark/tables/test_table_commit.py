@@ -29,7 +29,7 @@ def captures(*paths):
 
 
 def a_run(store, *paths, parts=2):
-    """A run that makes a table of these rows, in so many files; not committed yet."""
+    """Create a run that has written a table of these rows in this number of files, without a commit."""
     run, rows = begin(store), captures(*paths)
     made = []
     for part in range(parts):
@@ -175,7 +175,7 @@ def changes_of_a_run(tmp_path, killed_after, monkeypatch):
 def test_killed_at_any_change_the_old_or_the_new_tables_are_there_and_the_next_run_tidies_up(
     tmp_path, killed_after, monkeypatch
 ):
-    """By the manifest always one of the two; by a plain read too, but between the first move and the last removal."""
+    """A read by the manifest always finds old or new tables; a plain read may find both during the commit."""
     changes = changes_of_a_run(tmp_path, killed_after, monkeypatch)
     seen = set()
     assert changes > 12
@@ -207,7 +207,7 @@ def test_killed_while_a_killed_commit_is_ended_it_is_ended_by_the_next(tmp_path,
     for most in range(40):
         store = open_store(str(tmp_path / str(most)))
         run_whole(store, "a", "b")
-        killed_after(6)  # the first of two files has moved
+        killed_after(6)  # the first of two files was moved
         with pytest.raises(Killed):
             run_whole(store, "b", "c", "d")
         monkeypatch.undo()
@@ -260,7 +260,7 @@ def test_of_two_runs_at_once_the_second_to_end_changes_nothing(tmp_path):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     slow, made = a_run(store, "slow")
-    # The quick one is of another process: it does not take the slow one's folder for one that died.
+    # The faster run is in a different process and does not treat the folder of the slower run as that of a dead run.
     hidden = tmp_path / "hidden"
     (tmp_path / "_work").rename(hidden)
     quick, quickly = a_run(store, "quick")
@@ -398,7 +398,7 @@ def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
         whole = Store.write
 
         def meanwhile(self, name, data):
-            if name.endswith("commit.json"):  # our check of the base is done
+            if name.endswith("commit.json"):  # the generation was already checked
                 other.stdin.write(b"\n")
                 other.stdin.flush()
                 with suppress(subprocess.TimeoutExpired):
@@ -439,7 +439,7 @@ def test_a_commit_leaves_the_work_of_a_living_run(tmp_path):
 def test_a_dead_commit_that_came_too_late_takes_nothing_from_the_tables(tmp_path, killed_after, monkeypatch):
     store = open_store(str(tmp_path / "out"))
     run_whole(store, "a", "b")
-    killed_after(6)  # it was to remove the files of a and b, and has moved one of its own
+    killed_after(6)  # it has moved one file, and must still remove the files of a and b
     with pytest.raises(Killed):
         run_whole(store, "b", "c", "d")
     monkeypatch.undo()

@@ -124,7 +124,7 @@ def parsed(frame: CapturedFrame) -> pb.BaseCommand | None:
 
 
 def unknown(values: dict) -> list[str]:
-    """The unknown fields that the object path knows of, in the command and in the ids of an ACK."""
+    """The unknown fields that the object path records, in the command and in the ids of an ACK."""
     return [key for one in [values, *values.get("pulsar.ack.message_id", [])] for key in one if "unknown." in key]
 
 
@@ -138,7 +138,7 @@ def _check_command(frames: Frames, row: int, frame: CapturedFrame, *, all_comple
         assert frame.type in COVERED_TYPES
         assert command is not None
         assert not unknown(Facts(frame, open_frame).command)
-        # What is left of the unknown are other values of an enum that was given twice: no reader looks at them.
+        # The other unknown fields are values of an enum that occurs twice; no reader uses them.
         command.DiscardUnknownFields()
         assert rebuilt(frames, row).SerializePartialToString(deterministic=True) == meant(command)
     elif all_complete and command is not None and frame.type in COVERED_TYPES:
@@ -147,7 +147,7 @@ def _check_command(frames: Frames, row: int, frame: CapturedFrame, *, all_comple
 
 
 def _check_ids(frames: Frames, row: int, frame: CapturedFrame) -> None:
-    """Check the ids that every command may have, complete or not."""
+    """Check the ids that any command may have, complete or not."""
     known = COMMANDS.get(frame.type)
     if known is None:
         assert frames.owner[row] == frames.request[row] == -1
@@ -207,7 +207,7 @@ def _check_complete_metadata(frames: Frames, row: int, data: bytes) -> None:
     try:
         message = pb.MessageMetadata.FromString(data)
     except DecodeError:
-        return  # field number 0, which pull_fields passes over
+        return  # field number 0, which pull_fields skips
     for column, name in NUMBERS.items():
         value = int(getattr(frames, column)[row])
         if message.HasField(name) and message.DESCRIPTOR.fields_by_name[name].type == 4:
@@ -236,7 +236,8 @@ def check_columns():
 
     - A complete command is rebuilt from its columns and must equal the one that protobuf reads. With ``all_complete``,
       every command that can be rebuilt must be complete.
-    - Of other commands the ids are compared with Facts, metadata with tracking.metadata, the rest with Frame.parts.
+    - For other commands, the ids are compared with Facts, metadata with tracking.metadata, and the rest with
+      Frame.parts.
     """
     return _check_columns
 

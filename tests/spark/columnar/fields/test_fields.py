@@ -1,4 +1,4 @@
-"""Columns of frames against the object path and protobuf: real captures, and random commands."""
+"""Columns of frames compared with the object path and protobuf: real captures, and random commands."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_row_equals_its_frame(captures, name):
 
 
 def judge(frame: CapturedFrame, values: dict, row: dict) -> None:
-    """The ids by their names in pcli's fields, the rest by the frame."""
+    """Return the ids by their names in pcli's fields, and the other values from the frame."""
     assert (row["cluster"], row["number"], row["packet"]) == ("here", frame.number, frame.packet)
     assert (row["time_ns"], row["connection"]) == (frame.time_ns, frame.stream.number)
     assert (row["type"], row["sync"]) == (name_of(frame.type), frame.sync)

@@ -35,7 +35,7 @@ def spots(found) -> tuple:
 
 
 def is_like(shape_of, data: bytes, shape) -> bool:
-    """Whether a message has spots of its own that are those of the shape."""
+    """Return whether the spots of a message are those of the layout."""
     try:
         return spots(shape_of(data)) == spots(shape)
     except UnsupportedLayoutError:

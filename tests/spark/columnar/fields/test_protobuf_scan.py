@@ -1,4 +1,4 @@
-"""Messages of many layouts read field by field, compared with the object path."""
+"""Messages with many layouts read field by field, compared with the object path."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ ODD = [
     b"\x0a\x01a", b"\x10\x05", b"\x09" + bytes(8), b"\x0d" + bytes(4), b"\x08" + b"\x80" * 8 + b"\x01",
     push_varint(2048 << 3) + b"\x01", b"\x12\x05abcd", b"\x08", b"\x0b\x0c",
 ]  # fmt: skip
-"""A wanted field on another wire type, numbers of fixed size, too long a number, too long a tag, cut, a group."""
+"""A field with an unexpected wire type, numbers of fixed size, too long a number or tag, a truncated message, a
+group."""
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -63,7 +63,7 @@ class Bulk:
     """The tables of a recording from splits of several windows, merged in buckets."""
 
     def __init__(self, recording: Recording, dice: random.Random | None = None, *, told_apart: bool = False) -> None:
-        """``told_apart``: notes and ends come with the recording's numbers, as stitching gives them."""
+        """``told_apart``: notes and ends have the recording's numbers, as the merge of splits produces them."""
         self.recording = recording
         self.told_apart = told_apart
         borders = [0, len(recording.frames)]
@@ -94,7 +94,7 @@ class Bulk:
         ]
 
     def _split(self, split: int, low: int, high: int, dice: random.Random | None) -> Any:
-        """Read one split, with its own numbers of connections and frames."""
+        """Read one split, with numbers of connections and frames that are relative to the split."""
         recording = self.recording
         streams = [one.number for one in recording.streams]
         if dice is not None:
@@ -172,23 +172,23 @@ class Captures:
 
 @pytest.fixture(scope="session")
 def whole(captures: Path) -> Captures:
-    """All captures."""
+    """The whole corpus."""
     return Captures(captures)
 
 
 @pytest.fixture(scope="session")
 def few(small_captures: Path) -> Captures:
-    """The committed ones."""
+    """The committed captures."""
     return Captures(small_captures)
 
 
 @pytest.fixture(scope="session")
 def bulk() -> type[Bulk]:
-    """Makes tables of a recording."""
+    """Creates the tables of a recording."""
     return Bulk
 
 
 @pytest.fixture(scope="session")
 def recorded() -> type[Recording]:
-    """Makes a recording of items, or of bytes (`of`)."""
+    """Creates a recording of items, or of bytes (`of`)."""
     return Recording

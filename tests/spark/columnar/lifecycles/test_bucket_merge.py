@@ -18,11 +18,12 @@ from pcli.spark.columnar.lifecycles.bucket_merge import merge_in_order
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES_ORDER
 
 COARSER = {("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"), ("seek", None)}
-"""What ``again`` says of one entry, and what the tracker does, who follows the whole consumer: less, and nothing that
-blames somebody else."""
+"""Values of ``again`` for one entry, and the values of the tracker for the whole consumer, which are less specific but
+never blame a different cause.
+"""
 
 WITHOUT_SIZE = ("java/cut-packets", "python/30-snaplen-96")
-"""Captures whose packets are cut: a life has the bytes of the payload that are there, a row those that were sent."""
+"""Captures with truncated packets: a lifecycle has the captured size of the payload, a row its original size."""
 
 
 def none(value):
@@ -32,7 +33,8 @@ def none(value):
 def lives_of(recording):
     """Return the tracker's lifecycles by the identity of a row.
 
-    Several of one id are one row: the first was complete before a seek or a new subscription redelivered the message.
+    Several lifecycles with one id are one row: the first was complete before a seek or a new subscription redelivered
+    the message.
     """
     lives = []
     process_events(recording.items, Tracker(on_lifecycle=lives.append))
@@ -139,7 +141,7 @@ def name_of(delivery):
 
 
 def deliveries_of_row(row):
-    """As `deliveries_of_lives`; a consumer that came back under another id of its connection is one there."""
+    """Like `deliveries_of_lives`; a consumer that returned with a different id on its connection is one."""
     found = defaultdict(list)
     for one in row["deliveries"]:
         found[name_of(one), one["connection"], one["consumer"]].append(one)
@@ -176,7 +178,7 @@ def test_messages_equal_the_lifecycles_of_the_tracker(whole):
         evidence.update(row["evidence"] for row in rows)
     assert {pair for pair in again if pair[0] != pair[1]} <= COARSER
     assert {"nack", "rewind", "left", "lost", "unload", "seek"} <= {cause for cause, _ in again}
-    # Every state was there; and every word of evidence, but one that no capture of the corpus needs.
+    # All states occur, and all values of evidence except one that no capture of the corpus has.
     assert states.keys() == STATES.keys()
     assert evidence.keys() | {"capture_start"} == EVIDENCE.keys()
 
@@ -191,7 +193,7 @@ def test_any_splits_windows_and_buckets_give_the_same_rows(few, bulk):
 
 
 def proxied(recording):
-    """The first conversation of a recording through a TCP proxy on the capturing host."""
+    """The first connection of a recording through a TCP proxy on the capturing host."""
     front = Stream(0, ("10.0.0.1", 40_000), ("10.0.0.5", 6650), midstream=False)
     back = Stream(1, ("10.0.0.5", 50_000), ("10.0.0.2", 6650), midstream=False)
     items = []

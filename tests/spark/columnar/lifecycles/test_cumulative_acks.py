@@ -73,7 +73,7 @@ def test_consumers_without_a_name_have_numbers_that_no_other_has():
 
 
 def test_large_ids_do_not_collide():
-    """Connection, id and frame are one key: 64 bits have no room for an id of 38 and a frame of 26."""
+    """Connection, id and frame form one key: 64 bits are too few for an id of 38 bits and a frame of 26 bits."""
     columns = ((0, 0, 1), (0, 1 << 38, 0), (1, 5, 7))
     owners = Intervals(*(np.array(column, np.int64) for column in columns))
     for late in (100, (1 << 26) - 2, (1 << 40) - 2):

@@ -9,7 +9,7 @@ from pcli.codec.wire.frame import SEND
 
 
 def pairs_of(recording):
-    """Request and first answer: numbers, types, id, time between, whose traffic, whose id; unanswered ones too."""
+    """Return each request with its first response, if any: numbers, types, id, duration, owner."""
     observer, found = Observer(), {}
     for frame in recording.items:
         if isinstance(frame, CapturedFrame):

@@ -46,7 +46,7 @@ def message(entry_id=0, **fields):
 
 
 def taken(sides):
-    """Frames of one connection, one a second; ``sides``: whether the client sent it, its bytes."""
+    """Return frames of one connection, one per second; ``sides``: whether the client sent each, and its bytes."""
     found = []
     for number, (client, data) in enumerate(sides, 1):
         place = number, number, number * 1_000_000_000, STREAM, client, 0, START
@@ -91,7 +91,7 @@ def test_a_time_that_no_64_bits_hold_is_null(rows, direction, name, value):
 
 
 def typed(number):
-    """A frame of a command that has a type and nothing else."""
+    """Return a frame of a command that has only a type."""
     return True, Frame.of(command_of(b"\x08" + push_varint(number))).data
 
 
@@ -147,7 +147,7 @@ def test_a_transaction_of_the_metadata_keeps_its_bits(rows, least):
     ],
 )
 def test_negative_numbers_end_nothing(rows, direction, fields):
-    """int32 fields of the metadata travel as ten bytes when they are negative; nothing forbids it."""
+    """Negative int32 fields of the metadata are encoded in ten bytes; the protocol allows negative values."""
     made, _ = rows(*WAYS[direction](**fields))
     assert [row["state"] for row in made]
 
@@ -211,7 +211,7 @@ def test_a_jump_to_a_far_entry_is_not_walked(rows, kind, ledger):
 
 
 def test_an_entry_below_zero_is_followed_by_the_next_ledger(rows):
-    """Not by all entries up to 0."""
+    """The ACK does not acknowledge all entries up to 0."""
     odd, late = (pb.CommandMessage(consumer_id=3, message_id=id_of(*at)) for at in ((0, 1 << 63), (1, 1)))
     receipt = (False, push_send_receipt(1, 1, 1, 2, 0))
     found, _ = rows(
@@ -247,7 +247,7 @@ def test_producers_and_consumers_have_any_id(rows, number):
 
 @pytest.mark.parametrize("field", [b"\x58", b"\xa0\x01"])
 def test_32_bit_numbers_of_redelivered_messages_are_signed(bulk, recorded, field):
-    """num_messages_in_batch and marker_type, of 2^40: SENDs that come again are made frames anew."""
+    """num_messages_in_batch and marker_type of 2^40: rows of resent SENDs are encoded as frames again."""
     metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5).SerializeToString()
     metadata += field + push_varint(1 << 40)
     again = push_frame(pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1))[4:]
@@ -260,7 +260,7 @@ def test_32_bit_numbers_of_redelivered_messages_are_signed(bulk, recorded, field
 
 @pytest.mark.parametrize("cut", [0, 1, 490])
 def test_a_dead_letter_that_is_cut_is_a_message(rows, cut):
-    """Only the head of the frame exists."""
+    """Only the head of the frame was captured."""
     metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5)
     metadata.properties.add(key="REAL_TOPIC", value=TOPIC)
     command = pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1)

@@ -30,7 +30,7 @@ def facts(*, gaps=(), of_producers=(), weak=(), attached_at_end=False, since=1):
 
 
 def sub(delivered=20, acked=30):
-    """One delivery; ``acked`` 0: never."""
+    """One delivery; ``acked`` is 0 if it was never acknowledged."""
     found = EntryAtSubscription(1, individual=True, unacked=not acked, acked_number=acked or -1)
     found.deliveries.append(Delivery(STREAM, 1, 0, delivered, 0, 0, 1))
     return found

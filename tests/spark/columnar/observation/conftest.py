@@ -100,7 +100,7 @@ class Rows:
         return found, self._concluded(found)
 
     def divided(self, size: int = 1) -> tuple[Division, dict[str, list[pa.RecordBatch]], pa.RecordBatch]:
-        """Return the same for one divided group; ``size``: frames of a part."""
+        """Return the same for one divided group; ``size``: number of frames in a part."""
         division = divide([self.ties], self.streams, self.counts, size)
         heads = pa.Table.from_batches([self.heads]).sort_by([("place", "ascending"), ("order", "ascending")])
         links = np.array([division.links[one] for one in heads["stream"].to_pylist()], np.int64)
@@ -129,7 +129,7 @@ def _rows(table: pa.Table, chosen: Any) -> list[pa.RecordBatch]:
 
 
 def receivers(finding: Finding) -> tuple[Any, ...]:
-    """Return all values of a finding, those of its subject as texts."""
+    """Return all values of a finding, with those of its subject as texts."""
     subject = tuple(sorted((name, str(value)) for name, value in finding.subject.items()))
     found = [getattr(finding, name) for name in finding.__slots__ if name not in ("subject", "frames")]
     return (subject, tuple(finding.frames), *found)
@@ -158,7 +158,7 @@ class Objects:
         self.diagnosis.ended(end)
 
     def finish(self) -> None:
-        # As `pcli stats consumers` has them: before the tracker gives its lives away.
+        # As in `pcli stats consumers`, before the tracker releases its lifecycles.
         self.figures = figures(self.diagnosis.subscriptions, self.diagnosis.capture.last_ns, system=True)
         self.diagnosis.finish()
 
@@ -221,7 +221,7 @@ def recordings(captures: Path, small_captures: Path) -> Callable[[], Iterator[tu
 @pytest.fixture(scope="session")
 def rows_of_items() -> Callable[[Items], Rows]:
     """Return the rows of a recording, computed once."""
-    made: dict[int, tuple[Items, Rows]] = {}  # with the items, so that no other ones get their id()
+    made: dict[int, tuple[Items, Rows]] = {}  # stored with the items, so that their id() is not used again
 
     def of(items: Items) -> Rows:
         if id(items) not in made:
@@ -246,11 +246,11 @@ def objects_of() -> Callable[[Items], Objects]:
 
 @pytest.fixture(scope="session")
 def findings_in() -> Callable[[pa.RecordBatch], list[tuple[Any, ...]]]:
-    """The findings in a table, as those of Objects."""
+    """Return the findings in a table, as those of Objects."""
     return lambda table: sorted(receivers(one.finding) for one in findings_of(table))
 
 
 @pytest.fixture(scope="session")
 def join() -> Callable[..., Items]:
-    """Makes one recording of several."""
+    """Creates one recording from several."""
     return joined

@@ -25,7 +25,7 @@ def tie(place, stream, tie, owner=-1, ledger=-1, text=""):
 
 
 def grouped(*ties, streams=None, frames=None):
-    """The groups as sets of connections."""
+    """Return the groups as sets of connections."""
     known = {one.number: one for one in streams or [stream(number) for number in range(4)]}
     batches = [pa.RecordBatch.from_pylist([one], TIES) for one in reversed(ties)]  # in any order
     found = groups_of(batches, known, frames)
@@ -80,9 +80,9 @@ def test_a_name_ties_a_producer_that_was_not_opened(before, tied):
     ("connected", "url", "back", "tied"),
     [
         (5, "", ("10.0.0.2", "10.0.0.3"), True),  # from the host of the proxy
-        (2, "", ("10.0.0.2", "10.0.0.3"), False),  # the first leg had its answer before
+        (2, "", ("10.0.0.2", "10.0.0.3"), False),  # the first connection already had its response
         (5, "", ("10.0.0.9", "10.0.0.3"), False),
-        (5, "pulsar://10.0.0.3:6650", ("10.0.0.9", "10.0.0.3"), True),  # to where the client wants to be passed
+        (5, "pulsar://10.0.0.3:6650", ("10.0.0.9", "10.0.0.3"), True),  # to the address in the client's CONNECT
         (5, "", ("10.0.0.2", "10.0.0.2"), False),  # to the same server
         (None, "", ("10.0.0.2", "10.0.0.3"), True),
     ],
@@ -115,7 +115,7 @@ def test_lookups_tie_nothing(recordings, rows_of_items):
 
 
 def test_ties_of_windows_are_those_of_the_whole(recordings, rows_of_items):
-    """Each tie is kept once, whatever the windows were."""
+    """Each tie is kept once, for any windows."""
     fewer = 0
     for name, items in recordings():
         rows = rows_of_items(items)

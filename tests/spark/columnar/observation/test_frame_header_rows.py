@@ -15,7 +15,7 @@ BYTES = ("command_end", "metadata_start", "metadata_end", "name_start", "name_en
 
 
 def scattered(frames, rng):
-    """The same frames, their bytes in another order, and with other bytes between them."""
+    """Return the same frames with their bytes in a different order and with other bytes between them."""
     places = frames.places
     data, starts = bytearray(), np.zeros(len(frames), np.int64)
     for row in rng.permutation(len(frames)).tolist():
@@ -40,7 +40,7 @@ def test_bytes_in_any_order(recordings, rows_of_items):
 
 
 def test_offsets_above_32_bits(recordings, rows_of_items):
-    """The pool of a window may be that long; pages of zeros cost no memory."""
+    """The pool of a window can be this long; pages of zeros use no memory."""
     _, items = next(recordings())
     rows = rows_of_items(items)
     frames, places = rows.frames, rows.frames.places

@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 def said(tables, findings):
-    """All rows of all tables, so that they can be compared."""
+    """Return all rows of all tables in a comparable order."""
     rows = {name: sorted(str(row) for batch in tables[name] for row in batch.to_pylist()) for name in TABLES}
     return rows | {"findings": sorted(str(row) for row in findings.to_pylist())}
 
@@ -51,7 +51,7 @@ CLIENT, PROXY, BROKER = ("10.0.0.1", 40_000), ("10.0.0.5", 6650), ("10.0.0.2", 6
 
 
 class Capture:
-    """Frames, a second between them; on each connection a producer of one topic and a consumer of another."""
+    """Return frames, one per second. Each connection has a producer of one topic and a consumer of the next."""
 
     def __init__(self):
         self.items = []

@@ -21,7 +21,7 @@ FIGURES = {
 
 
 def whole(tables):
-    """Each table's rows over all groups, so that they can be compared."""
+    """Return each table's rows over all groups in a comparable order."""
     names = [name for name in TABLES if name != "findings"]
     return {name: sorted(str(row) for batch in tables[name] for row in batch.to_pylist()) for name in names}
 
@@ -51,7 +51,7 @@ def test_captures_in_one_recording(recordings, rows_of_items, objects_of, findin
         assert len(set(groups.values())) > 8
         tables, findings = rows.observed(groups)
         assert findings_in(findings) == objects_of(items).findings, names
-        # Whatever is put together more than need be says the same.
+        # Groups may be combined more than necessary; the results are the same.
         more, same = rows.observed(rows.groups(packed=True))
         assert whole(tables) == whole(more), names
         assert findings_in(findings) == findings_in(same), names
@@ -117,7 +117,7 @@ def test_only_some_rules(recordings, rows_of_items):
             wanted = min(everything)
             found = observe([ordered], rows.recording, only=[wanted])
             assert set(found["findings"].column("rule").to_pylist()) == {wanted}
-            # A rule that no group of connections is asked.
+            # A rule that is not evaluated for groups of connections.
             found = observe([ordered], rows.recording, only=["reconnect-loop"])
             assert found["findings"].num_rows == 0
             inputs = ([found[name]] for name in ("findings", "host_events", "capture_parts"))

@@ -7,7 +7,7 @@ from pcli.spark.columnar.table_schema import BOOL, INT, LONG
 
 
 def test_numbers_that_do_not_fit_are_null():
-    """publish_time is a uint64 and num_messages_in_batch an int32, whatever a peer writes there."""
+    """publish_time is a uint64 and num_messages_in_batch an int32; a peer can send any value."""
     cells = [
         cell("skew", LONG, "a long", lambda one: one.value),
         cell("batch", INT, "an int", lambda one: one.value),

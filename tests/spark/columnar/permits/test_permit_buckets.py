@@ -47,7 +47,7 @@ def one_cut(frames, size):
 
 
 def table(frames, cuts=(), legs=()):
-    """The table of a recording that is cut before these rows; connections of ``legs`` are left out."""
+    """Return the table of a recording that is cut before these rows; connections in ``legs`` are excluded."""
     edges = [0, *sorted(cuts), len(frames)]
     parts = [parts_of(frames[start:end], cut) for cut, (start, end) in enumerate(pairwise(edges))]
 
@@ -85,7 +85,7 @@ def test_balances_are_those_of_the_tracker(captures):
         for row in table(frames, legs=legs).to_pylist():
             sessions.setdefault((row["connection"], row["consumer_id"], row["session"]), []).append(row)
         for group, record in records:
-            # Of a MESSAGE without its metadata only the SEND tells how many messages it holds.
+            # For a MESSAGE without metadata, only the SEND contains the number of messages.
             if group != "consumer" or record.session is None or "cut" in record.doubts:
                 continue
             session, ledger = record.session, record.permits
@@ -113,11 +113,11 @@ def test_any_cuts_give_the_same_table(captures):
     assert several > 30
 
 
-# -- by hand
+# -- handwritten frames
 
 
 class Played:
-    """Frames of one connection, a tenth of a second apart."""
+    """Return frames of one connection, a tenth of a second apart."""
 
     def __init__(self):
         self.frames = []
@@ -153,7 +153,7 @@ class Played:
         return self.say(pb.CommandCloseConsumer(consumer_id=consumer, request_id=9))
 
     def rows(self, *columns):
-        """Of all cuts the same."""
+        """Return the table, which must be equal for all cuts."""
         whole = table(self.frames)
         for cut in range(len(self.frames) + 1):
             assert table(self.frames, [cut]).equals(whole)

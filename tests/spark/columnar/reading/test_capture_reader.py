@@ -122,7 +122,7 @@ def test_traffic_mutated(both, eager, seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_connections_are_left_as_the_object_path_leaves_them(both, eager, seed):
-    """Every field of every connection, also when the reader was pickled and carried on between windows."""
+    """Every field of every connection is equal, even if the reader is pickled and continued between windows."""
     dice = random.Random(seed)
     link, packets = both.wrapped(both.talk(dice, 400), "ethernet" if seed % 2 else dice.choice(sorted(both.WRAPS)))
     packets = both.mutated(packets, dice, dice.choice([1e-9, 0.01]))
@@ -168,7 +168,7 @@ def test_a_resynchronized_direction_is_processed_together(both, slow):
     assert slow["segment"] < len(packets) // 3
     told = both.same([blob], WHOLE)
     assert any(row[-2] == "resync" for row in told)
-    # And over the bytes behind which such a direction is believed.
+    # The same beyond the number of bytes after which such a direction is trusted.
     both.same([blob], 40_000, ReadOptions(ends=True, max_frame_size=6000))
 
 
@@ -188,7 +188,7 @@ def test_a_frame_that_is_none_costs_its_own_packets_only(both, slow):
 
 
 def test_several_interfaces_fragments_and_left_out(both, eager):
-    """One pcapng: two link types in turn, a fragmented packet, a packet with the comment of excerpts."""
+    """Return a pcapng with two link types, a fragmented packet, and a packet with the comment of excerpts."""
     dice = random.Random(6)
     segments = both.talk(dice, 300)
     large = [index for index, one in enumerate(segments) if len(one[-1]) == 1400 and index % 50]
@@ -257,7 +257,7 @@ def test_counters_of_a_reader(both):
     assert {stream.server[1] for stream in reader.streams.values()} == {6650}
     assert reader.packet == len(packets)
     assert reader.fed == sum(1 for one in packets if len(one[1]) > 54)
-    # A connection is over when the other side has ended it, too.
+    # A connection is closed only when both sides have ended it.
     assert reader.note_turns == [note.packet + 1 for _, note in reader.notes]
     assert len(reader.notes) == 3
     reader.end()

@@ -1,4 +1,4 @@
-"""Frames over many windows, of many connections at the same time."""
+"""Frames over many windows, for many connections at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATER = 10 * PIECE
 
 @pytest.fixture(scope="module")
 def blob(both):
-    """Each connection sends one large frame, and a small one; a segment of each in turn."""
+    """Each connection sends a large and a small frame; the connections take turns, segment by segment."""
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
     entry = push_entry(metadata, bytes(SIZE), checksum=False)
     large = push_frame(pb.CommandSend(producer_id=1, sequence_id=1), entry)
@@ -26,7 +26,7 @@ def blob(both):
         segments += [(each, True, SYN, 99, 0, b""), (each, False, SYN | ACK, 499, 100, b"")]
         segments.append((each, True, ACK, 100, 500, b""))
     for at in range(0, len(data) + CONNECTIONS * LATER, PIECE):
-        # Each of them a little later than the one before, so that not all frames end in the same window.
+        # Each starts a little later than the previous one, so that not all frames end in the same window.
         for each in range(CONNECTIONS):
             begin = at - each * LATER
             if 0 <= begin < len(data):

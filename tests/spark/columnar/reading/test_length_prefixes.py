@@ -15,7 +15,7 @@ from pcli.spark.columnar.reading.resync_checks import may_begin, plausible
 
 
 def frame(size, command=None, head=b"\x08\x02"):
-    """A frame of ``size`` bytes with its prefix."""
+    """Return a frame of ``size`` bytes, including its prefix."""
     body = struct.pack(">II", size - 4, max(0, size - 8) if command is None else command) + head
     return body.ljust(size, b"\0")[:size]
 
@@ -36,7 +36,7 @@ def test_the_loop_follows_the_lengths(parts, before, behind):
     places: list[int] = []
     opened = walk(data, before, len(data) - behind, places)
     assert (places, opened) == slowly(data, before, len(data) - behind)
-    data.append(0)  # nothing holds the pool
+    data.append(0)  # no memory view of the pool exists
 
 
 @pytest.mark.parametrize(

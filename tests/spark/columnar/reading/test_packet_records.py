@@ -15,7 +15,7 @@ from pcli.spark.columnar.reading.packet_records import PcapFormat, pcap_records,
 
 
 def plain(windows):
-    """Packets of windows of the object path, and the error at their end."""
+    """Return the packets of windows from the object path, and the error at their end."""
     rows = []
     try:
         for data, records in windows:
@@ -79,6 +79,6 @@ def test_times_that_are_too_late_are_the_last_there_is():
 
 def test_times_that_are_too_early_are_the_first_there_is():
     face = Interface(1)
-    face.offset_ns = -(1 << 63) * 1_000_000_000  # the least if_tsoffset
+    face.offset_ns = -(1 << 63) * 1_000_000_000  # the minimum of if_tsoffset
     records = records_of((b"ab", [(0, 1, 1, face.time(5), face), (1, 2, 5, -3, face)]))
     assert records.time_ns.tolist() == [1 - (1 << 63), -3]

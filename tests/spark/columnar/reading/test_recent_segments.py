@@ -31,7 +31,7 @@ def test_it_answers_as_if_packets_came_one_by_one(seed):
         fate = [dice.choice(["together", "alone", "twice", "none", "together"]) for _ in range(count)]
         direction = [dice.randrange(3) for _ in range(count)]
         taken = np.array([index for index in range(count) if fate[index] == "together"], np.int64)
-        # What lies ahead is taken before what comes one by one.
+        # Later packets were already processed together before this one is processed alone.
         past.take(directions, taken, np.array([direction[index] for index in taken], np.int64), taken * 10)
         for index in range(count):
             past.turn = index

@@ -1,4 +1,4 @@
-"""Segments as columns against `pull_segment`, packet by packet."""
+"""Segments as columns compared with `pull_segment`, packet by packet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pcli.spark.columnar.reading.tcp_segments import read_segments
 
 
 def window_of(link, packets, faces=None):
-    """A window with a packet of something else at its end, so that nothing hides behind the window's end."""
+    """Return a window that ends with an unrelated packet, so that headers cannot be read beyond the window's end."""
     data, records = b"", []
     for number, (time_ns, packet, wire) in enumerate(packets):
         face = Interface(link) if faces is None else faces[number]

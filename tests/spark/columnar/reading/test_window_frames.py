@@ -18,14 +18,14 @@ def frame(packet, data, stream=2, problems=()):
 
 
 def given(found, turn, *items):
-    """As if the object path had given these at a packet."""
+    """Add frames as if the object path had returned them at a packet."""
     tcp = SimpleNamespace(table=SimpleNamespace(count=0), output=SimpleNamespace(out=list(items)))
     found.collect(tcp, turn, 0)
     assert tcp.output.out == []
 
 
 def together(found, turns, stream, client, data):
-    """A row of frames of two bytes each, that end in these packets."""
+    """Return a row of frames of two bytes each that end in these packets."""
     start = len(found.pool) + np.arange(len(turns)) * 2
     found.add([memoryview(data)])
     direction = SimpleNamespace(stream=STREAMS[stream], from_client=client, sync="start")

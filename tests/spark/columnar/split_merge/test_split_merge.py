@@ -36,7 +36,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Piece:
-    """A split: windows, and the notes on its file."""
+    """A split: its windows, and the notes about its file."""
 
     part: int
     records: list[Records]
@@ -50,7 +50,7 @@ def sliced(records: Records, start: int, end: int) -> Records:
 
 
 def binary_array(files: Sequence[bytes], every: Iterator[int]) -> list[Piece]:
-    """The files as splits of so many packets each; a split is of one file."""
+    """Return the files as splits of this number of packets; a split belongs to one file."""
     out: list[Piece] = []
     for part, (_, source, _) in enumerate(opened([("", io.BytesIO(data)) for data in files])):
         assert source is not None
@@ -110,7 +110,7 @@ def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
 
 
 def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[Row]:
-    """Frames, notes and ends as they would be read of the splits."""
+    """Return the frames, notes and ends that the splits yield."""
     out: list[Row] = []
     for joined, mine in zip(merged_splits.splits, places, strict=True):
         turn = np.concatenate([np.zeros(0, np.int64), *(one.turn for one in mine)])
@@ -153,7 +153,7 @@ def plain(item: CapturedFrame | Note | StreamEnd, number: int = 0) -> Row:
 
 
 def expected(files: Sequence[bytes], options: ReadOptions = OPTIONS) -> tuple[list[Row], list[Row]]:
-    """Rows, and streams by their numbers."""
+    """Return the rows, and the streams by number."""
     items = list(read_capture([("", io.BytesIO(data)) for data in files], options))
     streams = {item.stream.number: item.stream for item in items if item.stream is not None}
     return [plain(item) for item in items], [streams_row(streams[number]) for number in sorted(streams)]
@@ -164,7 +164,7 @@ def streams_row(stream: Any) -> Row:
 
 
 def check(files: Sequence[bytes], every: Iterator[int], options: ReadOptions = OPTIONS) -> int:
-    """Equal; the number of orders that it took."""
+    """Assert that both results are equal; return the number of splits read again."""
     rows, streams = expected(files, options)
     result = apart(binary_array(files, every), options)
     for number, (mine, theirs) in enumerate(zip(result.rows, rows)):
@@ -187,8 +187,10 @@ FIN, SYN, RST, ACK = 1, 2, 4, 16
 
 
 class Storm:
-    """Connections at random, some of them no Pulsar, some begun before the capture, that use ports again; and packets
-    lost, doubled, out of order, cut."""
+    """Return the packets of random connections, some of which are lost, duplicated, reordered or truncated.
+
+    Some connections carry no Pulsar, began before the capture, or reuse a port.
+    """
 
     def __init__(self, seed: int, packets: int, weather: dict[str, float]) -> None:
         self.chance = random.Random(seed)
@@ -207,7 +209,7 @@ class Storm:
         return self.chance.random() < self.weather.get(what, 0)
 
     def frame(self, *, client: bool, nested: bool = False) -> bytes:
-        """Any frame of a side; payloads may be frames."""
+        """Return a random frame of one side; payloads may be frames."""
         number, kind = self.chance.randrange(10**6), self.chance.random()
         if kind < 0.1:
             return push_frame(pb.CommandPing())
@@ -256,7 +258,7 @@ class Storm:
 
 
 class Life:
-    """One connection: handshake, traffic, an end."""
+    """Return one connection: handshake, traffic, an end."""
 
     def __init__(self, storm: Storm, port: int) -> None:
         chance = storm.chance
@@ -293,7 +295,7 @@ class Life:
     def _handshake(self) -> None:
         self._add_connection((0, 1, 0)[self.state], (SYN, SYN | ACK, ACK)[self.state])
         if self.state == 0 and self.storm.chance.random() < 0.1:
-            self.next[0] -= 1  # and once more
+            self.next[0] -= 1  # sent again
             return
         self.state += 1
         if self.state == 3 and not self.plain:
@@ -353,7 +355,7 @@ def test_any_traffic_cut_anywhere(weather: str, most: int) -> None:
 
 
 def test_a_split_misled_by_frames_in_payloads_is_read_again() -> None:
-    """A split that begins inside of such a payload sees frames in it; its true beginning shows that they are none."""
+    """A split that begins inside such a payload finds frames in it; the true state shows that they are not frames."""
     inner = b"".join(push_send_receipt(1, number, 77, number, 0) for number in range(400))
     tape = Storm(1, 0, {})
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
