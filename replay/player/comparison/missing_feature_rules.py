@@ -19,7 +19,7 @@ _ACCESS_ERRORS: Final = (pb.AuthenticationError, pb.AuthorizationError)
 
 
 def administrator(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The captured broker was unloaded, terminated, deleted or restarted, and the live broker was not."""
+    """An administrative operation or a restart of the captured broker was not repeated on the live broker."""
     step = outcome.step
     if difference.field != MISSING or step is None:
         return False
@@ -75,7 +75,7 @@ def compaction(difference: Difference, outcome: Outcome, evidence: Evidence) -> 
 
 
 def quotas(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The live broker lacks the captured broker's backlog quota, so it does not refuse producers because of it."""
+    """The live broker lacks the captured broker's backlog quota, so it refuses no producer because of a quota."""
     step, frame = outcome.step, outcome.frame
     if step is None:
         return False
