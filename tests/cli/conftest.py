@@ -34,7 +34,7 @@ def pcli(monkeypatch):
     """Run ``pcli`` with these arguments and with separate file descriptors 0, 1 and 2; stdin is bytes."""
     from pcli.cli.app import main
 
-    def run(*words: object, stdin: bytes = b"") -> Ran:
+    def run(*arguments: object, stdin: bytes = b"") -> Ran:
         threshold = gc.get_threshold()
         with ExitStack() as stack, monkeypatch.context() as patch:
             files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
@@ -47,7 +47,7 @@ def pcli(monkeypatch):
                 os.dup2(file.fileno(), number)
             for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
                 patch.setattr(sys, name, stack.enter_context(open(number, mode, closefd=False)))
-            patch.setattr(sys, "argv", ["pcli", *map(str, words)])
+            patch.setattr(sys, "argv", ["pcli", *map(str, arguments)])
             with pytest.raises(SystemExit) as end:
                 main()
             sys.stdout.flush()
@@ -66,13 +66,13 @@ def pcli(monkeypatch):
 @pytest.fixture
 def produce(pcli, broker):
     """Run ``pcli produce`` with this test's broker."""
-    return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *arguments, **more: pcli("produce", topic, "-u", broker.service_url, *arguments, **more)
 
 
 @pytest.fixture
 def consume(pcli, broker):
     """Run ``pcli consume`` with this test's broker."""
-    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *arguments, **more: pcli("consume", topic, "-u", broker.service_url, *arguments, **more)
 
 
 @pytest.fixture
@@ -99,17 +99,17 @@ def listening():
         pytest.skip("neither tcpdump nor dumpcap is installed")
     with ExitStack() as stack:
 
-        def start(command, *words):
-            command = [sys.executable, "-m", "pcli.cli", command, "-i", "lo", *words]
+        def start(command, *arguments):
+            command = [sys.executable, "-m", "pcli.cli", command, "-i", "lo", *arguments]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.enter_context(process)
             timer = threading.Timer(60, process.kill)
             timer.start()
             for after in (timer.cancel, process.kill):
                 stack.callback(after)
-            told = process.stderr.readline()
-            if told != "pcli: capturing on lo; press Ctrl-C to stop\n":
-                pytest.skip(f"no live capture here: {told}{process.communicate()[1]}")
+            first_line = process.stderr.readline()
+            if first_line != "pcli: capturing on lo; press Ctrl-C to stop\n":
+                pytest.skip(f"no live capture here: {first_line}{process.communicate()[1]}")
             return process
 
         yield start

@@ -14,18 +14,18 @@ COMMANDS = ("decode", "encode", "dissect", "follow", "fields", "capture", "stats
 
 
 def test_help_teaches_in_panels(pcli):
-    told = pcli("--help")
-    assert told.code == 0
-    assert re.search(r"^Frames and captures:\n  decode ", told.out, re.MULTILINE)
-    assert all(f"  {name} " in told.out for name in COMMANDS)
-    assert "Exit codes: 0" in told.out
+    result = pcli("--help")
+    assert result.code == 0
+    assert re.search(r"^Frames and captures:\n  decode ", result.out, re.MULTILINE)
+    assert all(f"  {name} " in result.out for name in COMMANDS)
+    assert "Exit codes: 0" in result.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(pcli, command):
-    told = pcli(command, "--help")
-    assert told.code == 0
-    assert told.out.startswith(f"Usage: pcli {command}")
+    result = pcli(command, "--help")
+    assert result.code == 0
+    assert result.out.startswith(f"Usage: pcli {command}")
 
 
 def test_help_imports_nothing_heavy():
@@ -40,9 +40,9 @@ def test_version(pcli):
 
 
 def test_unknown_command(pcli):
-    told = pcli("disect")
-    assert told.code == 2
-    assert "Did you mean 'dissect'?" in told.err
+    result = pcli("disect")
+    assert result.code == 2
+    assert "Did you mean 'dissect'?" in result.err
 
 
 def test_a_closed_pipe_is_no_error(small_captures):

@@ -26,7 +26,7 @@ from pcli.replay.service_url import ServiceUrl
 @pytest.fixture
 def consume(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli consume``."""
-    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *arguments, **more: pcli("consume", topic, "-u", broker.service_url, *arguments, **more)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_from_an_id_and_from_a_time(consume: Any, send: Any) -> None:
     between = int(time.time() * 1000)
     time.sleep(0.01)
     send("places", *"de")
-    for words in (("-s", "s", "--move-cursor"), ("--reader",)):
-        assert consume("places", *words, "--from", ids[1], "--exit-at-end").out == "b\nc\nd\ne\n"
-        assert consume("places", *words, "--from", between, "--exit-at-end").out == "d\ne\n"
+    for arguments in (("-s", "s", "--move-cursor"), ("--reader",)):
+        assert consume("places", *arguments, "--from", ids[1], "--exit-at-end").out == "b\nc\nd\ne\n"
+        assert consume("places", *arguments, "--from", between, "--exit-at-end").out == "d\ne\n"
 
 
 def test_a_reader_of_all_partitions(consume: Any, send: Any, broker: MiniBroker) -> None:
@@ -94,12 +94,12 @@ def test_an_empty_topic_has_its_end_too(consume: Any) -> None:
 
 def test_formats(consume: Any, send: Any) -> None:
     [place] = send("formats", OutgoingMessage(b"pay\xffload", key="k1", properties={"a": "1", "b": "2"}))
-    words = ("--reader", "--from", "earliest", "-n", 1)
-    ran = consume("formats", *words, "--format", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
+    arguments = ("--reader", "--from", "earliest", "-n", 1)
+    ran = consume("formats", *arguments, "--format", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
     assert ran.raw == (
         f"{place}|-1|persistent://public/default/formats|k1|2|a=1,b=2|8|".encode() + b"pay\xffload|%|A\t.\n"
     )
-    row = json.loads(consume("formats", *words, "-T", "ndjson").out)
+    row = json.loads(consume("formats", *arguments, "-T", "ndjson").out)
     assert (row["payload"], row["base64"]) == ("cGF5/2xvYWQ=", True)
     assert (row["key"], row["properties"], row["message_id"]) == ("k1", {"a": "1", "b": "2"}, place)
 
@@ -117,7 +117,7 @@ def test_keys_of_a_range(consume: Any, send: Any) -> None:
     send("keys", *(OutgoingMessage(key.encode(), key=key) for key in keys))
     low = [key for key in keys if sticky_hash(key.encode()) < 32768]
     assert consume("keys", "--reader", "--from", "earliest", "--key-range", "0-32767", "--exit-at-end").lines == low
-    words = (
+    arguments = (
         "-s",
         "s",
         "--subscription-type",
@@ -129,7 +129,7 @@ def test_keys_of_a_range(consume: Any, send: Any) -> None:
         "-n",
         len(low),
     )
-    assert consume("keys", *words, "-n", len(low)).lines == low
+    assert consume("keys", *arguments, "-n", len(low)).lines == low
 
 
 def test_refused_messages_stay(consume: Any, send: Any) -> None:
@@ -143,8 +143,8 @@ def test_refused_messages_stay(consume: Any, send: Any) -> None:
 @pytest.mark.parametrize("size", [0, 1, 10])
 def test_receiver_queues(consume: Any, send: Any, size: int) -> None:
     send(f"queue-{size}", *"abcde")
-    words = ("-s", "s", "--from", "earliest", "-n", 5, "--receiver-queue", size)
-    assert consume(f"queue-{size}", *words).lines == list("abcde")
+    arguments = ("-s", "s", "--from", "earliest", "-n", 5, "--receiver-queue", size)
+    assert consume(f"queue-{size}", *arguments).lines == list("abcde")
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_the_command_ends_when_stdout_is_closed(broker: MiniBroker, send: Any) -
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         ((), "use either -s NAME for a subscription or --reader"),
         (("-s", "s", "--reader"), "use either -s NAME for a subscription or --reader"),
@@ -193,8 +193,8 @@ def test_the_command_ends_when_stdout_is_closed(broker: MiniBroker, send: Any) -
         (("-s", "s", "--move-cursor"), "--move-cursor requires -s NAME and --from"),
     ],
 )
-def test_contradictory_options_are_refused(consume: Any, words: tuple[str, ...], text: str) -> None:
-    ran = consume("t", *words)
+def test_contradictory_options_are_refused(consume: Any, arguments: tuple[str, ...], text: str) -> None:
+    ran = consume("t", *arguments)
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
 
@@ -278,8 +278,8 @@ def test_the_last_messages_of_an_empty_topic(consume: Any) -> None:
 
 def test_old_letters_print_a_warning(consume: Any, send: Any) -> None:
     send("letters", "a")
-    words = ("-s", "s", "-t", "Shared", "--from", "earliest", "-n", 1, "-f", "%s!")
-    ran = consume("letters", *words)
+    arguments = ("-s", "s", "-t", "Shared", "--from", "earliest", "-n", 1, "-f", "%s!")
+    ran = consume("letters", *arguments)
     assert (ran.code, ran.out) == (0, "a!")
     assert "pcli: -t is deprecated in this command and will be removed: use --subscription-type\n" in ran.err
     assert "pcli: -f is deprecated in this command and will be removed: use --format\n" in ran.err

@@ -31,7 +31,7 @@ from pcli.replay.service_url import ServiceUrl
 @pytest.fixture
 def produce(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli produce``."""
-    return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *arguments, **more: pcli("produce", topic, "-u", broker.service_url, *arguments, **more)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         (("-m", "x", "--size", "3"), "use only one of --file, -m and --size"),
         (("--file", "/nowhere/at/all"), "/nowhere/at/all: no such file or directory"),
@@ -229,8 +229,8 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
         (("-m", "x", "--token", "file:/nowhere"), "--token file:/nowhere: no such file or directory"),
     ],
 )
-def test_contradictory_options_are_refused(produce: Any, words: tuple[str, ...], text: str) -> None:
-    ran = produce("t", *words)
+def test_contradictory_options_are_refused(produce: Any, arguments: tuple[str, ...], text: str) -> None:
+    ran = produce("t", *arguments)
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
 

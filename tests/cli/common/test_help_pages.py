@@ -11,20 +11,20 @@ COMMANDS = [[one.name] for one in app.registered_commands] + [
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words))
-def test_no_python_type_is_shown(pcli, words):
-    page = pcli(*words, "--help").out
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
+def test_no_python_type_is_shown(pcli, arguments):
+    page = pcli(*arguments, "--help").out
     assert not re.search(r"<(str|int|float|list|bool)|\bx[<>]=|\{|\[\[", page.replace("{cluster}", "")), page
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words))
-def test_every_option_with_a_value_has_a_placeholder(pcli, words):
-    page = pcli(*words, "--help").out
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
+def test_every_option_with_a_value_has_a_placeholder(pcli, arguments):
+    page = pcli(*arguments, "--help").out
     flags = re.findall(r"^  (?:-\w, )?(--[\w-]+) {2,}", page, re.MULTILINE)
-    group = app.registered_groups[0].typer_instance if words[0] == "stats" else app
+    group = app.registered_groups[0].typer_instance if arguments[0] == "stats" else app
     import typer
 
-    command = typer.main.get_command(group).commands[words[-1]]
+    command = typer.main.get_command(group).commands[arguments[-1]]
     valued = [
         option for param in command.params for option in param.opts
         if param.param_type_name == "option" and not param.is_flag

@@ -82,5 +82,5 @@ def test_commands_explain_a_capture_without_pulsar(pcli, tmp_path):
     path = tmp_path / "other.pcap"
     path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101) + packets)
     expected = "no Pulsar frames in 2 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force)"
-    for words in (["dissect"], ["stats", "io"], ["trace"], ["diagnose"], ["stats", "permits"]):
-        assert expected in pcli(*words, "-r", path).err, words
+    for arguments in (["dissect"], ["stats", "io"], ["trace"], ["diagnose"], ["stats", "permits"]):
+        assert expected in pcli(*arguments, "-r", path).err, arguments

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["dissect", "-c", "abc"], "Invalid value for '-c' / '--count': 'abc' is not a whole number."),
         (["stats", "io", "-I", "x"], "Invalid value for '-I' / '--interval': 'x' is not a number."),
@@ -13,9 +13,9 @@ import pytest
         (["decode", "a", "b", "c"], "Unexpected arguments: b c"),
     ],
 )
-def test_a_usage_error_has_no_wording_of_libraries(pcli, words, message):
-    told = pcli(*words)
-    assert told.code == 2
-    assert message in told.err
-    assert "Input should" not in told.err
-    assert "Value error" not in told.err
+def test_a_usage_error_has_no_wording_of_libraries(pcli, arguments, message):
+    result = pcli(*arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert "Input should" not in result.err
+    assert "Value error" not in result.err

@@ -14,10 +14,10 @@ NAMES = {"README.txt", "capture.pcapng", "findings.json", "findings.txt", "trace
 def bundle(pcli, tmp_path):
     """Create a bundle and unpack it."""
 
-    def make(path, *words):
-        told = pcli("bundle", "-r", path, "-o", tmp_path / "issue.zip", *words)
-        assert told.code == 0, told.err
-        assert told.out == ""
+    def make(path, *arguments):
+        result = pcli("bundle", "-r", path, "-o", tmp_path / "issue.zip", *arguments)
+        assert result.code == 0, result.err
+        assert result.out == ""
         assert sorted(one.name for one in tmp_path.iterdir()) == ["issue.zip"]
         folder = tmp_path / "unpacked"
         with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
@@ -29,8 +29,8 @@ def bundle(pcli, tmp_path):
 
 
 def findings(pcli, path):
-    told = pcli("diagnose", "-r", path, "-T", "json")
-    return json.loads(told.out)["findings"]
+    result = pcli("diagnose", "-r", path, "-T", "json")
+    return json.loads(result.out)["findings"]
 
 
 def bare(found):
@@ -82,10 +82,10 @@ def test_names_are_kept_on_request(bundle, small_captures):
 def test_around_a_frame(bundle, pcli, small_captures):
     path = small_captures / "python/01-exclusive-unbatched.pcapng"
     folder = bundle(path, "--around", 80, "--window", 5)
-    told = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "pulsar.type")
-    assert told.lines[0] == "CONNECT"
-    assert len(told.lines) < len(pcli("dissect", "-r", path).lines)
-    assert "were omitted" in told.err
+    result = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "pulsar.type")
+    assert result.lines[0] == "CONNECT"
+    assert len(result.lines) < len(pcli("dissect", "-r", path).lines)
+    assert "were omitted" in result.err
     assert "around frame 80" in (folder / "README.txt").read_text()
 
 
@@ -93,9 +93,9 @@ def test_only_connections_that_match(bundle, pcli, small_captures):
     path = small_captures / "flex/04-reconnect.pcapng"
     streams = set(pcli("dissect", "-r", path, "-T", "fields", "-e", "tcp.stream").lines)
     folder = bundle(path, "-Y", f"tcp.stream == {max(streams)}")
-    told = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "tcp.stream")
+    result = pcli("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "tcp.stream")
     assert len(streams) > 1
-    assert set(told.lines) == {"0"}
+    assert set(result.lines) == {"0"}
 
 
 @pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
@@ -109,7 +109,7 @@ def test_tshark_opens_it(bundle, small_captures):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--around", 100_000), 2, "the capture has"),
         (("--around", 5, "--window", "soon"), 2, "--window soon"),
@@ -118,35 +118,35 @@ def test_tshark_opens_it(bundle, small_captures):
         (("-Y", "pulsar.nothing"), 2, "pulsar.nothing"),
     ],
 )
-def test_errors_are_reported_and_leave_no_file(pcli, small_captures, tmp_path, words, code, said):
-    told = pcli("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *words)
-    assert told.code == code
-    assert said in told.err
+def test_errors_are_reported_and_leave_no_file(pcli, small_captures, tmp_path, arguments, code, message):
+    result = pcli("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *arguments)
+    assert result.code == code
+    assert message in result.err
     assert not list(tmp_path.iterdir())
 
 
 def test_files_that_cannot_be_written(pcli, small_captures, tmp_path):
     own = tmp_path / "own.pcap"
     shutil.copy(small_captures / "go/nack.pcap", own)
-    told = pcli("bundle", "-r", own, "-o", own)
-    assert (told.code, "this file is an input of the command" in told.err) == (2, True)
+    result = pcli("bundle", "-r", own, "-o", own)
+    assert (result.code, "this file is an input of the command" in result.err) == (2, True)
     assert own.read_bytes() == (small_captures / "go/nack.pcap").read_bytes()
-    told = pcli("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
-    assert (told.code, f"the folder {tmp_path / 'none'} does not exist" in told.err) == (2, True)
+    result = pcli("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
+    assert (result.code, f"the folder {tmp_path / 'none'} does not exist" in result.err) == (2, True)
 
 
 def test_a_capture_without_connections(pcli, small_captures, tmp_path):
     empty = tmp_path / "empty.pcap"
     empty.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:24])
-    told = pcli("bundle", "-r", empty, "-o", tmp_path / "issue.zip")
-    assert (told.code, "nothing to bundle" in told.err) == (1, True)
+    result = pcli("bundle", "-r", empty, "-o", tmp_path / "issue.zip")
+    assert (result.code, "nothing to bundle" in result.err) == (1, True)
     assert [one.name for one in tmp_path.iterdir()] == ["empty.pcap"]
 
 
 def test_a_truncated_capture_is_reported(pcli, small_captures, tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:-30])
-    told = pcli("bundle", "-r", cut, "-o", tmp_path / "issue.zip")
-    assert told.code == 3
-    assert "cut" in told.err
+    result = pcli("bundle", "-r", cut, "-o", tmp_path / "issue.zip")
+    assert result.code == 3
+    assert "cut" in result.err
     assert zipfile.ZipFile(tmp_path / "issue.zip").testzip() is None

@@ -60,9 +60,9 @@ def test_an_empty_result_reports_the_amount_of_data(pcli, quiet):
 
 
 def test_json_is_one_object(pcli, no_flow):
-    told = json.loads(pcli("diagnose", "-r", no_flow, "-T", "json").out)
-    assert set(told) == {"findings", "looked_at", "capture"}
-    first = told["findings"][0]
+    result = json.loads(pcli("diagnose", "-r", no_flow, "-T", "json").out)
+    assert set(result) == {"findings", "looked_at", "capture"}
+    first = result["findings"][0]
     assert (first["rule"], first["severity"], first["since"]) == (
         "stuck-no-permits",
         "error",
@@ -70,7 +70,7 @@ def test_json_is_one_object(pcli, no_flow):
     )
     assert first["subject"]["consumer"] == "never-asks"
     assert first["frames"] == [{"number": 22, "line": "SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never"}]
-    assert told["capture"]["frames"] == told["looked_at"]["frames"] == 104
+    assert result["capture"]["frames"] == result["looked_at"]["frames"] == 104
 
 
 class Page(html.parser.HTMLParser):
@@ -111,7 +111,7 @@ def hostile(tmp_path, no_flow):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("arguments", "code"),
     [
         (["error"], 1),
         (["stuck-no-permits"], 1),
@@ -120,8 +120,8 @@ def hostile(tmp_path, no_flow):
         ([], 0),
     ],
 )
-def test_exit_code_for_scripts(pcli, no_flow, words, code):
-    options = [part for word in words for part in ("--fail-on", word)]
+def test_exit_code_for_scripts(pcli, no_flow, arguments, code):
+    options = [part for word in arguments for part in ("--fail-on", word)]
     assert pcli("diagnose", "-r", no_flow, *options).code == code
 
 
@@ -199,8 +199,8 @@ def test_an_invalid_filter_is_reported_first(pcli, tmp_path):
 
 
 def test_live_findings_are_printed_once_as_they_arise(broker, listening):
-    words = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
-    process = listening("diagnose", *words)
+    arguments = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
+    process = listening("diagnose", *arguments)
     host, _, port = broker.service_url.rpartition("/")[2].partition(":")
     with socket.create_connection((host, int(port))) as line:
         line.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=20)))
@@ -221,12 +221,12 @@ def test_live_findings_are_printed_once_as_they_arise(broker, listening):
 # -- output --------------------------------------------------------------------------------------------------------
 
 
-def in_a_terminal(*words, columns=80, **variables):
+def in_a_terminal(*arguments, columns=80, **variables):
     """Run a command in a terminal of this width; return its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    command = [sys.executable, "-m", "pcli.cli", *map(str, words)]
+    command = [sys.executable, "-m", "pcli.cli", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment | variables)
     os.close(theirs)
     parts = []
@@ -271,7 +271,7 @@ def test_packet_numbers(pcli, small_captures):
 
 def test_a_closed_stdout_leaves_the_exit_code_of_fail_on(small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
-    for words in ("--fail-on any", "--fail-on any -T json", "--fail-on any -T html"):
-        command = f"set -o pipefail; {sys.executable} -m pcli.cli diagnose -r {capture} {words} | true"
+    for arguments in ("--fail-on any", "--fail-on any -T json", "--fail-on any -T html"):
+        command = f"set -o pipefail; {sys.executable} -m pcli.cli diagnose -r {capture} {arguments} | true"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (1, ""), words
+        assert (done.returncode, done.stderr) == (1, ""), arguments

@@ -7,10 +7,10 @@ import pytest
 STUCK = "python/24-stuck-unacked.pcap"
 
 
-def lives(pcli, path, *words):
-    told = pcli("trace", "-r", path, "-T", "json", *words)
-    assert told.code in (0, 1), told.err
-    return json.loads(told.out)
+def lives(pcli, path, *arguments):
+    result = pcli("trace", "-r", path, "-T", "json", *arguments)
+    assert result.code in (0, 1), result.err
+    return json.loads(result.out)
 
 
 def entries(life):
@@ -60,8 +60,8 @@ def test_the_holders_of_unacknowledged_messages(pcli, captures):
     found = lives(pcli, captures / STUCK, "--unacked")
     assert len(found) == 50
     assert {one["consumer"] for life in found for one in life["deliveries"]} == {"lazy"}
-    told = pcli("trace", "-r", captures / STUCK, "--unacked", "-c", 1)
-    assert "1 of 1 left: last held by desk/lazy" in told.out
+    result = pcli("trace", "-r", captures / STUCK, "--unacked", "-c", 1)
+    assert "1 of 1 left: last held by desk/lazy" in result.out
 
 
 def test_redelivered_messages_say_why(pcli, small_captures):
@@ -94,17 +94,17 @@ def test_keys_and_payloads_inside_batches(pcli, small_captures):
     assert pcli("trace", "-r", path, "--payload-contains", "no payload has this").code == 1
 
 
-@pytest.mark.parametrize("words", [(), ("--private-key", "{key}")])
-def test_payloads_that_are_encrypted_open_with_their_key(pcli, small_captures, words):
+@pytest.mark.parametrize("arguments", [(), ("--private-key", "{key}")])
+def test_payloads_that_are_encrypted_open_with_their_key(pcli, small_captures, arguments):
     folder = small_captures / "python"
     opened = pcli("dissect", "-r", folder / "08-encrypted.pcapng", "--payload", "--private-key",
                        folder / "08-encrypted.test-private-key.pem", "-Y", "pulsar.type == SEND")  # fmt: skip
     text = next(line for line in opened.lines if line.startswith("        "))[-12:]
-    told = pcli(
+    result = pcli(
         "trace", "-r", folder / "08-encrypted.pcapng", "--payload-contains", text,
-        *(word.format(key=folder / "08-encrypted.test-private-key.pem") for word in words),
+        *(word.format(key=folder / "08-encrypted.test-private-key.pem") for word in arguments),
     )  # fmt: skip
-    assert told.code == (0 if words else 1)
+    assert result.code == (0 if arguments else 1)
 
 
 def test_the_slowest_first(pcli, small_captures):
@@ -122,23 +122,23 @@ def test_count_stops(pcli, small_captures):
 
 
 def test_a_diagram(pcli, small_captures):
-    told = pcli("trace", "-r", small_captures / "go/nack.pcap", "-c", 1, "-T", "mermaid")
-    assert told.lines[0] == "sequenceDiagram"
-    assert any("asked again" in line or "acked" in line for line in told.lines)
+    result = pcli("trace", "-r", small_captures / "go/nack.pcap", "-c", 1, "-T", "mermaid")
+    assert result.lines[0] == "sequenceDiagram"
+    assert any("asked again" in line or "acked" in line for line in result.lines)
     many = pcli("trace", "-r", small_captures / "go/chunks.pcap", "-T", "mermaid")
     assert "the diagram has the first 10 messages" in many.err
     assert len([line for line in many.lines if "->>broker: sent sequence" in line]) == 10
 
 
 def test_an_empty_result_reports_what_was_searched(pcli, small_captures):
-    told = pcli("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
-    assert (told.code, told.out) == (1, "")
-    assert told.err.startswith("pcli: none of ")
-    assert "frames" in told.err
+    result = pcli("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("pcli: none of ")
+    assert "frames" in result.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (("--sequence", "till"), "write PRODUCER:N"),
         (("--sequence", ":4"), "write PRODUCER:N"),
@@ -147,10 +147,10 @@ def test_an_empty_result_reports_what_was_searched(pcli, small_captures):
         (("--private-key", "none.pem"), "none.pem"),
     ],
 )
-def test_questions_that_are_none(pcli, small_captures, words, said):
-    told = pcli("trace", "-r", small_captures / "go/nack.pcap", *words)
-    assert told.code == 2
-    assert said in told.err
+def test_questions_that_are_none(pcli, small_captures, arguments, message):
+    result = pcli("trace", "-r", small_captures / "go/nack.pcap", *arguments)
+    assert result.code == 2
+    assert message in result.err
 
 
 def test_the_brokers_own_messages_are_not_shown(pcli, small_captures):

@@ -44,11 +44,11 @@ def test_an_invalid_ring_limit_is_refused(rule):
         ring_limits(["files:2", rule])
 
 
-@pytest.mark.parametrize("words", [["-a", "forever"], ["-b", "files:none"]])
-def test_a_wrong_rule_is_a_matter_of_usage(pcli, tmp_path, words):
-    told = pcli("capture", "-i", "lo", "-w", tmp_path / "x.pcap", *words)
-    assert told.code == 2
-    assert f"{words[0]} {words[1]}: write " in told.err
+@pytest.mark.parametrize("arguments", [["-a", "forever"], ["-b", "files:none"]])
+def test_a_wrong_rule_is_a_matter_of_usage(pcli, tmp_path, arguments):
+    result = pcli("capture", "-i", "lo", "-w", tmp_path / "x.pcap", *arguments)
+    assert result.code == 2
+    assert f"{arguments[0]} {arguments[1]}: write " in result.err
     assert not (tmp_path / "x.pcap").exists()
 
 
@@ -81,30 +81,30 @@ def program(request, tmp_path_factory, monkeypatch):
     return request.param
 
 
-def skip_unless_allowed(told):
-    if re.search("permission|not permitted", told.err, re.IGNORECASE):
-        pytest.skip(f"no live capture here: {told.err}")
+def skip_unless_allowed(result):
+    if re.search("permission|not permitted", result.err, re.IGNORECASE):
+        pytest.skip(f"no live capture here: {result.err}")
 
 
 @pytest.mark.parametrize("program", ["dumpcap", "tcpdump"], indirect=True)
 def test_a_recording(pcli, tmp_path, talking, program):
     path = tmp_path / "x.pcap"
-    told = pcli("capture", "-i", "lo", "-f", "udp port 9", "-w", path, "-a", "duration:2")
-    skip_unless_allowed(told)
-    assert (told.code, told.out) == (0, "")
-    last = told.err.splitlines()[-1]
+    result = pcli("capture", "-i", "lo", "-f", "udp port 9", "-w", path, "-a", "duration:2")
+    skip_unless_allowed(result)
+    assert (result.code, result.out) == (0, "")
+    last = result.err.splitlines()[-1]
     assert re.fullmatch(rf"pcli: [1-9]\d* packets written to {path} by {program}, 0 dropped by the kernel", last)
     assert path.stat().st_size > 1000
 
 
 @pytest.mark.parametrize("program", ["dumpcap"], indirect=True)
 def test_a_full_disk(pcli, talking, program):
-    told = pcli("capture", "-i", "lo", "-f", "udp port 9", "-w", "/dev/full", "-a", "duration:3")
-    skip_unless_allowed(told)
-    assert told.code == 2
-    assert "no space left" in told.err
-    assert re.search(r"\d+ packets captured", told.err)
-    assert "packets written" not in told.err
+    result = pcli("capture", "-i", "lo", "-f", "udp port 9", "-w", "/dev/full", "-a", "duration:3")
+    skip_unless_allowed(result)
+    assert result.code == 2
+    assert "no space left" in result.err
+    assert re.search(r"\d+ packets captured", result.err)
+    assert "packets written" not in result.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

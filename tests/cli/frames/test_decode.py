@@ -16,9 +16,9 @@ CONNECT = push_frame(pb.CommandConnect(client_version="x", auth_method_name="tok
 
 
 def test_hex_as_an_argument(pcli):
-    told = pcli("decode", FLOW.hex())
-    assert told.code == 0
-    assert told.lines == [
+    result = pcli("decode", FLOW.hex())
+    assert result.code == 0
+    assert result.lines == [
         "FLOW  client → broker  16 bytes",
         "  flow",
         "    consumer_id: 1",
@@ -55,19 +55,19 @@ def test_payload_and_secrets_are_hidden_by_default(pcli):
 
 
 def test_input_that_is_no_frame_is_reported(pcli, small_captures, tmp_path):
-    told = pcli("decode", small_captures / "go" / "nack.pcap")
-    assert (told.code, told.out) == (2, "")
-    assert "this is a capture" in told.err
-    told = pcli("decode", tmp_path)
-    assert (told.code, told.out) == (2, "")
-    assert "is a directory" in told.err
+    result = pcli("decode", small_captures / "go" / "nack.pcap")
+    assert (result.code, result.out) == (2, "")
+    assert "this is a capture" in result.err
+    result = pcli("decode", tmp_path)
+    assert (result.code, result.out) == (2, "")
+    assert "is a directory" in result.err
 
 
 def test_a_batch_that_lies_about_its_size(pcli):
     lie = pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, num_messages_in_batch=1000)
     frame = push_frame(pb.CommandSend(producer_id=1, sequence_id=5), push_entry(lie, b"12345678"))
-    told = pcli("decode", frame.hex(), "-T", "ndjson")
-    assert json.loads(told.out)["pulsar.problem"] == ["batch"]
+    result = pcli("decode", frame.hex(), "-T", "ndjson")
+    assert json.loads(result.out)["pulsar.problem"] == ["batch"]
     assert "  problem: batch: " in pcli("decode", frame.hex()).out
 
 
@@ -83,7 +83,7 @@ def test_encode_from_assignments(pcli):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["decode", "00 0g"], "'g' is not a hex digit (at byte 4)"),
         (["decode", "00 0"], "1 hex digit: one is missing or too many (at byte 3)"),
@@ -96,15 +96,15 @@ def test_encode_from_assignments(pcli):
         (["decode", FLOW.hex(), "-T", "xml"], "'xml' is not one of"),
     ],
 )
-def test_bad_input_is_one_line(pcli, words, said):
-    told = pcli(*words)
-    assert told.code == 2
-    assert said in told.err
-    assert told.out == ""
+def test_bad_input_is_one_line(pcli, arguments, message):
+    result = pcli(*arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert result.out == ""
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (FLOW + FLOW[:10], "the input ends inside a frame: only 10 bytes of it exist (at byte 16)"),
         (FLOW + b"\x00\x00\x00\x00", "a frame of 4 bytes"),
@@ -112,11 +112,11 @@ def test_bad_input_is_one_line(pcli, words, said):
         (FLOW + bytes.fromhex("0000000800000064080b5a00"), "a command of 100 bytes in a frame of 12"),
     ],
 )
-def test_frames_before_the_damage_are_shown(pcli, data, said):
-    told = pcli("decode", "-", "--as", "binary", stdin=data)
-    assert told.code == 3
-    assert told.lines[0] == "FLOW  client → broker  16 bytes"
-    assert said in told.err
+def test_frames_before_the_damage_are_shown(pcli, data, message):
+    result = pcli("decode", "-", "--as", "binary", stdin=data)
+    assert result.code == 3
+    assert result.lines[0] == "FLOW  client → broker  16 bytes"
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_frames_before_the_damage_are_shown(pcli, data, said):
 def test_names_cannot_steer_the_terminal(pcli, topic):
     lookup = push_frame(pb.CommandLookupTopic(topic="x" * len(topic), request_id=1)).replace(b"x" * len(topic), topic)
     for form in ("tree", "json", "wire"):
-        told = pcli("decode", lookup.hex(), "-T", form)
-        assert told.code == 0
-        assert all(line.isprintable() for line in told.lines)
+        result = pcli("decode", lookup.hex(), "-T", form)
+        assert result.code == 0
+        assert all(line.isprintable() for line in result.lines)
 
 
 def test_a_missing_required_field_is_reported_but_encoded(pcli):
-    told = pcli("encode", "FLOW", "consumer_id=1")
-    assert told.code == 0
-    assert told.lines == ["0000000a00000006080b5a020801"]  # type 11, field 11 with consumer_id alone
-    assert told.err.splitlines() == [
+    result = pcli("encode", "FLOW", "consumer_id=1")
+    assert result.code == 0
+    assert result.lines == ["0000000a00000006080b5a020801"]  # type 11, field 11 with consumer_id alone
+    assert result.err.splitlines() == [
         "pcli: the required field messagePermits is missing: a broker closes the connection when it receives this frame"
     ]
     send = pcli("encode", "SEND", "producer_id=1", "sequence_id=5", "metadata.sequence_id=5", "payload=x")
@@ -149,8 +149,8 @@ def test_a_missing_required_field_is_reported_but_encoded(pcli):
 def test_a_frame_without_a_type(pcli):
     """A BaseCommand with a body and no type: 0x22 is field 4 (subscribe)."""
     frame = (6).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"\x22\x00"
-    told = pcli("decode", frame.hex(), "-T", "ndjson")
-    flat = json.loads(told.out)
+    result = pcli("decode", frame.hex(), "-T", "ndjson")
+    flat = json.loads(result.out)
     assert flat["pulsar.type"] == "NO_TYPE"
     assert flat["pulsar.problem.detail"] == [
         "required: type: the command has no type",

@@ -27,25 +27,25 @@ def truth(capture):
 
 def test_one_line_per_frame(pcli, small_captures):
     capture = small_captures / SHARED
-    told = pcli("dissect", "-r", capture, "--system")
+    result = pcli("dissect", "-r", capture, "--system")
     counts = truth(capture)["frames_by_type"]
-    assert told.code == 0
-    assert len(told.lines) == sum(sum(side.values()) for side in counts.values())
-    assert sum("→ SEND " in line for line in told.lines) == counts["client"]["SEND"]
-    assert "\x1b" not in told.out
+    assert result.code == 0
+    assert len(result.lines) == sum(sum(side.values()) for side in counts.values())
+    assert sum("→ SEND " in line for line in result.lines) == counts["client"]["SEND"]
+    assert "\x1b" not in result.out
 
 
 def test_redelivered_messages_equal_those_of_the_application(pcli, small_captures):
     capture = small_captures / SHARED
     columns = ("-e", "pulsar.consumer_name", "-e", "pulsar.message_id", "-e", "pulsar.message.redelivery_count")
-    told = pcli("dissect", "-r", capture, "-Y", REDELIVERED, "-T", "fields", *columns)
+    result = pcli("dissect", "-r", capture, "-Y", REDELIVERED, "-T", "fields", *columns)
     seen = {
         (event["consumer"], ":".join(event["message_id"].split(":")[:2]), str(event["redelivery_count"]))
         for event in truth(capture)["events"]
         if event["type"] == "received" and event.get("redelivery_count")
     }
     assert seen
-    assert {tuple(line.split("\t")) for line in told.lines} == seen
+    assert {tuple(line.split("\t")) for line in result.lines} == seen
 
 
 def test_ndjson(pcli, small_captures):
@@ -61,16 +61,16 @@ def test_ndjson(pcli, small_captures):
 def test_columns_like_tsharks(pcli, small_captures):
     capture = small_captures / SHARED
     asked = ("dissect", "-r", capture, "-Y", "pulsar.type == ACK", "-T", "fields", "-e", "pulsar.type")
-    told = pcli(*asked, "-e", "pulsar.message_id", "-E", "header=y", "-E", "separator=;", "-E", "quote=d")
-    assert told.lines[0] == "pulsar.type;pulsar.message_id"
-    assert told.lines[1].startswith('"ACK";"76:')
+    result = pcli(*asked, "-e", "pulsar.message_id", "-E", "header=y", "-E", "separator=;", "-E", "quote=d")
+    assert result.lines[0] == "pulsar.type;pulsar.message_id"
+    assert result.lines[1].startswith('"ACK";"76:')
     first = pcli(*asked, "-e", "pulsar.message_id", "-E", "occurrence=f", "-E", ",")
     assert all(line.count(",") == 1 for line in first.lines)
 
 
 def test_count_stops_at_a_frame_number(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / SHARED, "-c", "20", "-T", "fields", "-e", "pulsar.number")
-    assert int(told.lines[-1]) <= 20
+    result = pcli("dissect", "-r", small_captures / SHARED, "-c", "20", "-T", "fields", "-e", "pulsar.number")
+    assert int(result.lines[-1]) <= 20
     assert pcli("dissect", "-r", small_captures / SHARED, "-c", "5", "--system").out.count("\n") == 5
 
 
@@ -106,10 +106,10 @@ def test_two_passes_over_stdin(pcli, small_captures):
 
 
 def test_hex_and_tree(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / SHARED, "-c", "1", "-V", "-x")
-    assert "  CONNECT  client → broker" in told.out
-    assert "      client_version: Pulsar-CPP-v4.2.0" in told.out
-    assert "    0000  00 00 00 " in told.out
+    result = pcli("dissect", "-r", small_captures / SHARED, "-c", "1", "-V", "-x")
+    assert "  CONNECT  client → broker" in result.out
+    assert "      client_version: Pulsar-CPP-v4.2.0" in result.out
+    assert "    0000  00 00 00 " in result.out
 
 
 def test_tokens_are_hidden_by_default(pcli, small_captures):
@@ -117,10 +117,10 @@ def test_tokens_are_hidden_by_default(pcli, small_captures):
     token = b"eyJ"  # the beginning of every JSON web token
     assert token in capture.read_bytes()
     for form in (["-V"], ["-T", "ndjson"], [], ["-x"], ["-V", "-x"]):
-        told = pcli("dissect", "-r", capture, *form)
-        assert token.decode() not in told.out
-        assert token.hex() not in told.out
-        assert token.hex(" ") not in told.out
+        result = pcli("dissect", "-r", capture, *form)
+        assert token.decode() not in result.out
+        assert token.hex() not in result.out
+        assert token.hex(" ") not in result.out
     assert token.hex(" ") in pcli("dissect", "-r", capture, "-x", "--show-secrets").out
     assert token.hex() in pcli("dissect", "-r", capture, "-T", "ndjson", "--show-secrets").out
 
@@ -142,9 +142,9 @@ def test_payloads_are_opened_with_the_key(pcli, small_captures):
 
 
 def test_values_are_read_with_the_schemas_of_the_capture(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", "pulsar.type == MESSAGE", "--payload")
-    assert '{"symbol": "S28", "price": 52.66, "volume": 991}' in told.out  # JSON
-    assert '{"price": 55.55, "symbol": "S55", "volume": null}' in told.out  # Avro
+    result = pcli("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", "pulsar.type == MESSAGE", "--payload")
+    assert '{"symbol": "S28", "price": 52.66, "volume": 991}' in result.out  # JSON
+    assert '{"price": 55.55, "symbol": "S55", "volume": null}' in result.out  # Avro
 
 
 def test_the_brokers_internal_traffic_is_hidden(pcli, small_captures):
@@ -168,7 +168,7 @@ def test_decode_as_another_port(pcli, small_captures, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["-Y", 'pulsar.tpye == "SEND"'], "did you mean pulsar.type"),
         (["-Y", "pulsar.type =="], "a field or a value is missing"),
@@ -186,36 +186,36 @@ def test_decode_as_another_port(pcli, small_captures, tmp_path):
         (["--private-key", "/nonexistent.pem"], "--private-key /nonexistent.pem: no such file"),
     ],
 )
-def test_wrong_usage(pcli, small_captures, words, said):
-    told = pcli("dissect", "-r", small_captures / SHARED, *words)
-    assert told.code == 2
-    assert said in told.err
-    assert told.out == ""
+def test_wrong_usage(pcli, small_captures, arguments, message):
+    result = pcli("dissect", "-r", small_captures / SHARED, *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert result.out == ""
 
 
 def test_a_wrong_filter_has_a_caret_under_the_place(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / SHARED, "-Y", 'pulsar.type == "SNED"')
-    line, caret = told.err.splitlines()[1:3]
+    result = pcli("dissect", "-r", small_captures / SHARED, "-Y", 'pulsar.type == "SNED"')
+    line, caret = result.err.splitlines()[1:3]
     assert line[caret.index("^") :].startswith('"SNED"')
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("missing", None, "no such file or directory"),
         ("empty", b"", "the file is empty"),
         ("text", b"hello, this is no capture\n" * 10, "neither pcap nor pcapng"),
     ],
 )
-def test_no_capture(pcli, tmp_path, name, data, said):
+def test_no_capture(pcli, tmp_path, name, data, message):
     path = tmp_path / name
     if data is not None:
         path.write_bytes(data)
-    told = pcli("dissect", "-r", path)
-    assert told.code == 2
-    assert said in told.err
-    assert str(path) in told.err
-    assert len(told.err.splitlines()) == 1
+    result = pcli("dissect", "-r", path)
+    assert result.code == 2
+    assert message in result.err
+    assert str(path) in result.err
+    assert len(result.err.splitlines()) == 1
 
 
 def test_a_folder_may_hold_other_files_too(pcli, small_captures, tmp_path):
@@ -223,9 +223,9 @@ def test_a_folder_may_hold_other_files_too(pcli, small_captures, tmp_path):
     shutil.copy(capture, tmp_path / "b.pcap")
     (tmp_path / "README.md").write_text("# what is here\n")
     (tmp_path / "empty").touch()
-    told = pcli("dissect", "-r", tmp_path)
-    assert (told.code, told.err) == (0, "")
-    assert told.out == pcli("dissect", "-r", capture).out
+    result = pcli("dissect", "-r", tmp_path)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == pcli("dissect", "-r", capture).out
     named = pcli("dissect", "-r", tmp_path / "README.md", "-r", capture)
     assert named.code == 3
     assert "README.md: neither pcap nor pcapng" in named.err
@@ -235,15 +235,15 @@ def test_a_private_key_that_is_none_is_named(pcli, small_captures, tmp_path):
     path = tmp_path / "public.pem"
     shutil.copy(small_captures / "python/08-encrypted.test-public-key.pem", path)
     good = small_captures / "python/08-encrypted.test-private-key.pem"
-    told = pcli("dissect", "-r", small_captures / SHARED, "--private-key", good, "--private-key", path)
-    assert (told.code, told.out) == (2, "")
-    assert f"private key {path} is not a private key in PEM format" in told.err
+    result = pcli("dissect", "-r", small_captures / SHARED, "--private-key", good, "--private-key", path)
+    assert (result.code, result.out) == (2, "")
+    assert f"private key {path} is not a private key in PEM format" in result.err
 
 
 def test_no_input(pcli):
-    told = pcli("dissect")
-    assert (told.code, told.out) == (2, "")
-    assert "give files with -r, or an interface with -i" in told.err
+    result = pcli("dissect")
+    assert (result.code, result.out) == (2, "")
+    assert "give files with -r, or an interface with -i" in result.err
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ def test_a_truncated_file_shows_the_frames_before_the_end(pcli, small_captures, 
     whole = (small_captures / capture).read_bytes()
     cut = tmp_path / "cut"
     cut.write_bytes(whole[: len(whole) * 2 // 3 + 1])
-    told, everything = pcli("dissect", "-r", cut), pcli("dissect", "-r", small_captures / capture)
-    assert told.code == 3
-    assert "at byte" in told.err
-    assert len(told.lines) > 10
-    assert everything.lines[: len(told.lines) - 1] == told.lines[:-1]
+    result, everything = pcli("dissect", "-r", cut), pcli("dissect", "-r", small_captures / capture)
+    assert result.code == 3
+    assert "at byte" in result.err
+    assert len(result.lines) > 10
+    assert everything.lines[: len(result.lines) - 1] == result.lines[:-1]
 
 
 @pytest.mark.parametrize("packer", ["gzip", "zstd"])
@@ -269,24 +269,24 @@ def test_a_wrong_checksum_of_a_packed_file_shows_everything(pcli, small_captures
     packed[-8 if packer == "gzip" else -1] ^= 1
     path = tmp_path / "packed"
     path.write_bytes(packed)
-    told = pcli("dissect", "-r", path)
-    assert told.code == 3
-    assert told.out == pcli("dissect", "-r", capture).out
-    assert len(told.err.splitlines()) == 1
-    assert "checksum" in told.err
-    assert f"(at byte {len(packed) - (5 if packer == 'gzip' else 4)}" in told.err
+    result = pcli("dissect", "-r", path)
+    assert result.code == 3
+    assert result.out == pcli("dissect", "-r", capture).out
+    assert len(result.err.splitlines()) == 1
+    assert "checksum" in result.err
+    assert f"(at byte {len(packed) - (5 if packer == 'gzip' else 4)}" in result.err
 
 
 def test_tls_is_reported_with_the_remedy(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
-    assert told.out == ""
-    assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS is terminated", told.err)
+    result = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
+    assert result.out == ""
+    assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS is terminated", result.err)
 
 
 def test_lost_packets_are_reported(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / "python/37-packets-lost.pcap")
-    assert told.code == 0
-    assert "bytes are missing from the capture" in told.err
+    result = pcli("dissect", "-r", small_captures / "python/37-packets-lost.pcap")
+    assert result.code == 0
+    assert "bytes are missing from the capture" in result.err
 
 
 def test_unwritable_output(pcli, small_captures):
@@ -339,15 +339,15 @@ def test_json_contains_decoded_payloads(pcli, small_captures, name):
 
 def test_values_in_columns_and_filters(pcli, small_captures):
     asked = ("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", 'pulsar.value contains "S28"')
-    told = pcli(*asked, "-T", "fields", "-e", "pulsar.type", "-e", "pulsar.value", "--payload")
+    result = pcli(*asked, "-T", "fields", "-e", "pulsar.type", "-e", "pulsar.value", "--payload")
     value = '{"symbol": "S28", "price": 52.66, "volume": 991}'
-    assert told.lines == [f"SEND\t{value}", f"MESSAGE\t{value}"]
+    assert result.lines == [f"SEND\t{value}", f"MESSAGE\t{value}"]
     # The payload is hidden without --payload, but the filter finds it.
     hidden = pcli(*asked, "-T", "ndjson")
     assert [json.loads(line)["pulsar.type"] for line in hidden.lines] == ["SEND", "MESSAGE"]
     assert "S28" not in hidden.out
-    told = pcli(*asked[:3], "-T", "fields", "-e", "pulsar.value")
-    assert f"<hidden: {len(value)} bytes>" in told.lines
+    result = pcli(*asked[:3], "-T", "fields", "-e", "pulsar.value")
+    assert f"<hidden: {len(value)} bytes>" in result.lines
     assert "S28" not in pcli(*asked).out
     types = json.loads(pcli("stats", "types", *asked[1:], "-T", "json").out)
     assert sum(row["frames"] for row in types) == 2
@@ -363,8 +363,8 @@ def test_json_is_one_array(pcli, small_captures):
 def test_packet_numbers(pcli, small_captures):
     first = pcli("dissect", "-r", small_captures / SHARED, "-T", "ndjson", "-c", "1").lines[0]
     number = json.loads(first)["frame.number"]
-    told = pcli("dissect", "-r", small_captures / SHARED, "--packet-numbers", "-c", "1")
-    assert told.lines[0].split()[:4] == ["frame", "1", "packet", str(number)]
+    result = pcli("dissect", "-r", small_captures / SHARED, "--packet-numbers", "-c", "1")
+    assert result.lines[0].split()[:4] == ["frame", "1", "packet", str(number)]
     followed = pcli("follow", "-r", small_captures / SHARED, "--packet-numbers", "--stream", "0")
     assert followed.lines[0].split()[2] == "packet"
 
@@ -380,6 +380,6 @@ def test_a_closed_stdout_leaves_the_file_of_w_complete(pcli, small_captures, tmp
 
 
 def test_a_filter_that_matches_nothing_is_explained(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / SHARED, "-Y", "tcp.stream == 999")
-    assert (told.code, told.out) == (0, "")
-    assert re.fullmatch(r"pcli: none of [\d,]+ Pulsar frames matches the filter\n", told.err)
+    result = pcli("dissect", "-r", small_captures / SHARED, "-Y", "tcp.stream == 999")
+    assert (result.code, result.out) == (0, "")
+    assert re.fullmatch(r"pcli: none of [\d,]+ Pulsar frames matches the filter\n", result.err)

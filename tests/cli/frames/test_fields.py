@@ -6,9 +6,9 @@ from pcli.codec.proto import pb
 
 
 def test_a_pattern(pcli):
-    told = pcli("fields", "message_id")
-    assert told.code == 0
-    names = [line.split()[0] for line in told.lines]
+    result = pcli("fields", "message_id")
+    assert result.code == 0
+    names = [line.split()[0] for line in result.lines]
     assert {"pulsar.message_id", "pulsar.message.message_id.ledgerId"} <= set(names)
 
 
@@ -21,5 +21,5 @@ def test_every_command_is_there(pcli):
 
 
 def test_nothing_found_is_exit_code_1(pcli):
-    told = pcli("fields", "no-such-thing-at-all")
-    assert (told.code, told.out) == (1, "")
+    result = pcli("fields", "no-such-thing-at-all")
+    assert (result.code, result.out) == (1, "")

@@ -5,13 +5,13 @@ import json
 NACK = "go/nack.pcap"
 
 
-def rows(pcli, capture, *words):
-    told = pcli("dissect", "-r", capture, "-T", "ndjson", *words)
-    return [json.loads(line) for line in told.lines]
+def rows(pcli, capture, *arguments):
+    result = pcli("dissect", "-r", capture, "-T", "ndjson", *arguments)
+    return [json.loads(line) for line in result.lines]
 
 
-def numbers(told):
-    return [int(line.split()[1]) for line in told.lines]
+def numbers(result):
+    return [int(line.split()[1]) for line in result.lines]
 
 
 def test_a_stream(pcli, small_captures):
@@ -23,17 +23,17 @@ def test_a_stream(pcli, small_captures):
 
 def test_a_consumer_with_the_answers_to_its_requests(pcli, small_captures):
     capture = small_captures / "python/10-shared-redelivery.pcap"
-    told = pcli("follow", "-r", capture, "--consumer", "worker-1")
-    types = [line.split()[5] for line in told.lines]
+    result = pcli("follow", "-r", capture, "--consumer", "worker-1")
+    types = [line.split()[5] for line in result.lines]
     assert types[0] == "SUBSCRIBE"
     assert types[1] == "SUCCESS"
-    assert "(worker-0)" not in told.out
+    assert "(worker-0)" not in result.out
     assert set(types) >= {"FLOW", "MESSAGE", "ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "CLOSE_CONSUMER"}
 
 
 def test_a_producer(pcli, small_captures):
-    told = pcli("follow", "-r", small_captures / "python/10-shared-redelivery.pcap", "--producer", "planner")
-    types = [line.split()[5] for line in told.lines]
+    result = pcli("follow", "-r", small_captures / "python/10-shared-redelivery.pcap", "--producer", "planner")
+    types = [line.split()[5] for line in result.lines]
     assert types[:2] == ["PRODUCER", "PRODUCER_SUCCESS"]
     assert types.count("SEND") == types.count("SEND_RECEIPT") == 60
 
@@ -43,8 +43,8 @@ def test_a_message_from_its_sending_on(pcli, small_captures):
     truth = json.loads((capture.parent / "nack.truth.json").read_text())
     again = next(event for event in truth["events"] if event["type"] == "received" and event.get("redelivery_count"))
     ledger, entry = again["message_id"].split(":")[:2]
-    told = pcli("follow", "-r", capture, "--message-id", f"{ledger}:{entry}")
-    types = [line.split()[5] for line in told.lines]
+    result = pcli("follow", "-r", capture, "--message-id", f"{ledger}:{entry}")
+    types = [line.split()[5] for line in result.lines]
     deliveries = sum(
         event["type"] == "received" and event["message_id"].startswith(f"{ledger}:{entry}:")
         for event in truth["events"]
@@ -57,26 +57,26 @@ def test_a_request_and_its_answer(pcli, small_captures):
     capture = small_captures / NACK
     request = rows(pcli, capture, "-Y", "pulsar.type == SUBSCRIBE")[0]
     asked = ("follow", "-r", capture, "--request", str(request["pulsar.request_id"]))
-    told = pcli(*asked, "--stream", str(request["tcp.stream"]))
-    assert [line.split()[5] for line in told.lines] == ["SUBSCRIBE", "SUCCESS"]
+    result = pcli(*asked, "--stream", str(request["tcp.stream"]))
+    assert [line.split()[5] for line in result.lines] == ["SUBSCRIBE", "SUCCESS"]
 
 
 def test_one_thing_at_a_time(pcli, small_captures):
-    told = pcli("follow", "-r", small_captures / NACK, "--consumer", "a", "--producer", "b")
-    assert (told.code, told.out) == (2, "")
+    result = pcli("follow", "-r", small_captures / NACK, "--consumer", "a", "--producer", "b")
+    assert (result.code, result.out) == (2, "")
 
 
 def test_request_ids_of_several_clients(pcli, small_captures):
     capture = small_captures / "python/10-shared-redelivery.pcap"
-    told = pcli("follow", "-r", capture, "--request", "2")
-    assert "clients used this id, on streams" in told.err
+    result = pcli("follow", "-r", capture, "--request", "2")
+    assert "clients used this id, on streams" in result.err
 
 
 def test_a_sequence_diagram(pcli, small_captures):
-    told = pcli("follow", "-r", small_captures / NACK, "--stream", "1", "-T", "mermaid")
-    assert told.lines[0] == "sequenceDiagram"
-    assert "    participant c1 as 127.0.0.1:" in told.out
-    arrows = [line for line in told.lines if "->>" in line]
+    result = pcli("follow", "-r", small_captures / NACK, "--stream", "1", "-T", "mermaid")
+    assert result.lines[0] == "sequenceDiagram"
+    assert "    participant c1 as 127.0.0.1:" in result.out
+    arrows = [line for line in result.lines if "->>" in line]
     assert len(arrows) == len(pcli("follow", "-r", small_captures / NACK, "--stream", "1").lines)
     assert all(line.startswith(("    c1->>broker: ", "    broker->>c1: ")) for line in arrows)
     assert not any(
@@ -85,15 +85,15 @@ def test_a_sequence_diagram(pcli, small_captures):
 
 
 def test_nothing_found_is_exit_code_1(pcli, small_captures):
-    told = pcli("follow", "-r", small_captures / NACK, "--consumer", "nobody")
-    assert (told.code, told.out) == (1, "")
-    assert "the capture contains no such frame" in told.err
+    result = pcli("follow", "-r", small_captures / NACK, "--consumer", "nobody")
+    assert (result.code, result.out) == (1, "")
+    assert "the capture contains no such frame" in result.err
 
 
 def test_a_wrong_message_id(pcli, small_captures):
-    told = pcli("follow", "-r", small_captures / NACK, "--message-id", "seven")
-    assert (told.code, told.out) == (2, "")
-    assert "is not a message id" in told.err
+    result = pcli("follow", "-r", small_captures / NACK, "--message-id", "seven")
+    assert (result.code, result.out) == (2, "")
+    assert "is not a message id" in result.err
 
 
 def test_a_cumulative_acknowledgement_that_covers_the_message(pcli, captures):

@@ -15,10 +15,10 @@ COLUMNS = [word for name in FIELDS for word in ("-e", name)]
 SHARED = "python/10-shared-redelivery.pcap"
 
 
-def rows(pcli, path, filter_, *words):
-    told = pcli("dissect", "-r", path, "-Y", filter_, "-T", "fields", *COLUMNS, *words)
-    assert told.code == 0, told.err
-    return told.lines
+def rows(pcli, path, filter_, *arguments):
+    result = pcli("dissect", "-r", path, "-Y", filter_, "-T", "fields", *COLUMNS, *arguments)
+    assert result.code == 0, result.err
+    return result.lines
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_tshark_reads_it_and_finds_the_packets_unchanged(pcli, small_captures, t
 
     def packets(path):
         fields = ("frame.time_epoch", "tcp.seq_raw", "tcp.ack_raw", "tcp.len", "tcp.srcport")
-        words = ["tshark", "-r", path, "-T", "fields", *(word for name in fields for word in ("-e", name))]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        arguments = ["tshark", "-r", path, "-T", "fields", *(word for name in fields for word in ("-e", name))]
+        return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.splitlines()
 
     kept, whole = packets(out), packets(small_captures / SHARED)
     assert 0 < len(kept) < len(whole)
@@ -84,32 +84,32 @@ def test_tokens_do_not_leave(pcli, small_captures, tmp_path):
 def test_the_capture_being_read_is_not_overwritten(pcli, small_captures, tmp_path):
     copy = tmp_path / "copy.pcap"
     shutil.copy(small_captures / SHARED, copy)
-    told = pcli("dissect", "-r", copy, "-w", copy)
-    assert (told.code, told.out) == (2, "")
+    result = pcli("dissect", "-r", copy, "-w", copy)
+    assert (result.code, result.out) == (2, "")
     assert copy.read_bytes() == (small_captures / SHARED).read_bytes()
 
 
 def test_input_that_is_no_capture_leaves_no_file(pcli, tmp_path):
     text, out = tmp_path / "text", tmp_path / "out.pcapng"
     text.write_text("no capture at all")
-    told = pcli("dissect", "-r", text, "-w", out)
-    assert told.code == 2
-    assert "neither pcap nor pcapng" in told.err
+    result = pcli("dissect", "-r", text, "-w", out)
+    assert result.code == 2
+    assert "neither pcap nor pcapng" in result.err
     assert list(tmp_path.iterdir()) == [text]
 
 
 def test_a_full_disk(pcli, small_captures):
-    told = pcli("dissect", "-r", small_captures / SHARED, "-w", "/dev/full")
-    assert told.code == 2
-    assert "no space left" in told.err
+    result = pcli("dissect", "-r", small_captures / SHARED, "-w", "/dev/full")
+    assert result.code == 2
+    assert "no space left" in result.err
 
 
 def test_from_a_pipe(pcli, small_captures, tmp_path):
     out = tmp_path / "out.pcapng"
     data = (small_captures / SHARED).read_bytes()
-    told = pcli("dissect", "-r", "-", "-w", out, "-Y", "pulsar.type == ACK", stdin=data)
-    assert told.code == 0
-    assert len(pcli("dissect", "-r", out, "-Y", "pulsar.type == ACK").lines) == len(told.lines) > 0
+    result = pcli("dissect", "-r", "-", "-w", out, "-Y", "pulsar.type == ACK", stdin=data)
+    assert result.code == 0
+    assert len(pcli("dissect", "-r", out, "-Y", "pulsar.type == ACK").lines) == len(result.lines) > 0
 
 
 def test_the_file_is_complete_when_stdout_is_closed(pcli, small_captures, tmp_path):

@@ -14,7 +14,7 @@ SIMPLE = "flex/01-produce-consume.pcap"
 @pytest.fixture
 def replay(pcli):
     """Run ``pcli replay`` with these arguments."""
-    return lambda *words: pcli("replay", *words)
+    return lambda *arguments: pcli("replay", *arguments)
 
 
 def row(text, name):
@@ -31,8 +31,8 @@ def test_all_is_equal(replay, small_captures):
 
 
 def test_a_closed_stdout_leaves_the_report_and_the_exit_code(small_captures, tmp_path):
-    words = f"{small_captures / SIMPLE} --report {tmp_path / 'result.json'}"
-    command = f"set -o pipefail; {sys.executable} -m pcli.cli replay {words} | true"
+    arguments = f"{small_captures / SIMPLE} --report {tmp_path / 'result.json'}"
+    command = f"set -o pipefail; {sys.executable} -m pcli.cli replay {arguments} | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert json.loads((tmp_path / "result.json").read_text())["good"] is True
@@ -40,8 +40,8 @@ def test_a_closed_stdout_leaves_the_report_and_the_exit_code(small_captures, tmp
 
 def test_a_difference(replay, small_captures, broker, tmp_path):
     broker.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1, after=4)
-    words = ("--to", broker.service_url, "--admin", broker.http_url, "--report", tmp_path / "result.json")
-    done = replay(small_captures / SIMPLE, *words)
+    arguments = ("--to", broker.service_url, "--admin", broker.http_url, "--report", tmp_path / "result.json")
+    done = replay(small_captures / SIMPLE, *arguments)
     assert done.code == 1
     assert row(done.out, "MESSAGE") == [34, 0, 1]
     assert "the first 1 of 1 differences that no rule explains" in done.out
@@ -87,8 +87,8 @@ def test_two_brokers_alike(replay, small_captures, broker):
 
 
 def test_topics_are_renamed(replay, small_captures, broker):
-    words = ("--to", broker.service_url, "--admin", broker.http_url, "--map-topic", "/[^/]+/notes=/default/second")
-    done = replay(small_captures / SIMPLE, *words)
+    arguments = ("--to", broker.service_url, "--admin", broker.http_url, "--map-topic", "/[^/]+/notes=/default/second")
+    done = replay(small_captures / SIMPLE, *arguments)
     assert done.code == 0, done.out
     assert broker.topics == ["persistent://public/default/second"]
 
@@ -112,7 +112,7 @@ def test_settings(replay, small_captures):
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         (["java/late-capture.pcap"], "the capture contains nothing that can be replayed"),
         (["python/21-tls.pcapng"], "this is TLS"),
@@ -131,8 +131,8 @@ def test_settings(replay, small_captures):
         ([SIMPLE, "--to", "localhost", "--token", "file:/nonexistent"], "/nonexistent"),
     ],
 )
-def test_invalid_options_are_refused(words, text, replay, small_captures):
-    done = replay(small_captures / words[0], *words[1:])
+def test_invalid_options_are_refused(arguments, text, replay, small_captures):
+    done = replay(small_captures / arguments[0], *arguments[1:])
     assert done.code == 2
     assert text in done.err
     assert done.out == ""

@@ -8,7 +8,7 @@ SIMPLE = "flex/01-produce-consume.pcap"
 @pytest.fixture
 def reproduce(pcli):
     """Run ``pcli reproduce`` with these arguments."""
-    return lambda *words: pcli("reproduce", *words)
+    return lambda *arguments: pcli("reproduce", *arguments)
 
 
 def test_a_file(reproduce, small_captures, tmp_path):
@@ -40,8 +40,10 @@ def test_nothing_to_reproduce(reproduce, small_captures, tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("words", [["nowhere.pcap"], ["-Y", "((", "CAPTURE"], ["-o", "no/such/folder/x.py", "CAPTURE"]])
-def test_invalid_options_are_refused(reproduce, small_captures, words):
-    done = reproduce(*(small_captures / SIMPLE if word == "CAPTURE" else word for word in words))
+@pytest.mark.parametrize(
+    "arguments", [["nowhere.pcap"], ["-Y", "((", "CAPTURE"], ["-o", "no/such/folder/x.py", "CAPTURE"]]
+)
+def test_invalid_options_are_refused(reproduce, small_captures, arguments):
+    done = reproduce(*(small_captures / SIMPLE if word == "CAPTURE" else word for word in arguments))
     assert (done.code, len(done.err.splitlines()[-1:])) == (2, 1)
     assert done.out == ""

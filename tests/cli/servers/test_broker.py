@@ -21,16 +21,16 @@ ANY = ("--port", "0", "--http-port", "0")
 class Running:
     """A running broker with one client."""
 
-    def __init__(self, words, path):
+    def __init__(self, arguments, path):
         ready = path / "ready.json"
-        command = [sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *words]
+        command = [sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(500):
             if ready.exists() or self.process.poll() is not None:
                 break
             time.sleep(0.02)
-        self.told = json.loads(ready.read_text())
-        self.port = int(self.told["service_url"].rpartition(":")[2])
+        self.ready_file = json.loads(ready.read_text())
+        self.port = int(self.ready_file["service_url"].rpartition(":")[2])
         self.line = None
 
     def ask(self, *bodies):
@@ -56,8 +56,8 @@ class Running:
 
 @pytest.fixture
 def start(tmp_path, running):
-    def go(*words):
-        running.append(Running(words, tmp_path))
+    def go(*arguments):
+        running.append(Running(arguments, tmp_path))
         return running[-1]
 
     return go
@@ -71,12 +71,12 @@ PARTITIONS = pb.CommandPartitionedTopicMetadata(topic="jobs", request_id=2)
 def test_it_prints_its_urls_serves_and_stops(start, number):
     broker = start("--topic", "jobs:3")
     assert broker.ask(PARTITIONS).partitionMetadataResponse.partitions == 3
-    assert broker.told["pid"] == broker.process.pid
+    assert broker.ready_file["pid"] == broker.process.pid
     code, out, err = broker.stop(number)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        f"broker service URL  {broker.told['service_url']}",
-        f"web service URL     {broker.told['http_url']}",
+        f"broker service URL  {broker.ready_file['service_url']}",
+        f"web service URL     {broker.ready_file['http_url']}",
     ]
 
 
@@ -91,8 +91,8 @@ def test_clients_are_notified_at_the_end(start):
     broker.ask(pb.CommandLookupTopic(topic="orders", request_id=3))
     broker.ask(pb.CommandProducer(topic="orders", producer_id=1, request_id=4))
     broker.process.send_signal(signal.SIGTERM)
-    told = broker.line.recv(1 << 16)
-    assert Frame.of(told).command.close_producer.producer_id == 1
+    result = broker.line.recv(1 << 16)
+    assert Frame.of(result).command.close_producer.producer_id == 1
     assert broker.line.recv(1 << 16) == b""
 
 
@@ -132,8 +132,8 @@ def test_events_are_connects_and_disconnects(start):
     broker.ask(pb.CommandProducer(topic="orders", producer_id=1, producer_name="p1", request_id=4))
     broker.ask(pb.CommandPing())
     lines = broker.stop()[1].splitlines()[2:]
-    words = [" ".join(line.split()[2:]) for line in lines]
-    assert [word for word in words if "connected" in word or "closed" in word] == [
+    arguments = [" ".join(line.split()[2:]) for line in lines]
+    assert [word for word in arguments if "connected" in word or "closed" in word] == [
         "connected",
         "closed by the broker: the broker is stopping",
     ]
@@ -176,7 +176,7 @@ def test_a_closed_stdout_ends_it(start):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "expected_error"),
     [
         (["--set", "maxUnackedMessagePerConsumer=5"], "near: maxUnackedMessagesPerConsumer"),
         (["--set", "maxMessageSize"], "must have the form name=value"),
@@ -197,24 +197,24 @@ def test_a_closed_stdout_ends_it(start):
         (["--port", "70000"], "--port"),
     ],
 )
-def test_invalid_options_are_reported_in_one_line(pcli, words, said):
-    told = pcli("broker", *ANY, *words)
-    assert told.code == 2
-    assert said in told.err
-    assert told.out == ""
+def test_invalid_options_are_reported_in_one_line(pcli, arguments, expected_error):
+    result = pcli("broker", *ANY, *arguments)
+    assert result.code == 2
+    assert expected_error in result.err
+    assert result.out == ""
 
 
 def test_a_port_in_use_is_reported_in_one_line(start, pcli):
     broker = start()
-    told = pcli("broker", "--port", broker.port, "--http-port", "0")
-    assert told.code == 2
-    assert told.err == f"pcli: port {broker.port} of 127.0.0.1: address already in use\n"
+    result = pcli("broker", "--port", broker.port, "--http-port", "0")
+    assert result.code == 2
+    assert result.err == f"pcli: port {broker.port} of 127.0.0.1: address already in use\n"
 
 
 def test_the_dispatchers(pcli):
-    told = pcli("broker", "--dispatchers")
-    assert told.code == 0
-    assert len(told.lines) == 11
+    result = pcli("broker", "--dispatchers")
+    assert result.code == 0
+    assert len(result.lines) == 11
     rows = json.loads(pcli("broker", "--dispatchers", "-T", "json").out)
     assert {
         "class": "PersistentStreamingDispatcherMultipleConsumers",
@@ -228,7 +228,7 @@ def test_the_dispatchers(pcli):
 
 
 def test_help_teaches(pcli):
-    told = pcli("broker", "--help")
-    assert told.code == 0
+    result = pcli("broker", "--help")
+    assert result.code == 0
     for word in ("pcli broker --port 0 --topic orders", "--fault", "--dispatchers", "delay ms=200 on"):
-        assert word in told.out
+        assert word in result.out

@@ -19,8 +19,8 @@ from pcli.codec.wire.reader import FrameReader
 class Running:
     """A running proxy with one client."""
 
-    def __init__(self, *words):
-        command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", *map(str, words)]
+    def __init__(self, *arguments):
+        command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.first = self.process.stdout.readline()
         self.port = int(re.search(r"pulsar(?:\+ssl)?://127\.0\.0\.1:(\d+)", self.first)[1])
@@ -50,8 +50,8 @@ class Running:
 
 @pytest.fixture
 def start(broker, running):
-    def go(*words, to=broker.service_url):
-        running.append(Running("--to", to, *words))
+    def go(*arguments, to=broker.service_url):
+        running.append(Running("--to", to, *arguments))
         return running[-1]
 
     return go
@@ -101,12 +101,12 @@ def test_a_recording_is_dissected(start, pcli, tmp_path):
     proxy.ask(pb.CommandPing())
     code, out, _ = proxy.stop()
     assert code == 0
-    told = pcli("dissect", "-r", path)
-    assert told.code == 0
+    result = pcli("dissect", "-r", path)
+    assert result.code == 0
     plain = [[re.sub(r"\d+\.\d+ |  \(.*ms\)", "", line).split() for line in lines] for lines in (
-        out.splitlines()[1:], told.lines)]  # fmt: skip
+        out.splitlines()[1:], result.lines)]  # fmt: skip
     assert plain[0] == plain[1]
-    assert len(told.lines) == 4
+    assert len(result.lines) == 4
 
 
 def test_the_counts_of_a_fault_are_printed_at_the_end(start, broker):
@@ -161,9 +161,9 @@ main()
 def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path):
     """A file of limited size, which behaves like a full disk."""
     path = tmp_path / "talk.pcapng"
-    words = ["proxy", "--listen", "0", "--to", broker.service_url, "-w", str(path), "--log", "quiet"]
+    arguments = ["proxy", "--listen", "0", "--to", broker.service_url, "-w", str(path), "--log", "quiet"]
     process = subprocess.Popen(
-        [sys.executable, "-c", LIMITED, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", LIMITED, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     port = int(process.stdout.readline().rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), 10) as line:
@@ -176,12 +176,12 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 2
     assert err == f"pcli: -w {path} ended early: file too large\n"
-    told = pcli("dissect", "-r", path)
-    assert "CONNECTED" in told.out
+    result = pcli("dissect", "-r", path)
+    assert "CONNECTED" in result.out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["--to", "b:1:2"], "'b:1:2' is not host:port"),
         (["--to", "http://b:8080"], "binary port: write pulsar:// or pulsar+ssl://"),
@@ -196,27 +196,29 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b", "--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
     ],
 )
-def test_invalid_options_are_reported_in_one_line(pcli, words, said):
-    told = pcli("proxy", "--listen", "0", *words)
-    assert told.code == 2
-    assert said in told.err
-    assert told.err.startswith("pcli: ")
-    assert len(told.err.splitlines()) == (3 if "-Y" in words and "--log" not in words else 1)  # a filter is shown
-    assert told.out == ""
+def test_invalid_options_are_reported_in_one_line(pcli, arguments, message):
+    result = pcli("proxy", "--listen", "0", *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.startswith("pcli: ")
+    assert len(result.err.splitlines()) == (
+        3 if "-Y" in arguments and "--log" not in arguments else 1
+    )  # a filter is shown
+    assert result.out == ""
 
 
 def test_every_option_in_the_docs_is_one(pcli):
     page = (Path(__file__).parents[3] / "docs" / "proxy.md").read_text()
-    told = pcli("proxy", "--help").out
+    result = pcli("proxy", "--help").out
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page))
     assert len(named) > 10
-    assert [option for option in named if f"{option} " not in told] == []
+    assert [option for option in named if f"{option} " not in result] == []
 
 
 def test_a_port_in_use_is_reported_in_one_line(pcli, broker):
     port = broker.service_url.rpartition(":")[2]
-    told = pcli("proxy", "--listen", port, "--to", broker.service_url)
-    assert (told.code, told.err) == (2, f"pcli: port {port} of 127.0.0.1: address already in use\n")
+    result = pcli("proxy", "--listen", port, "--to", broker.service_url)
+    assert (result.code, result.err) == (2, f"pcli: port {port} of 127.0.0.1: address already in use\n")
 
 
 def test_findings_are_printed_as_they_arise(start):
@@ -230,9 +232,9 @@ def test_findings_are_printed_as_they_arise(start):
     # A client that sends no request for a second is also a finding.
     proxy.line.sendall(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10)))
     assert proxy.ask(second).type == pb.BaseCommand.ERROR
-    told = proxy.process.stderr.readline()
-    assert told.startswith("pcli: error: subscribe-refused: ")
-    assert "ConsumerBusy" in told
+    result = proxy.process.stderr.readline()
+    assert result.startswith("pcli: error: subscribe-refused: ")
+    assert "ConsumerBusy" in result
     proxy.line.close()
     code, _, err = proxy.stop()
     assert code == 0

@@ -15,61 +15,61 @@ def truth(capture):
 
 
 @pytest.fixture
-def told(pcli):
+def result(pcli):
     """Return the JSON output of the command, and stderr."""
 
-    def ask(capture, *words):
-        answer = pcli("stats", "consumers", "-r", capture, "-T", "json", *words)
+    def ask(capture, *arguments):
+        answer = pcli("stats", "consumers", "-r", capture, "-T", "json", *arguments)
         assert answer.code == 0, answer.err
         return json.loads(answer.out), answer.err
 
     return ask
 
 
-def same(mine, true):
-    return all(mine[name] == true[name] for name in FIGURES if name in mine)
+def same(computed, true):
+    return all(computed[name] == true[name] for name in FIGURES if name in computed)
 
 
 @pytest.mark.parametrize(
     "name", [SHARED, "python/22-batch-index-acks.pcap", "java/txn-commit.pcap", "rust/batching.pcapng"]
 )
-def test_it_has_the_shape_and_the_figures_of_topics_stats(told, small_captures, name):
+def test_it_has_the_shape_and_the_figures_of_topics_stats(result, small_captures, name):
     capture = small_captures / name
-    found, _ = told(capture, "--at", truth(capture)["capture"]["stats_at"])
+    found, _ = result(capture, "--at", truth(capture)["capture"]["stats_at"])
     for topic, true in truth(capture)["stats"].items():
         assert found[topic].keys() == {"msgInCounter", "subscriptions"}
         assert found[topic]["msgInCounter"] == true["msgInCounter"]
         assert found[topic]["subscriptions"].keys() == true["subscriptions"].keys()
         for subscription, other in true["subscriptions"].items():
-            mine = found[topic]["subscriptions"][subscription]
-            assert same(mine, other)
+            computed = found[topic]["subscriptions"][subscription]
+            assert same(computed, other)
             others = {one["consumerName"]: one for one in other["consumers"]}
-            assert {one["consumerName"] for one in mine["consumers"]} == others.keys()
-            assert all(same(one, others[one["consumerName"]]) for one in mine["consumers"])
+            assert {one["consumerName"] for one in computed["consumers"]} == others.keys()
+            assert all(same(one, others[one["consumerName"]]) for one in computed["consumers"])
 
 
-def test_frames_after_the_time_do_not_count(told, pcli, captures, tmp_path):
+def test_frames_after_the_time_do_not_count(result, pcli, captures, tmp_path):
     """The end of the file may be damaged."""
     capture = captures / "python" / "24-stuck-unacked.pcap"
     (first, *_) = truth(capture)["snapshots"]
     at = f"{first['t']:.6f}"
-    whole, _ = told(capture, "--at", at)
+    whole, _ = result(capture, "--at", at)
     damaged = tmp_path / "damaged.pcap"
     damaged.write_bytes(capture.read_bytes()[:-50])
     assert pcli("stats", "consumers", "-r", damaged).code == 3
-    assert told(damaged, "--at", at)[0] == whole
+    assert result(damaged, "--at", at)[0] == whole
     (subscription,) = whole[first["topic"]]["subscriptions"].values()
     blocked = [one["consumerName"] for one in subscription["consumers"] if one["blockedConsumerOnUnackedMsgs"]]
     assert blocked == ["lazy"]
 
 
-def test_the_time_is_printed_and_accepted_in_both_forms(told, small_captures):
+def test_the_time_is_printed_and_accepted_in_both_forms(result, small_captures):
     capture = small_captures / SHARED
-    end, err = told(capture)
+    end, err = result(capture)
     seconds, iso = err.split("state at ")[1].split(",")[0].rstrip(")").split(" (")
     assert float(seconds) == pytest.approx(truth(capture)["capture"]["stats_at"], abs=60)
-    assert told(capture, "--at", seconds) == (end, err)
-    assert told(capture, "--at", iso)[1].startswith("pcli: state at ")
+    assert result(capture, "--at", seconds) == (end, err)
+    assert result(capture, "--at", iso)[1].startswith("pcli: state at ")
 
 
 def test_before_the_capture_there_is_no_state(pcli, small_captures):
@@ -78,10 +78,10 @@ def test_before_the_capture_there_is_no_state(pcli, small_captures):
     assert answer.err.startswith("pcli: --at 1000000000: the capture begins later, at ")
 
 
-def test_a_time_after_the_capture_shows_the_final_state(told, small_captures):
+def test_a_time_after_the_capture_shows_the_final_state(result, small_captures):
     capture = small_captures / SHARED
-    found, err = told(capture, "--at", "4000000000")
-    assert found == told(capture)[0]
+    found, err = result(capture, "--at", "4000000000")
+    assert found == result(capture)[0]
     assert "--at 4000000000: the capture has no later frame; this is its last state\n" in err
 
 
@@ -128,11 +128,11 @@ def test_reasons_of_unknown_figures_are_below_the_table(pcli, small_captures):
     assert any(line.endswith(": packets of its connection are missing from the capture") for line in reasons)
 
 
-def test_system_shows_topics_of_the_broker(told, small_captures):
+def test_system_shows_topics_of_the_broker(result, small_captures):
     capture = small_captures / SHARED
-    own = {topic for topic in told(capture, "--system")[0] if "/__" in topic or "/pulsar/system/" in topic}
+    own = {topic for topic in result(capture, "--system")[0] if "/__" in topic or "/pulsar/system/" in topic}
     assert own
-    assert not own & told(capture)[0].keys()
+    assert not own & result(capture)[0].keys()
 
 
 @pytest.mark.parametrize("command", ["consumers", "permits", "keys"])

@@ -8,21 +8,21 @@ import pytest
 
 
 @pytest.fixture
-def told(pcli, captures):
-    return lambda name, *words: pcli("stats", "keys", "-r", captures / name, *words)
+def result(pcli, captures):
+    return lambda name, *arguments: pcli("stats", "keys", "-r", captures / name, *arguments)
 
 
-def test_requested_ranges(told):
-    lines = told("java/key-shared-sticky.pcap").lines
+def test_requested_ranges(result):
+    lines = result("java/key-shared-sticky.pcap").lines
     assert lines[0] == "persistent://public/default/key-shared-sticky  sticky  Key_Shared STICKY"
     assert lines[1].split() == ["consumer", "attached", "slots", "slots", "seen", "keys", "seen"]
     assert lines[2].split()[:4] == ["low", "no", "0-9999,", "10000-32767"]
     assert lines[3].split()[:3] == ["high", "no", "32768-65535"]
 
 
-def test_keys_that_moved_and_waits_for_their_holders(told):
-    answer = told("python/12-key-shared.pcap")
-    (row,) = json.loads(told("python/12-key-shared.pcap", "-T", "json").out)
+def test_keys_that_moved_and_waits_for_their_holders(result):
+    answer = result("python/12-key-shared.pcap")
+    (row,) = json.loads(result("python/12-key-shared.pcap", "-T", "json").out)
     moved = [key for key in row["keys"] if key["moved"]]
     assert moved
     for key in moved:
@@ -36,33 +36,36 @@ def test_keys_that_moved_and_waits_for_their_holders(told):
     assert answer.lines[-1].startswith(f"longest {row['waits']['longest_seconds']:.3f} s: {row['waits']['holder']}")
 
 
-def test_order_that_is_broken_as_was_allowed(told):
-    out = told("java/key-shared-out-of-order.pcap").out
+def test_order_that_is_broken_as_was_allowed(result):
+    out = result("java/key-shared-out-of-order.pcap").out
     assert "Key_Shared AUTO_SPLIT, out of order allowed\n" in out
     assert "\norder broken 6 times, first in frames " in out
 
 
-def test_packet_numbers_of_the_order(told, pcli, captures):
-    words = ("java/key-shared-out-of-order.pcap", "--packet-numbers")
-    (row,) = json.loads(told(*words, "-T", "json").out)
+def test_packet_numbers_of_the_order(result, pcli, captures):
+    arguments = ("java/key-shared-out-of-order.pcap", "--packet-numbers")
+    (row,) = json.loads(result(*arguments, "-T", "json").out)
     frames, packets = row["order_broken_frames"], row["order_broken_packets"]
-    dissected = pcli("dissect", "-r", captures / words[0], "-T", "ndjson").lines
+    dissected = pcli("dissect", "-r", captures / arguments[0], "-T", "ndjson").lines
     packet_of = {one["pulsar.number"]: one["frame.number"] for one in map(json.loads, dissected)}
     assert packets == [packet_of[frame] for frame in frames]
     assert row["waits"]["longest_packets"] == [packet_of[frame] for frame in row["waits"]["longest_frames"]]
-    assert f"first in frames {', '.join(map(str, frames))} (packets {', '.join(map(str, packets))})" in told(*words).out
+    assert (
+        f"first in frames {', '.join(map(str, frames))} (packets {', '.join(map(str, packets))})"
+        in result(*arguments).out
+    )
 
 
-def test_one_subscription(told):
-    assert told("go/subscription-types.pcap", "--subscription", "sub-3").out
-    answer = told("go/subscription-types.pcap", "--subscription", "sub-1")
+def test_one_subscription(result):
+    assert result("go/subscription-types.pcap", "--subscription", "sub-3").out
+    answer = result("go/subscription-types.pcap", "--subscription", "sub-1")
     assert (answer.code, answer.out) == (0, "")
     assert "--subscription sub-1: no Key_Shared subscription with this name in " in answer.err
 
 
-def test_more_keys_than_anybody_reads(told, monkeypatch):
+def test_more_keys_than_anybody_reads(result, monkeypatch):
     monkeypatch.setattr("pcli.cli.stats.keys._MOST_KEYS", 2)
-    answer = told("python/12-key-shared.pcap")
+    answer = result("python/12-key-shared.pcap")
     assert answer.out.count(" → ") == 2
     assert "the table has 2 of 6 keys that moved or were out of order; -T json has all\n" in answer.err
 
@@ -99,6 +102,6 @@ def test_owners_of_seen_slots_in_auto_split(pcli, captures):
         assert inside == {one["consumer"]}
 
 
-def test_ndjson_is_one_subscription_per_line(told):
-    rows = [json.loads(line) for line in told("java/key-shared-sticky.pcap", "-T", "ndjson").lines]
-    assert rows == json.loads(told("java/key-shared-sticky.pcap", "-T", "json").out)
+def test_ndjson_is_one_subscription_per_line(result):
+    rows = [json.loads(line) for line in result("java/key-shared-sticky.pcap", "-T", "ndjson").lines]
+    assert rows == json.loads(result("java/key-shared-sticky.pcap", "-T", "json").out)

@@ -15,8 +15,8 @@ SHARED = "python/10-shared-redelivery.pcap"
 
 @pytest.fixture
 def rows(pcli):
-    def ask(capture, *words):
-        answer = pcli("stats", "permits", "-r", capture, "-T", "json", *words)
+    def ask(capture, *arguments):
+        answer = pcli("stats", "permits", "-r", capture, "-T", "json", *arguments)
         assert answer.code == 0, answer.err
         return json.loads(answer.out)
 
@@ -72,8 +72,8 @@ def test_a_consumer_without_a_flow_has_a_row_and_no_chart(pcli, small_captures):
 def test_the_packet_of_the_lowest_balance(rows, pcli, captures):
     capture = captures / "java" / "permits.pcap"
     (row,) = rows(capture, "--packet-numbers")
-    words = ("-Y", f"pulsar.number == {row['lowest_frame']}", "-T", "ndjson")
-    (frame,) = map(json.loads, pcli("dissect", "-r", capture, *words).lines)
+    arguments = ("-Y", f"pulsar.number == {row['lowest_frame']}", "-T", "ndjson")
+    (frame,) = map(json.loads, pcli("dissect", "-r", capture, *arguments).lines)
     assert row["lowest_packet"] == frame["frame.number"]
     header, _, line, *_ = pcli("stats", "permits", "-r", capture, "--packet-numbers").lines
     assert dict(zip(["consumer", *header.split()], line.split()))["packet"] == str(row["lowest_packet"])
@@ -93,11 +93,11 @@ def test_system_shows_consumers_of_the_broker(rows, small_captures):
 
 def test_a_chart_is_as_wide_as_its_terminal(small_captures):
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "pcli.cli", "stats", "permits", "-r", str(small_captures / SHARED)]
+    arguments = [sys.executable, "-m", "pcli.cli", "stats", "permits", "-r", str(small_captures / SHARED)]
     environment = os.environ | {"COLUMNS": "120"}
-    with subprocess.Popen([*words, "--consumer", "worker-0"], stdout=theirs, env=environment) as process:
+    with subprocess.Popen([*arguments, "--consumer", "worker-0"], stdout=theirs, env=environment) as process:
         os.close(theirs)
-        told = b""
+        result = b""
         while True:
             try:
                 part = os.read(ours, 65536)
@@ -105,10 +105,10 @@ def test_a_chart_is_as_wide_as_its_terminal(small_captures):
                 break
             if not part:
                 break
-            told += part
+            result += part
         assert process.wait() == 0
     os.close(ours)
-    (zero,) = [line for line in told.decode().splitlines() if "┼" in line]
+    (zero,) = [line for line in result.decode().splitlines() if "┼" in line]
     assert len(zero) == 120
 
 

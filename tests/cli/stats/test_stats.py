@@ -8,10 +8,10 @@ import pytest
 SHARED = "python/10-shared-redelivery.pcap"
 
 
-def rows(pcli, capture, what, *words):
-    told = pcli("stats", what, "-r", capture, "-T", "json", *words)
-    assert told.code == 0, told.err
-    return json.loads(told.out)
+def rows(pcli, capture, what, *arguments):
+    result = pcli("stats", what, "-r", capture, "-T", "json", *arguments)
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 def truth(capture):
@@ -80,9 +80,9 @@ def test_latency_counts_errors(pcli, small_captures):
 
 
 def test_text_is_an_aligned_table(pcli, small_captures):
-    told = pcli("stats", "types", "-r", small_captures / SHARED)
-    assert told.lines[0].split() == ["from", "type", "frames", "of", "its", "side", "bytes"]
-    assert "\x1b" not in told.out
+    result = pcli("stats", "types", "-r", small_captures / SHARED)
+    assert result.lines[0].split() == ["from", "type", "frames", "of", "its", "side", "bytes"]
+    assert "\x1b" not in result.out
 
 
 def test_a_filter_restricts_the_counted_frames(pcli, small_captures):

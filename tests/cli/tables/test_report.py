@@ -16,8 +16,8 @@ def tables(tmp_path_factory, captures):
 
 
 def test_a_file(pcli, tables, tmp_path):
-    told = pcli("report", tables, "-o", tmp_path / "page.html", "--title", "Orders & <more>")
-    assert (told.code, told.out, told.err) == (0, "", "")
+    result = pcli("report", tables, "-o", tmp_path / "page.html", "--title", "Orders & <more>")
+    assert (result.code, result.out, result.err) == (0, "", "")
     text = (tmp_path / "page.html").read_text()
     assert "<h1>Orders &amp; &lt;more&gt;</h1>" in text
     assert "poison-message" in text
@@ -37,29 +37,29 @@ def test_no_tables(pcli, tmp_path, what):
         folder.mkdir()
     if what == "other":
         (folder / "notes.txt").write_text("mine")
-    told = pcli("report", folder, "-o", tmp_path / "page.html")
-    assert told.code == 2
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert "no tables" in told.err
+    result = pcli("report", folder, "-o", tmp_path / "page.html")
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert "no tables" in result.err
     assert not (tmp_path / "page.html").exists()
 
 
 def test_no_folder_for_the_page(pcli, tables, tmp_path):
-    told = pcli("report", tables, "-o", tmp_path / "nowhere" / "page.html")
-    assert told.code == 2
-    assert "there is no folder" in told.err
+    result = pcli("report", tables, "-o", tmp_path / "nowhere" / "page.html")
+    assert result.code == 2
+    assert "there is no folder" in result.err
 
 
 def test_a_folder_of_that_name(pcli, tables, tmp_path):
-    told = pcli("report", tables, "-o", tmp_path)
-    assert (told.code, told.out) == (2, "")
-    assert "this is a folder" in told.err
+    result = pcli("report", tables, "-o", tmp_path)
+    assert (result.code, result.out) == (2, "")
+    assert "this is a folder" in result.err
 
 
 def test_an_unwritable_page_is_reported_before_the_analysis(pcli, captures, tmp_path):
     page = tmp_path / "nowhere" / "page.html"
-    told = pcli("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
-    assert (told.code, told.out) == (2, "")
-    assert told.err == f"pcli: --report {page}: there is no folder {page.parent}\n"
+    result = pcli("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"pcli: --report {page}: there is no folder {page.parent}\n"
     assert not (tmp_path / "out").exists()

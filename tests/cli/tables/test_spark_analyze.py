@@ -27,8 +27,8 @@ def rows(out):
 def test_a_run(small_captures, tmp_path):
     """Run in a separate process, because a process has one Spark session."""
     capture, only = small_captures / NAME, "messages,connections"
-    words = ("spark-analyze", capture, "-o", tmp_path / "out", "--master", "local[1]", "--only", only)
-    command = [sys.executable, "-m", "pcli.cli", *map(str, words)]
+    arguments = ("spark-analyze", capture, "-o", tmp_path / "out", "--master", "local[1]", "--only", only)
+    command = [sys.executable, "-m", "pcli.cli", *map(str, arguments)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.split()[:4] == ["table", "rows", "bytes", "files"]
@@ -38,7 +38,7 @@ def test_a_run(small_captures, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "result"),
     [
         (["--conf", "spark.x"], "--conf spark.x: write KEY=VALUE"),
         (["--master", "spark://127.0.0.1:1"], "no Spark master responds at this address"),
@@ -46,11 +46,11 @@ def test_a_run(small_captures, tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["spark-analyze", "spark-stream"])
-def test_invalid_options_are_reported_in_one_line(pcli, small_captures, tmp_path, command, words, told):
+def test_invalid_options_are_reported_in_one_line(pcli, small_captures, tmp_path, command, arguments, result):
     more = ["--checkpoint", tmp_path / "check"] if command == "spark-stream" else []
-    ran = pcli(command, small_captures, "-o", tmp_path / "out", *more, *words)
+    ran = pcli(command, small_captures, "-o", tmp_path / "out", *more, *arguments)
     assert ran.code == 2
-    assert told in ran.err
+    assert result in ran.err
     assert ran.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -76,10 +76,10 @@ def test_debug_shows_the_stack_trace(capsys):
         assert ("Traceback" in capsys.readouterr().err) is debug
 
 
-def at_a_terminal(folder, *words):
+def at_a_terminal(folder, *arguments):
     """A command in its own session, so that a signal also reaches its JVM."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pcli.cli", *map(str, words)],
+        [sys.executable, "-m", "pcli.cli", *map(str, arguments)],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -91,20 +91,20 @@ def at_a_terminal(folder, *words):
 def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
     (tmp_path / "in").mkdir()
     shutil.copy(small_captures / NAME, tmp_path / "in")
-    words = ("-o", "out", "--checkpoint", "check", "--master", "local[1]", "--only", "connections")
-    process = at_a_terminal(tmp_path, "spark-stream", "in", *words)
+    arguments = ("-o", "out", "--checkpoint", "check", "--master", "local[1]", "--only", "connections")
+    process = at_a_terminal(tmp_path, "spark-stream", "in", *arguments)
     try:
         until = time.monotonic() + 90
         while not (tmp_path / "out" / "_manifest.json").exists() and time.monotonic() < until:
             assert process.poll() is None
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, result = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 0
-    assert "Traceback" not in told
-    assert {line[:5] for line in told.splitlines()} <= {"pcli:"}
+    assert "Traceback" not in result
+    assert {line[:5] for line in result.splitlines()} <= {"pcli:"}
     assert rows(tmp_path / "out")["connections"]
 
 
@@ -130,8 +130,8 @@ def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
         assert time.monotonic() < until
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (130, "")
+    _, result = process.communicate(timeout=60)
+    assert (process.returncode, result) == (130, "")
     while of_session(process.pid) and time.monotonic() < until:
         time.sleep(0.1)
     assert of_session(process.pid) == []

@@ -48,8 +48,8 @@ def topics(scale: int = 1) -> dict[str, Any]:
     }
 
 
-def names(rows: Any, key: str = "n", words: str = "") -> list[str]:
-    return [row.name.rpartition("/")[2] for row in ordered(rows, key, words)]
+def names(rows: Any, key: str = "n", arguments: str = "") -> list[str]:
+    return [row.name.rpartition("/")[2] for row in ordered(rows, key, arguments)]
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def test_states():
 
 def test_a_filter_keeps_the_rows_above_and_below():
     rows = make_rows(Snapshot(SECOND, topics()), None)
-    assert names(rows, words="W1") == ["orders", "work", "w1"]
-    assert names(rows, words="work") == ["orders", "work", "w1", "w2"]
-    assert names(rows, words="bills") == ["bills", "pay", "p"]
-    assert names(rows, words="nobody") == []
+    assert names(rows, arguments="W1") == ["orders", "work", "w1"]
+    assert names(rows, arguments="work") == ["orders", "work", "w1", "w2"]
+    assert names(rows, arguments="bills") == ["bills", "pay", "p"]
+    assert names(rows, arguments="nobody") == []
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ def drain(terminal: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         ((), "use exactly one of -r FILE, -i IFACE and --broker URL"),
         (("-r", "x.pcap", "--broker", "http://localhost:1"), "use exactly one of"),
@@ -453,8 +453,8 @@ def drain(terminal: int) -> None:
         (("-i", "lo", "--once"), "a live interface has no end"),
     ],
 )
-def test_invalid_options_are_refused(pcli, words, said):
-    ran = pcli("top", *words)
+def test_invalid_options_are_refused(pcli, arguments, message):
+    ran = pcli("top", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.count("\n") == 1
