@@ -72,8 +72,8 @@ def play(tool: Path, folder: Path, names: list[str], jobs: int, *settings: str) 
         command = [sys.executable, str(tool / "conform.py"), "check", *names, "--dir", str(folder), "--jobs", str(jobs)]
         command += ["--url", urls["service_url"], "--http", urls["http_url"]]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = result.stdout.splitlines()
-    print("\n".join(line for line in told if not line.startswith("PASS")) + result.stderr, flush=True)
+    lines = result.stdout.splitlines()
+    print("\n".join(line for line in lines if not line.startswith("PASS")) + result.stderr, flush=True)
     return result.returncode == 0
 
 
@@ -99,20 +99,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool", nargs="?", type=Path, default=SHARED)
     parser.add_argument("--jobs", type=int, default=3)
-    told = parser.parse_args()
-    if not (told.tool / "conform.py").exists():
-        print(f"conform: no tool in {told.tool}", file=sys.stderr)
+    arguments = parser.parse_args()
+    if not (arguments.tool / "conform.py").exists():
+        print(f"conform: no tool in {arguments.tool}", file=sys.stderr)
         return 1 if os.environ.get("PCLI_NEED_SHARED") else 0
     chosen = []
-    for name in scenarios(told.tool):
+    for name in scenarios(arguments.tool):
         reason = next((LATER[glob] for glob in LATER if fnmatch.fnmatch(name, glob)), "")
         if reason:
             print(f"LATER {name}: needs {reason}")
         else:
             chosen.append(name)
-    fine = play(told.tool, told.tool, chosen, told.jobs)
-    fine &= play_variant(told.tool, told.jobs)
-    fine &= play(told.tool, HERE, ["*"], told.jobs)
+    fine = play(arguments.tool, arguments.tool, chosen, arguments.jobs)
+    fine &= play_variant(arguments.tool, arguments.jobs)
+    fine &= play(arguments.tool, HERE, ["*"], arguments.jobs)
     return 0 if fine else 1
 
 

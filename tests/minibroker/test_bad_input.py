@@ -27,7 +27,7 @@ def summary(body):
 
 
 @pytest.fixture
-def said(world):
+def expected_responses(world):
     """Write bytes; return the responses in order. The second client receives only its own message."""
     client, neighbour = world.client(), world.client()
     client.producer(TOPIC)
@@ -109,8 +109,8 @@ def replaced(body, old, new):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_unknown_consumers_producers_watchers(said, body, answers):
-    assert said(push_frame(body)) == answers
+def test_unknown_consumers_producers_watchers(expected_responses, body, answers):
+    assert expected_responses(push_frame(body)) == answers
 
 
 @pytest.mark.parametrize(
@@ -121,23 +121,25 @@ def test_unknown_consumers_producers_watchers(said, body, answers):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [pb.CommandAck.Individual, pb.CommandAck.Cumulative])
-def test_acknowledgements_of_unknown_entries(said, kind, ids):
-    assert said(push_frame(ack(*ids, ack_type=kind))) == ["AckResponse"]
+def test_acknowledgements_of_unknown_entries(expected_responses, kind, ids):
+    assert expected_responses(push_frame(ack(*ids, ack_type=kind))) == ["AckResponse"]
 
 
-def test_redelivery_of_unknown_entries(said):
+def test_redelivery_of_unknown_entries(expected_responses):
     ids = [place(MAX, MAX), place(1 << 62, 3)]
-    assert said(push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids))) == []
+    assert (
+        expected_responses(push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids))) == []
+    )
 
 
 @pytest.mark.parametrize("ids", [(MAX, MAX), (MAX >> 1, MAX >> 1), (0, MAX - 4), (999_999, 0), (MAX - 1, 0)])
-def test_seek_to_invalid_positions(said, ids):
-    assert said(push_frame(seek(message_id=place(*ids)))) == ["CloseConsumer", "Success"]
+def test_seek_to_invalid_positions(expected_responses, ids):
+    assert expected_responses(push_frame(seek(message_id=place(*ids)))) == ["CloseConsumer", "Success"]
 
 
 @pytest.mark.parametrize("time", [0, 1 << 63, MAX >> 1, MAX])
-def test_seek_to_invalid_times(said, time):
-    assert said(push_frame(seek(message_publish_time=time))) == ["CloseConsumer", "Success"]
+def test_seek_to_invalid_times(expected_responses, time):
+    assert expected_responses(push_frame(seek(message_publish_time=time))) == ["CloseConsumer", "Success"]
 
 
 # -- ids in use ------------------------------------------------------------------------------------------------------
@@ -151,8 +153,8 @@ def test_seek_to_invalid_times(said, time):
         (subscribe(consumer_id=1), ["Success"]),
     ],
 )
-def test_the_same_id_again(said, body, answers):
-    assert said(push_frame(body)) == answers
+def test_the_same_id_again(expected_responses, body, answers):
+    assert expected_responses(push_frame(body)) == answers
 
 
 # -- entries ---------------------------------------------------------------------------------------------------------
@@ -179,27 +181,27 @@ def test_the_same_id_again(said, body, answers):
         (send(b"\x0e\x02\xff\xff\xff\xffabc"), ["SendReceipt"]),
     ],
 )
-def test_sends(said, data, answers):
-    assert said(data) == answers
+def test_sends(expected_responses, data, answers):
+    assert expected_responses(data) == answers
 
 
 @pytest.mark.parametrize("broken", [b"\0\0\0\2\xff\xff", b"ab", b"\0\0\0\xff\1\2", b"\x0e\x02\xff\xff\xff\xffabc"])
-def test_an_unreadable_entry_is_skipped(said, broken):
+def test_an_unreadable_entry_is_skipped(expected_responses, broken):
     """The entry is stored and has a receipt, but no consumer receives it.
 
     A real broker fails on the last two entries: the entries after them arrive some seconds later.
     """
     flow = push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
-    assert sorted(said(flow + send(broken) + send(GOOD))) == ["Message", "SendReceipt", "SendReceipt"]
+    assert sorted(expected_responses(flow + send(broken) + send(GOOD))) == ["Message", "SendReceipt", "SendReceipt"]
 
 
 @pytest.mark.parametrize(("count", "delivered"), [(-5, 2), ((1 << 31) - 1, 1)])
-def test_batches_with_wrong_counts(said, count, delivered):
+def test_batches_with_wrong_counts(expected_responses, count, delivered):
     """A negative count uses no permits; a large one uses all of them."""
     claim = pb.MessageMetadata(num_messages_in_batch=count)
     claim.MergeFrom(METADATA)
     flow = push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
-    heard = said(flow + send(push_entry(claim, b"")) + send(GOOD))
+    heard = expected_responses(flow + send(push_entry(claim, b"")) + send(GOOD))
     assert heard.count("Message") == delivered
 
 
@@ -225,8 +227,8 @@ def test_batches_with_wrong_counts(said, count, delivered):
         (replaced(producer(schema=schema(schema_data=b"QQ")), b"\x20\1", b"\x20\x63"), ["closed"]),
     ],
 )
-def test_numbers(said, data, answers):
-    assert said(data) == answers
+def test_numbers(expected_responses, data, answers):
+    assert expected_responses(data) == answers
 
 
 @pytest.mark.parametrize(
@@ -240,13 +242,13 @@ def test_numbers(said, data, answers):
         ([(3, 3)], "Success"),
     ],
 )
-def test_ranges(said, ranges, answer):
-    assert said(push_frame(ranged(*ranges))) == [answer]
+def test_ranges(expected_responses, ranges, answer):
+    assert expected_responses(push_frame(ranged(*ranges))) == [answer]
 
 
-def test_a_set_of_bits_that_fills_a_frame(said):
+def test_a_set_of_bits_that_fills_a_frame(expected_responses):
     """Half a million words: the work is proportional to their number."""
-    assert said(push_frame(ack(place(0, 0, ack_set=[1] * 500_000)))) == ["AckResponse"]
+    assert expected_responses(push_frame(ack(place(0, 0, ack_set=[1] * 500_000)))) == ["AckResponse"]
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
@@ -269,29 +271,31 @@ ASKING = {
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS)
-def test_invalid_topic_names(said, topic):
+def test_invalid_topic_names(expected_responses, topic):
     for answer, ask in ASKING.items():
-        assert said(push_frame(ask(topic))) == [f"{answer} InvalidTopicName"]
-    assert said(push_frame(producer(topic))) == ["Error InvalidTopicName"]
-    assert said(push_frame(subscribe(topic))) == ["Error InvalidTopicName"]
-    assert said(push_frame(pb.CommandGetOrCreateSchema(topic=topic, request_id=5, schema=schema()))) == ["closed"]
+        assert expected_responses(push_frame(ask(topic))) == [f"{answer} InvalidTopicName"]
+    assert expected_responses(push_frame(producer(topic))) == ["Error InvalidTopicName"]
+    assert expected_responses(push_frame(subscribe(topic))) == ["Error InvalidTopicName"]
+    assert expected_responses(push_frame(pb.CommandGetOrCreateSchema(topic=topic, request_id=5, schema=schema()))) == [
+        "closed"
+    ]
 
 
 @pytest.mark.parametrize("topic", STRANGE_TOPICS)
-def test_unusual_topic_names(said, topic):
+def test_unusual_topic_names(expected_responses, topic):
     lookup, partitions, get = (push_frame(ask(topic)) for ask in ASKING.values())
-    assert said(lookup) == ["LookupTopicResponse"]
-    assert said(partitions) == ["PartitionedTopicMetadataResponse"]
-    assert said(get) == ["GetSchemaResponse TopicNotFound"]
-    assert said(push_frame(producer(topic))) == ["ProducerSuccess"]
-    assert said(push_frame(subscribe(topic))) == ["Success"]
+    assert expected_responses(lookup) == ["LookupTopicResponse"]
+    assert expected_responses(partitions) == ["PartitionedTopicMetadataResponse"]
+    assert expected_responses(get) == ["GetSchemaResponse TopicNotFound"]
+    assert expected_responses(push_frame(producer(topic))) == ["ProducerSuccess"]
+    assert expected_responses(push_frame(subscribe(topic))) == ["Success"]
 
 
-def test_a_partition_of_a_partition(said):
+def test_a_partition_of_a_partition(expected_responses):
     topic = "persistent://public/default/x-partition-0-partition-1"
-    assert said(push_frame(ASKING["LookupTopicResponse"](topic))) == ["LookupTopicResponse"]
-    assert said(push_frame(producer(topic))) == ["Error NotAllowedError"]
-    assert said(push_frame(subscribe(topic))) == ["Error NotAllowedError"]
+    assert expected_responses(push_frame(ASKING["LookupTopicResponse"](topic))) == ["LookupTopicResponse"]
+    assert expected_responses(push_frame(producer(topic))) == ["Error NotAllowedError"]
+    assert expected_responses(push_frame(subscribe(topic))) == ["Error NotAllowedError"]
 
 
 @pytest.mark.parametrize("namespace", ["", "a", "a/b/c", "public/default/x", "public//", "/", "public/ ", "pub lic/x"])
@@ -304,8 +308,8 @@ def test_a_partition_of_a_partition(said):
         ),
     ],
 )
-def test_invalid_namespaces(said, ask, namespace):
-    assert said(push_frame(ask(namespace))) == ["closed"]
+def test_invalid_namespaces(expected_responses, ask, namespace):
+    assert expected_responses(push_frame(ask(namespace))) == ["closed"]
 
 
 @pytest.mark.parametrize(
@@ -318,10 +322,10 @@ def test_invalid_namespaces(said, ask, namespace):
         ("ftp://x", "MetadataError", "AuthorizationError"),
     ],
 )
-def test_invalid_patterns(said, pattern, of_list, of_watcher):
+def test_invalid_patterns(expected_responses, pattern, of_list, of_watcher):
     fields = {"namespace": "public/default", "request_id": 5, "topics_pattern": pattern}
-    assert said(push_frame(pb.CommandGetTopicsOfNamespace(**fields))) == [f"Error {of_list}"]
-    assert said(push_frame(pb.CommandWatchTopicList(watcher_id=1, **fields))) == [f"Error {of_watcher}"]
+    assert expected_responses(push_frame(pb.CommandGetTopicsOfNamespace(**fields))) == [f"Error {of_list}"]
+    assert expected_responses(push_frame(pb.CommandWatchTopicList(watcher_id=1, **fields))) == [f"Error {of_watcher}"]
 
 
 @pytest.mark.parametrize(
@@ -336,18 +340,18 @@ def test_invalid_patterns(said, pattern, of_list, of_watcher):
         ("x" * 5000, "Success"),
     ],
 )
-def test_names_of_subscriptions(said, name, answer):
-    assert said(push_frame(subscribe(subscription=name))) == [answer]
+def test_names_of_subscriptions(expected_responses, name, answer):
+    assert expected_responses(push_frame(subscribe(subscription=name))) == [answer]
 
 
 @pytest.mark.parametrize("name", ["", "n" * 5000])
-def test_names_of_producers(said, name):
-    assert said(push_frame(producer(producer_name=name))) == ["ProducerSuccess"]
+def test_names_of_producers(expected_responses, name):
+    assert expected_responses(push_frame(producer(producer_name=name))) == ["ProducerSuccess"]
 
 
-def test_too_much_metadata(said):
+def test_too_much_metadata(expected_responses):
     metadata = [pb.KeyValue(key="k", value="v" * 1024)]
-    assert said(push_frame(subscribe(metadata=metadata))) == ["Error MetadataError"]
+    assert expected_responses(push_frame(subscribe(metadata=metadata))) == ["Error MetadataError"]
 
 
 # -- schemas ---------------------------------------------------------------------------------------------------------
@@ -362,14 +366,17 @@ def test_too_much_metadata(said):
         (b"\xff" * 9, ["GetSchemaResponse TopicNotFound"]),
     ],
 )
-def test_versions_of_schemas(said, version, answers):
-    assert said(push_frame(pb.CommandGetSchema(topic=TOPIC, request_id=5, schema_version=version))) == answers
+def test_versions_of_schemas(expected_responses, version, answers):
+    assert (
+        expected_responses(push_frame(pb.CommandGetSchema(topic=TOPIC, request_id=5, schema_version=version)))
+        == answers
+    )
 
 
 @pytest.mark.parametrize("text", [b"{", b"[" * 20_000, b"\xff\xfe", b'"nothing"'])
-def test_invalid_schemas(said, text):
+def test_invalid_schemas(expected_responses, text):
     broken = schema(schema_data=text, type=pb.Schema.Avro)
-    assert said(push_frame(producer(schema=broken))) == ["Error IncompatibleSchema"]
+    assert expected_responses(push_frame(producer(schema=broken))) == ["Error IncompatibleSchema"]
 
 
 # -- nearly valid commands -------------------------------------------------------------------------------------------
@@ -391,5 +398,5 @@ def test_invalid_schemas(said, text):
         (join_frame(b"\0" * 5_000_000), ["closed"]),
     ],
 )
-def test_nearly_valid_commands(said, data, answers):
-    assert said(data) == answers
+def test_nearly_valid_commands(expected_responses, data, answers):
+    assert expected_responses(data) == answers

@@ -44,7 +44,7 @@ def test_loading_it_imports_nothing_of_the_broker():
 
 
 def test_a_broker_for_each_test_and_one_for_all(run):
-    told = run(
+    output = run(
         """
 CLIENT = "one"
 seen = []
@@ -68,11 +68,11 @@ def test_wider_fixtures_can_use_the_shared_one(topics):
     assert topics == ["persistent://public/default/orders"]
 """
     )
-    assert "3 passed" in told
+    assert "3 passed" in output
 
 
 def test_a_mark_configures_the_broker(run):
-    told = run(
+    output = run(
         """
 pytestmark = pytest.mark.pulsar_broker(topics=["orders"], maxMessageSize=1000)
 
@@ -82,7 +82,7 @@ def test_it(pulsar_broker):
 """,
         "--strict-markers",
     )
-    assert "1 passed" in told
+    assert "1 passed" in output
 
 
 FAILING = """
@@ -108,15 +108,15 @@ def test_without():
 
 
 def test_a_failed_test_reports_its_own_frames(run):
-    told = run(FAILING, "--pulsar-broker-log")
-    assert "4 failed, 1 passed" in told
-    parts = told.split("conversation with the Pulsar broker")
+    output = run(FAILING, "--pulsar-broker-log")
+    assert "4 failed, 1 passed" in output
+    parts = output.split("conversation with the Pulsar broker")
     assert [part.count("CONNECT  ") for part in parts[1:]] == [1, 0, 1]
     assert "no frames" in parts[2]
     assert "     3 " in parts[3]  # the earlier frames belong to a different test
 
 
 def test_without_the_option_nothing_is_attached(run):
-    told = run(FAILING)
-    assert "4 failed, 1 passed" in told
-    assert "conversation" not in told
+    output = run(FAILING)
+    assert "4 failed, 1 passed" in output
+    assert "conversation" not in output

@@ -14,12 +14,12 @@ def read(w):
     """Return all events in order, from the fast and the slow path, which must agree."""
 
     def items(tape, **options):
-        told = []
+        events = []
         for careful in (False, True):
             chosen = ReadOptions(ends=True, careful=careful, **options)
-            told.append(list(read_capture([("", w.opened(tape))], chosen)))
-        assert [short(one) for one in told[0]] == [short(one) for one in told[1]]
-        return told[0]
+            events.append(list(read_capture([("", w.opened(tape))], chosen)))
+        assert [short(one) for one in events[0]] == [short(one) for one in events[1]]
+        return events[0]
 
     def short(item):
         return item.data if isinstance(item, CapturedFrame) else (type(item), item.packet)

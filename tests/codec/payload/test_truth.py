@@ -318,10 +318,10 @@ def test_every_produced_event_has_a_send(story: tuple[dict[str, Any], Wire]) -> 
 
 def test_every_send_with_a_receipt_has_an_event(story: tuple[dict[str, Any], Wire]) -> None:
     truth, wire = story
-    told = sent_events(truth)
+    expected_events = sent_events(truth)
     # Some programs record only the ids of messages sent in a transaction.
-    ids_alone = {place(wire.spoken(event["message_id"])) for event in told if "sha1" not in event}
-    events = Counter(wire.event(event) for event in told if "sha1" in event)
+    ids_alone = {place(wire.spoken(event["message_id"])) for event in expected_events if "sha1" not in event}
+    events = Counter(wire.event(event) for event in expected_events if "sha1" in event)
     sealed = sealed_sizes(wire)
     sends: Counter[Held] = Counter()
     for sent in wire.sent:

@@ -62,14 +62,16 @@ def our_facts():
 
 
 def test_the_proto_contains_exactly_the_listed_facts(protocol_facts):
-    told = {
+    listed_rows = {
         (row["owner"], row["name"], row["number"] or "", row["label"] or "", row["type"] or "", row["default"] or "")
         for row in rows(protocol_facts)
     }
     ours = our_facts()
     listed = protocol_facts / "api-facts.tsv"
-    assert told - ours == set(), f"codec/proto/pulsar_api.proto lacks facts of {listed}; after adding them: make proto"
-    assert ours - told == set(), f"codec/proto/pulsar_api.proto has facts that are not in {listed}"
+    assert listed_rows - ours == set(), (
+        f"codec/proto/pulsar_api.proto lacks facts of {listed}; after adding them: make proto"
+    )
+    assert ours - listed_rows == set(), f"codec/proto/pulsar_api.proto has facts that are not in {listed}"
 
 
 @pytest.mark.parametrize("number", pb.BaseCommand.Type.values())

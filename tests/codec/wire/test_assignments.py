@@ -18,8 +18,8 @@ def frame(*words):
 
 
 def test_simple():
-    told = frame("flow", "consumer_id=1", "messagePermits=0x0a")
-    assert told == push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
+    encoded = frame("flow", "consumer_id=1", "messagePermits=0x0a")
+    assert encoded == push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
 
 
 def test_ids_lists_enums_and_booleans():
@@ -34,7 +34,7 @@ def test_ids_lists_enums_and_booleans():
             ],
         )
     )
-    told = frame(
+    encoded = frame(
         "SUBSCRIBE", "topic=t", "subscription=s", "subType=Key_Shared", "consumer_id=0", "request_id=1",
         "durable=false",
         'keySharedMeta={"keySharedMode": "STICKY", "hashRanges": [{"start": 0, "end": 9}]}', "metadata.color=red",
@@ -44,17 +44,17 @@ def test_ids_lists_enums_and_booleans():
         metadata=[pb.KeyValue(key="color", value="red")],
         keySharedMeta=pb.KeySharedMeta(keySharedMode=1, hashRanges=[pb.IntRange(start=0, end=9)]),
     )  # fmt: skip
-    assert told == push_frame(subscribe)
+    assert encoded == push_frame(subscribe)
 
 
 def test_nested_and_bytes():
-    told = frame("AUTH_RESPONSE", "response.auth_method_name=token", "response.auth_data=text:abc")
+    encoded = frame("AUTH_RESPONSE", "response.auth_method_name=token", "response.auth_data=text:abc")
     data = pb.AuthData(auth_method_name="token", auth_data=b"abc")
-    assert told == push_frame(pb.CommandAuthResponse(response=data))
+    assert encoded == push_frame(pb.CommandAuthResponse(response=data))
 
 
 def test_a_message_with_its_entry():
-    told = frame(
+    encoded = frame(
         "SEND", "producer_id=1", "sequence_id=5", "metadata.producer_name=p", "metadata.sequence_id=5",
         "metadata.publish_time=7", "metadata.properties.color=red", "entry.index=3", "payload=hex:6869",
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_message_with_its_entry():
         producer_name="p", sequence_id=5, publish_time=7, properties=[pb.KeyValue(key="color", value="red")]
     )
     entry = push_entry(metadata, b"hi", broker_entry=pb.BrokerEntryMetadata(index=3))
-    assert told == push_frame(pb.CommandSend(producer_id=1, sequence_id=5), entry)
+    assert encoded == push_frame(pb.CommandSend(producer_id=1, sequence_id=5), entry)
 
 
 def test_command_line_bytes_with_invalid_utf8():

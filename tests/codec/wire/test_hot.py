@@ -26,10 +26,10 @@ def read(pull, frame):
 @given(U64, U64, COUNT, U64)
 def test_send(producer, sequence, count, highest):
     frame = hot.push_send(producer, sequence, count, highest, METADATA.SerializeToString(), b"payload")
-    told = Frame.of(frame)
-    assert told.problems == []
-    assert told.checksum == "good"
-    send = told.command.send
+    parsed = Frame.of(frame)
+    assert parsed.problems == []
+    assert parsed.checksum == "good"
+    send = parsed.command.send
     assert (send.producer_id, send.sequence_id, send.num_messages) == (producer, sequence, count)
     assert send.highest_sequence_id == highest
     assert read(hot.pull_send, frame) == (producer, sequence, -1 if count == 1 else count, highest or -1)

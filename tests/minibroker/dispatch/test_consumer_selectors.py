@@ -109,10 +109,10 @@ def test_the_reported_ranges_match_the_selection(count):
     ring = ConsistentHashing(10)
     for number in range(count):
         ring.add(who(f"c{number}"))
-    told = ring.ranges()
+    ranges_of = ring.ranges()
     for slot in range(1, 65536, 97):
-        said = [one for one, ranges in told.items() if any(start <= slot <= end for start, end in ranges)]
-        assert said == [ring.select(slot)]
+        owners = [one for one, ranges in ranges_of.items() if any(start <= slot <= end for start, end in ranges)]
+        assert owners == [ring.select(slot)]
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,13 @@ def test_only_local_masters_bind_to_the_loopback():
 @pytest.mark.parametrize(("memory", "results"), [("4096m", 3072), ("2g", 1536), ("1024", 768), ("1048576K", 768)])
 def test_results_are_limited_to_three_quarters_of_the_drivers_memory(memory, results):
     assert results_mb(memory) == results
-    told = settings_for("yarn", 8192, {"spark.driver.memory": memory})
-    assert told["spark.driver.maxResultSize"] == f"{results}m"
+    values = settings_for("yarn", 8192, {"spark.driver.memory": memory})
+    assert values["spark.driver.maxResultSize"] == f"{results}m"
 
 
 def test_settings_of_the_user_take_precedence():
-    told = settings_for("local[1]", 8192, {"spark.driver.maxResultSize": "5g", "spark.ui.enabled": "true"})
-    assert (told["spark.driver.maxResultSize"], told["spark.ui.enabled"]) == ("5g", "true")
+    values = settings_for("local[1]", 8192, {"spark.driver.maxResultSize": "5g", "spark.ui.enabled": "true"})
+    assert (values["spark.driver.maxResultSize"], values["spark.ui.enabled"]) == ("5g", "true")
 
 
 def test_our_own_parent_of_workers_is_for_this_python_on_this_machine(monkeypatch):
@@ -94,14 +94,14 @@ STARTS = """
 import json, sys
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs.session import open_context
-told = []
+outcomes = []
 for master, conf in json.loads(sys.argv[1]):
     try:
         with open_context(master, conf) as spark:
-            told.append(spark.parallelize(range(3)).count())
+            outcomes.append(spark.parallelize(range(3)).count())
     except LocalError as error:
-        told.append(str(error))
-print(json.dumps(told))
+        outcomes.append(str(error))
+print(json.dumps(outcomes))
 """
 
 

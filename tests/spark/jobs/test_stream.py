@@ -38,12 +38,12 @@ def places(tmp_path):
 
 
 def take(spark, places, **more):
-    told = []
+    lines = []
     incoming, out, checkpoint = map(str, places)
     request = Request((incoming,), out, only=ONLY, incremental=True)
-    stream = Stream(spark, request, checkpoint, on_batch=lambda *batch: told.append(batch), **more)
+    stream = Stream(spark, request, checkpoint, on_batch=lambda *batch: lines.append(batch), **more)
     stream.run(once=True)
-    return [(number, files) for number, files, _ in told]
+    return [(number, files) for number, files, _ in lines]
 
 
 def move_in(path, places):
@@ -97,12 +97,12 @@ def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path
     command = [sys.executable, "-c", WAITING, "spark-stream", *map(str, words)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     driver = subprocess.Popen(command, **pipes)
-    told = [driver.stdout.readline() for _ in range(2)]
-    assert told[-1] == b"made\n", told
+    lines = [driver.stdout.readline() for _ in range(2)]
+    assert lines[-1] == b"made\n", lines
     driver.kill()
-    told, _ = driver.communicate()
+    lines, _ = driver.communicate()
     assert list(out.glob("_work/*/parts/*"))
-    assert driver.returncode == -signal.SIGKILL, told
+    assert driver.returncode == -signal.SIGKILL, lines
     assert not (out / "_manifest.json").exists()
     assert take(spark, places) == [(0, 2)]
     assert rows(out)["messages"] == whole(parts, tmp_path / "whole")["messages"]
@@ -143,8 +143,8 @@ def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, pla
     (places[0] / "other.pcap").write_text("nor is this one a capture")
     assert take(spark, places) == [(2, 1)]
     assert rows(places[1])["messages"] == wanted
-    told = StoredTables(str(places[1])).read("captures").to_pylist()
-    names = ((row["path"].rpartition("/")[2], row["status"]) for row in told)
+    lines = StoredTables(str(places[1])).read("captures").to_pylist()
+    names = ((row["path"].rpartition("/")[2], row["status"]) for row in lines)
     assert sorted(names) == [
         ("other.pcap", "not a capture"), (part.name, "read"), (other.name, "read"),
     ]  # fmt: skip

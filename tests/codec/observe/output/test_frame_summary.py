@@ -56,8 +56,8 @@ def test_the_commands_of_a_consumer(conversation):
         == "orders/billing (worker-0)  10 permits"
     )
     message = pb.CommandMessage(consumer_id=3, message_id=PLACE, redelivery_count=2)
-    told = conversation.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
-    assert describe(told) == "orders/billing (worker-0)  7:0  redelivered 2  5 B  key k"
+    summary = conversation.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
+    assert describe(summary) == "orders/billing (worker-0)  7:0  redelivered 2  5 B  key k"
     ack = pb.CommandAck(consumer_id=3, ack_type=pb.CommandAck.Cumulative, message_id=[PLACE], request_id=9)
     assert describe(conversation.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt requested"
     again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3)
@@ -75,13 +75,13 @@ def test_a_reader_from_the_earliest_message(conversation):
 
 def test_the_commands_of_a_producer(conversation):
     conversation.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
-    told = conversation.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
-    assert describe(told) == "standalone-0-1 → orders"
+    summary = conversation.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
+    assert describe(summary) == "standalone-0-1 → orders"
     batch = metadata(num_messages_in_batch=3, compression=pb.LZ4)
     send = pb.CommandSend(producer_id=1, sequence_id=5, highest_sequence_id=7, num_messages=3)
-    told = describe(conversation.client(send, push_entry(batch, b"x" * 1500)))
-    assert told.startswith("standalone-0-1 → orders  seq 5–7  1.5 kB")
-    assert {"batch of 3", "LZ4"} <= set(told.split("  "))
+    summary = describe(conversation.client(send, push_entry(batch, b"x" * 1500)))
+    assert summary.startswith("standalone-0-1 → orders  seq 5–7  1.5 kB")
+    assert {"batch of 3", "LZ4"} <= set(summary.split("  "))
     receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=PLACE)
     assert describe(conversation.broker(receipt)) == "standalone-0-1 → orders  seq 5  7:0"
     minus_one = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
@@ -97,8 +97,8 @@ def test_ids_where_names_are_unknown(conversation):
 
 def test_a_long_list_is_shortened_with_a_count(conversation):
     ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(8)]
-    told = describe(conversation.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
-    assert told == "consumer #3  7:0 7:1 7:2 7:3 7:4 and 3 more"
+    summary = describe(conversation.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
+    assert summary == "consumer #3  7:0 7:1 7:2 7:3 7:4 and 3 more"
 
 
 def test_credentials_never_appear(conversation):

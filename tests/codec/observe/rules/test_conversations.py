@@ -20,7 +20,7 @@ def by(request):
 
 
 @pytest.fixture
-def told(diagnose):
+def causes_of(diagnose):
     """Return rule, cause and culprit of all findings of a scene except notes."""
 
     def of(scene: Any) -> set[tuple[str, str, str]]:
@@ -77,46 +77,46 @@ def end(scene, client, seconds=3):
     return scene
 
 
-def test_a_client_that_counts_a_batch_as_one(make_scene, told, take, by):
+def test_a_client_that_counts_a_batch_as_one(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 4 * by, give_back=1, batch=5)
-    assert told(end(scene, client)) == {
+    assert causes_of(end(scene, client)) == {
         ("permits-wrong-count", "batch-as-one", "client"),
         ("stuck-no-permits", "not-returned", "client"),
     }
 
 
-def test_a_client_that_counts_batches_correctly(make_scene, told, take, by):
+def test_a_client_that_counts_batches_correctly(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 6 * by, give_back=5, batch=5)
-    assert told(end(scene, client)) == set()
+    assert causes_of(end(scene, client)) == set()
 
 
-def test_a_client_that_loses_permits(make_scene, told, take, by):
+def test_a_client_that_loses_permits(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     take(scene, client, 4 * by, give_back=0)
     take(scene, client, 4 * by, give_back=1)  # four permits are missing, then some more
     take(scene, client, 3 * by, give_back=0)
     take(scene, client, 2 * by, give_back=1)
-    assert told(end(scene, client)) == {("permits-leaked", "short", "client")}
+    assert causes_of(end(scene, client)) == {("permits-leaked", "short", "client")}
 
 
-def test_a_client_that_collects_half_a_queue(make_scene, told, take, by):
+def test_a_client_that_collects_half_a_queue(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     for _ in range(4):
         take(scene, client, 5 * by, give_back=0)
         client.flow(5 * by)
-    assert told(end(scene, client)) == set()
+    assert causes_of(end(scene, client)) == set()
 
 
-def test_the_whole_queue_is_requested_twice(make_scene, told, take, by):
+def test_the_whole_queue_is_requested_twice(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     client.flow(10 * by)
     take(scene, client, 3 * by, give_back=1)
-    assert told(end(scene, client)) == {("permits-doubled", "", "client")}
+    assert causes_of(end(scene, client)) == {("permits-doubled", "", "client")}
 
 
-def test_a_wrong_checksum_costs_permits(make_scene, told, take, by, sequence):
+def test_a_wrong_checksum_costs_permits(make_scene, causes_of, take, by, sequence):
     scene, client = play(make_scene, queue=10 * by)
     scene.fault("corrupt times=1 on pulsar.type == 'MESSAGE'")
     client.publish(next(sequence), batch=3 * by)
@@ -124,26 +124,29 @@ def test_a_wrong_checksum_costs_permits(make_scene, told, take, by, sequence):
     client.ack(client.messages[-1].message_id)
     client.flow(1)
     take(scene, client, 2 * by, give_back=1)
-    assert told(end(scene, client)) == {("permits-leaked", "checksum", "client"), ("wrong-crc", "message", "broker")}
+    assert causes_of(end(scene, client)) == {
+        ("permits-leaked", "checksum", "client"),
+        ("wrong-crc", "message", "broker"),
+    }
 
 
-def test_subscribed_twice(make_scene, told, take, by):
+def test_subscribed_twice(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     client.subscribe(kind="Shared")
     take(scene, client, 3 * by, give_back=1)
-    assert told(end(scene, client)) == {("double-subscribe", "", "client")}
+    assert causes_of(end(scene, client)) == {("double-subscribe", "", "client")}
 
 
-def test_closed_and_subscribed_again(make_scene, told, take, by):
+def test_closed_and_subscribed_again(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     client(pb.CommandCloseConsumer(consumer_id=1))
     client.subscribe(kind="Shared")
     client.flow(10 * by)
     take(scene, client, 3 * by, give_back=1)
-    assert told(end(scene, client)) == set()
+    assert causes_of(end(scene, client)) == set()
 
 
-def test_dense_negative_acks(make_scene, told, by, sequence):
+def test_dense_negative_acks(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene, queue=1000)
     for _ in range(20 * by):
         client.publish(next(sequence))
@@ -152,7 +155,7 @@ def test_dense_negative_acks(make_scene, told, by, sequence):
         scene.wait(50)
         client.redeliver(*places)
         client.flow(20 * by)
-    assert told(end(scene, client)) == {
+    assert causes_of(end(scene, client)) == {
         ("redelivery-storm", "", "application"),
         ("redelivered-after-nack", "nack", "application"),
         ("poison-message", "again-and-again", "application"),
@@ -160,17 +163,17 @@ def test_dense_negative_acks(make_scene, told, by, sequence):
     }
 
 
-def test_a_single_negative_ack(make_scene, told, by, sequence):
+def test_a_single_negative_ack(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene, queue=1000)
     for _ in range(by):
         client.publish(next(sequence))
     scene.wait(50)
     client.redeliver(client.messages[0].message_id)
     client.ack(*[message.message_id for message in client.messages])
-    assert told(end(scene, client)) == set()
+    assert causes_of(end(scene, client)) == set()
 
 
-def test_an_ack_timeout_below_the_processing_time(make_scene, told, by, sequence):
+def test_an_ack_timeout_below_the_processing_time(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene, queue=1000)
     for _ in range(4 * by):
         client.publish(next(sequence))
@@ -181,18 +184,18 @@ def test_an_ack_timeout_below_the_processing_time(make_scene, told, by, sequence
     scene.wait(2500)
     client.ack(*[message.message_id for message in client.messages[-4 * by :]])
     often = {("redelivered-after-ack-timeout", "ack_timeout", "application")} if 8 * by >= 20 else set()
-    assert told(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
+    assert causes_of(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
 
 
-def test_an_ack_without_a_response(make_scene, told, by, sequence):
+def test_an_ack_without_a_response(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene)
     scene.fault("drop times=1 on pulsar.type == 'ACK_RESPONSE'")
     client.publish(next(sequence))
     client.ack(client.messages[0].message_id, request_id=77 * by)
-    assert told(end(scene, client)) == {("ack-lost", "unanswered", "broker")}
+    assert causes_of(end(scene, client)) == {("ack-lost", "unanswered", "broker")}
 
 
-def test_an_ack_that_was_lost_with_its_connection(make_scene, told, by, sequence):
+def test_an_ack_that_was_lost_with_its_connection(make_scene, causes_of, by, sequence):
     scene, client = play(make_scene)
     fault = scene.fault("drop times=1 on pulsar.type == 'ACK'")
     client.publish(next(sequence))
@@ -205,7 +208,7 @@ def test_an_ack_that_was_lost_with_its_connection(make_scene, told, by, sequence
     again.subscribe(kind="Shared")
     again.flow(10)
     again.ack(again.messages[0].message_id)
-    assert told(end(scene, again)) == {("ack-lost", "back-again", "network")}
+    assert causes_of(end(scene, again)) == {("ack-lost", "back-again", "network")}
 
 
 @pytest.mark.parametrize(("size", "large"), [(50, {("large-batches", "note")}), (2, set())])
@@ -239,9 +242,9 @@ def test_a_queue_of_one_with_long_processing(make_scene, noted, by, sequence, pa
     assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other consumer with its message
 
 
-def test_a_message_delivered_twice_without_cause(make_scene, told, take, by):
+def test_a_message_delivered_twice_without_cause(make_scene, causes_of, take, by):
     scene, client = play(make_scene, queue=10 * by)
     take(scene, client, by, give_back=1)
     scene.fault("duplicate times=1 on pulsar.type == 'MESSAGE'")
     take(scene, client, by, give_back=1)
-    assert told(end(scene, client)) == {("redelivered-without-cause", "twice", "broker")}
+    assert causes_of(end(scene, client)) == {("redelivered-without-cause", "twice", "broker")}

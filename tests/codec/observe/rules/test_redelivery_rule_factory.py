@@ -21,7 +21,7 @@ CAUSES = {
 
 
 @pytest.fixture
-def told(evaluate):
+def findings_of(evaluate):
     """Return the findings of all these rules about a subscription."""
     return lambda came: [
         found for rule in sorted({row[0] for row in CAUSES.values()}) for found in evaluate(rule, came)
@@ -29,9 +29,9 @@ def told(evaluate):
 
 
 @pytest.mark.parametrize("cause", AGAIN)
-def test_each_cause_belongs_to_one_rule(told, subscription, counted, cause):
+def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, cause):
     rule, culprit, sure, severity = CAUSES[cause]
-    [found] = told(subscription(again={cause: counted(2, 40, 30, sample="7:3")}, entries_out=50))
+    [found] = findings_of(subscription(again={cause: counted(2, 40, 30, sample="7:3")}, entries_out=50))
     assert (found.rule, found.cause) == (rule, cause)
     assert (found.culprit, found.sure, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
@@ -40,20 +40,20 @@ def test_each_cause_belongs_to_one_rule(told, subscription, counted, cause):
 
 
 @pytest.mark.parametrize("cause", AGAIN)
-def test_a_gap_may_hide_another_cause(told, subscription, counted, cause):
-    [found] = told(subscription(again={cause: counted(2, 40, 30)}, doubts={"gap"}))
+def test_a_gap_may_hide_another_cause(findings_of, subscription, counted, cause):
+    [found] = findings_of(subscription(again={cause: counted(2, 40, 30)}, doubts={"gap"}))
     assert found.sure == "possible"
     assert "packets of its connection are missing" in found.opposite
 
 
 @pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])
-def test_a_warning_if_most_deliveries_are_redeliveries(told, subscription, counted, again, out, severity):
-    [found] = told(subscription(again={"nack": counted(again, 3)}, entries_out=out))
+def test_a_warning_if_most_deliveries_are_redeliveries(findings_of, subscription, counted, again, out, severity):
+    [found] = findings_of(subscription(again={"nack": counted(again, 3)}, entries_out=out))
     assert found.severity == severity
 
 
-def test_each_cause_is_a_separate_finding(told, subscription, counted):
-    first, second = told(subscription(again={"lost": counted(1, 3), "unload": counted(2, 4)}, entries_out=50))
+def test_each_cause_is_a_separate_finding(findings_of, subscription, counted):
+    first, second = findings_of(subscription(again={"lost": counted(1, 3), "unload": counted(2, 4)}, entries_out=50))
     assert (first.cause, second.cause) == ("lost", "unload")
     assert first.identity != second.identity
 
@@ -61,21 +61,21 @@ def test_each_cause_is_a_separate_finding(told, subscription, counted):
 @pytest.mark.parametrize(("end", "culprit"), [
     ("fin_client", "application"), ("reset_client", "application"), ("keep_alive", "network"), ("fin_broker", "broker"),
 ])  # fmt: skip
-def test_the_side_that_broke_the_connection_is_the_culprit(told, subscription, consumer, counted, end, culprit):
+def test_the_side_that_broke_the_connection_is_the_culprit(findings_of, subscription, consumer, counted, end, culprit):
     came = subscription(again={"lost": counted(1, 3)})
     consumer("victim", came, ends={end: counted()})
     consumer("other", came, ends={"closed": counted()})
-    [found] = told(came)
+    [found] = findings_of(came)
     assert (found.culprit, found.sure) == (culprit, "likely")
 
 
-def test_each_frame_is_listed_once(told, subscription, counted):
-    [found] = told(subscription(again={"nack": counted(2, 42, 41, 43, 41)}))
+def test_each_frame_is_listed_once(findings_of, subscription, counted):
+    [found] = findings_of(subscription(again={"nack": counted(2, 42, 41, 43, 41)}))
     assert "(frames 42, 41, 43)" in found.what
 
 
-def test_samples_from_the_wire_are_escaped(told, subscription, counted):
-    [found] = told(subscription(again={"rewind": counted(1, 3, sample="\x1b[31m")}))
+def test_samples_from_the_wire_are_escaped(findings_of, subscription, counted):
+    [found] = findings_of(subscription(again={"rewind": counted(1, 3, sample="\x1b[31m")}))
     assert "\x1b" not in found.what
 
 

@@ -5,8 +5,8 @@ import pytest
 
 @pytest.fixture
 def watching(connection, counted, ns):
-    def make(told=2, **fields):
-        return connection(watch_missed={"a2": (9, ns(told))}, watch_gaps=counted(1, 8, 9), **fields)
+    def make(missed_s=2, **fields):
+        return connection(watch_missed={"a2": (9, ns(missed_s))}, watch_gaps=counted(1, 8, 9), **fields)
 
     return make
 

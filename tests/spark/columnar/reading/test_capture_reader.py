@@ -52,9 +52,9 @@ def slow(monkeypatch):
 def test_the_corpus(both, captures):
     for path in paths(captures):
         blob = path.read_bytes()
-        told = both.objects([blob])
+        results = both.objects([blob])
         for size in (WHOLE, 5000):
-            assert both.columns([blob], size) == told, path
+            assert both.columns([blob], size) == results, path
 
 
 def test_the_corpus_in_stretches_of_any_length(both, captures, eager):
@@ -94,9 +94,9 @@ def test_damaged_files(both, small_captures, seed):
     if dice.random() < 0.4:
         del data[dice.randrange(len(data)) :]
     blobs = [bytes(data)]
-    told = ended(both.objects, blobs)
+    results = ended(both.objects, blobs)
     for size in (1, 4000, WHOLE):
-        assert ended(lambda size=size: both.columns(blobs, size)) == told
+        assert ended(lambda size=size: both.columns(blobs, size)) == results
 
 
 def ended(read, *what):
@@ -116,8 +116,8 @@ def test_traffic_mutated(both, eager, seed):
     link, packets = both.wrapped(both.talk(dice, dice.choice([100, 600])), dice.choice(sorted(both.WRAPS)))
     packets = both.mutated(packets, dice, dice.choice([1e-9, 0.002, 0.02]))
     options = ReadOptions(ends=True, max_frame_size=dice.choice([5 << 20, 5 << 20, 4000, 2000]))
-    told = both.same([both.pcap(packets, link)], dice.choice([3000, 30_000, WHOLE]), options)
-    assert len(told) > 10
+    results = both.same([both.pcap(packets, link)], dice.choice([3000, 30_000, WHOLE]), options)
+    assert len(results) > 10
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -136,7 +136,7 @@ def test_a_reader_continues_from_the_state_of_another(both):
     dice = random.Random(1)
     link, packets = both.wrapped(both.talk(dice, 600), "ethernet")
     packets = both.mutated(packets, dice, 0.005)
-    told = both.objects([both.pcap(packets, link)])
+    results = both.objects([both.pcap(packets, link)])
     rows = []
     state = None
     for at in range(0, len(packets), 150):
@@ -144,7 +144,7 @@ def test_a_reader_continues_from_the_state_of_another(both):
         rows += both.taken(carried, both.pcap(packets[at : at + 150], link))
         state = both.pickled(carried)
     last = both.reader_of(state)
-    assert rows + both.places_rows(last.end(), last.notes) == told
+    assert rows + both.places_rows(last.end(), last.notes) == results
 
 
 @pytest.mark.parametrize("name", ["ethernet", "ethernet, IPv6", "vlan", "qinq, IPv6", "no length", "no length, IPv6",
@@ -166,8 +166,8 @@ def test_a_resynchronized_direction_is_processed_together(both, slow):
     for _ in read_places(both.files_of([blob])):
         pass
     assert slow["segment"] < len(packets) // 3
-    told = both.same([blob], WHOLE)
-    assert any(row[-2] == "resync" for row in told)
+    results = both.same([blob], WHOLE)
+    assert any(row[-2] == "resync" for row in results)
     # The same beyond the number of bytes after which such a direction is trusted.
     both.same([blob], 40_000, ReadOptions(ends=True, max_frame_size=6000))
 
@@ -213,8 +213,8 @@ def test_several_interfaces_fragments_and_left_out(both, eager):
     blob = file.getvalue()
     assert LEFT_OUT in blob
     for size in (2000, WHOLE):
-        told = both.same([blob], size)
-    assert any("were omitted from this excerpt" in str(row) for row in told)
+        results = both.same([blob], size)
+    assert any("were omitted from this excerpt" in str(row) for row in results)
 
 
 # -- bounds --------------------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def test_more_connections_than_are_remembered(both, eager, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(window_decoder, "MAX_CONNECTIONS", 8)
     link, packets = both.wrapped(both.talk(random.Random(7), 600, connections=30), "ethernet")
-    told = both.same([both.pcap(packets, link)], WHOLE)
-    assert any("evicted" in str(row) for row in told)
+    results = both.same([both.pcap(packets, link)], WHOLE)
+    assert any("evicted" in str(row) for row in results)
 
 
 def test_colliding_hashes_of_keys(both, monkeypatch):
@@ -235,18 +235,18 @@ def test_colliding_hashes_of_keys(both, monkeypatch):
 
 def test_no_capture_at_all(both):
     for blobs in ([], [b""], [b"nothing"], [b"nothing", b""]):
-        told = ended(both.objects, blobs)
-        assert isinstance(told[0], str)
-        assert ended(both.columns, blobs, WHOLE) == told
+        results = ended(both.objects, blobs)
+        assert isinstance(results[0], str)
+        assert ended(both.columns, blobs, WHOLE) == results
 
 
 def test_packed_parts_and_one_that_is_none(both):
     dice = random.Random(9)
     link, packets = both.wrapped(both.talk(dice, 300), "ethernet")
     first, second = both.pcap(packets[:300], link), both.pcap(packets[300:], link)
-    told = both.same([b"none", gzip.compress(first), b"", second[:-7]], 9000)
-    assert [row[2] for row in told if row[0] == "Note"].count("file") == 3
-    assert {row[2] for row in told if row[0] == "Note"} <= set(NOTE_KINDS)
+    results = both.same([b"none", gzip.compress(first), b"", second[:-7]], 9000)
+    assert [row[2] for row in results if row[0] == "Note"].count("file") == 3
+    assert {row[2] for row in results if row[0] == "Note"} <= set(NOTE_KINDS)
 
 
 def test_counters_of_a_reader(both):

@@ -42,9 +42,9 @@ def packets(count):
 @pytest.mark.parametrize("size", [1, 100, 5000, 1 << 20])
 def test_every_kind_of_pcap(both, order, nanos, extra, size):
     blob = both.pcap(packets(200), 113, order, nanos, extra)
-    told = plain(pcap.pcap_windows(open_source(io.BytesIO(blob))))
-    assert together(pcap_windows(open_source(io.BytesIO(blob)), size)) == told
-    assert len(told[0]) == 200
+    results = plain(pcap.pcap_windows(open_source(io.BytesIO(blob))))
+    assert together(pcap_windows(open_source(io.BytesIO(blob)), size)) == results
+    assert len(results[0]) == 200
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -55,9 +55,9 @@ def test_cut_and_damaged_files_end_at_the_same_place(both, seed):
         at = dice.randrange(24, len(blob) - 4)
         blob[at : at + 4] = dice.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\2\0"])
     blob = bytes(blob[: dice.randrange(10, len(blob))])
-    told = plain(pcap.pcap_windows(open_source(io.BytesIO(blob))))
+    results = plain(pcap.pcap_windows(open_source(io.BytesIO(blob))))
     for size in (1, 300, 1 << 20):
-        assert together(pcap_windows(open_source(io.BytesIO(blob)), size)) == told
+        assert together(pcap_windows(open_source(io.BytesIO(blob)), size)) == results
 
 
 def test_complete_records_from_an_offset(both):

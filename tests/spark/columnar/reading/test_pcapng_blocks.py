@@ -106,10 +106,10 @@ def columns(blob, size):
 @pytest.mark.parametrize("seed", range(40))
 def test_every_kind_of_block(seed):
     blob = random_blocks(random.Random(seed))
-    told = objects(blob)
-    assert told[1] is None
+    expected = objects(blob)
+    assert expected[1] is None
     for size in (1, 400, 1 << 20):
-        assert columns(blob, size) == told
+        assert columns(blob, size) == expected
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -121,15 +121,15 @@ def test_cut_and_damaged_files_end_at_the_same_place(seed):
         blob[at : at + 4] = dice.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\2\0", b"\x0a\x0d\x0d\x0a"])
     if dice.random() < 0.5:
         del blob[dice.randrange(12, len(blob)) :]
-    told = objects(bytes(blob))
+    expected = objects(bytes(blob))
     for size in (1, 400, 1 << 20):
-        assert columns(bytes(blob), size) == told
+        assert columns(bytes(blob), size) == expected
 
 
 def test_intact_windows_are_read_once(monkeypatch):
     """The reader of the object path is used only for damaged windows."""
     blob = random_blocks(random.Random(5))
-    told = objects(blob)
+    expected = objects(blob)
     monkeypatch.delattr(PcapngReader, "_walk")
-    assert columns(blob, 1000) == told
-    assert len(told[0]) > 20
+    assert columns(blob, 1000) == expected
+    assert len(expected[0]) > 20

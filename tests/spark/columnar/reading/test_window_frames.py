@@ -43,8 +43,10 @@ def test_frames_are_in_order_of_turns_and_single_ones_first():
     given(found, 19, Note("gap", "third"))
     places, notes = found.places()
     data = places.data.tobytes()
-    told = [data[start : start + kept] for start, kept in zip(places.start.tolist(), places.kept.tolist(), strict=True)]
-    assert told == [b"dd", b"alone", b"aa", b"bb", b"ee", b"late", b"cc", b"ff"]
+    frame_bytes = [
+        data[start : start + kept] for start, kept in zip(places.start.tolist(), places.kept.tolist(), strict=True)
+    ]
+    assert frame_bytes == [b"dd", b"alone", b"aa", b"bb", b"ee", b"late", b"cc", b"ff"]
     assert places.turn.tolist() == [10, 11, 11, 11, 13, 14, 15, 15]
     assert places.packet.tolist() == [10, 4, 11, 11, 13, 14, 15, 15]
     assert places.first_packet.tolist() == [9, 1, 10, 10, 12, 1, 14, 14]

@@ -81,7 +81,7 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
     for name in corpus.names():
         if name in INCOMPLETE or "scalable" in name:
             continue
-        told = CaptureContents(corpus.data(name))
+        contents = CaptureContents(corpus.data(name))
         for event in corpus.truth(name)["events"]:
             kind = event["type"]
             at = place(event) if kind in ("produced", "received", "acked", "ack_cumulative", "nacked") else None
@@ -89,13 +89,13 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
                 continue
             counted[kind] += 1
             if kind == "produced":
-                assert any(life.sent_frame and life.receipt_frame for life in told.by_id[at]), (name, event)
+                assert any(life.sent_frame and life.receipt_frame for life in contents.by_id[at]), (name, event)
                 continue
-            deliveries = told.deliveries(event, at)
+            deliveries = contents.deliveries(event, at)
             assert deliveries, (name, event)
             if kind == "nacked":
                 assert any(one.again[0] for one in deliveries), (name, event)
-            elif kind != "received" and event.get("subscription") and told.on_the_wire(event["subscription"], at):
+            elif kind != "received" and event.get("subscription") and contents.on_the_wire(event["subscription"], at):
                 assert any(one.acks for one in deliveries), (name, event)
     assert counted["produced"] > 10_000
     assert counted["received"] > 14_000
@@ -105,9 +105,9 @@ def test_every_event_of_an_application_is_in_a_lifecycle(corpus: Any) -> None:
 
 def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(corpus: Any) -> None:
     for name in ("java/non-persistent", "python/19-non-persistent"):
-        told = CaptureContents(corpus.data(name))
+        contents = CaptureContents(corpus.data(name))
         events = corpus.truth(name)["events"]
-        mine = [life for life in told.lives if life.topic is not None and not life.topic.persistent]
+        mine = [life for life in contents.lives if life.topic is not None and not life.topic.persistent]
         assert len(mine) == sum(event["type"] == "produced" for event in events)
         assert {life.state for life in mine} == {"non_persistent"}
         received = sum(event["type"] == "received" for event in events)
@@ -115,8 +115,8 @@ def test_non_persistent_messages_are_distinguished_by_producer_and_sequence_id(c
 
 
 def test_a_chunked_message_has_one_lifecycle(corpus: Any) -> None:
-    told = CaptureContents(corpus.data("python/07-chunked"))
-    chunked = [life for life in told.lives if life.num_chunks]
+    contents = CaptureContents(corpus.data("python/07-chunked"))
+    chunked = [life for life in contents.lives if life.num_chunks]
     assert len({life.uuid for life in chunked}) == len(chunked) > 0
     for life in chunked:
         assert [one[0] for one in life.chunks] == list(range(life.num_chunks))
