@@ -64,7 +64,7 @@ def with_lists(page: str) -> str:
         (
             f"`{row['class']}`", ", ".join(row["subscriptions"]), row["topics"],
             f"`{row['setting']}=true`" if row["setting"] else "otherwise",
-            row["since"] + (f" until {row['until']}" if row["until"] else ""),
+            row["since"] + (f", removed in {row['until']}" if row["until"] else ""),
             f"[{row['file'].rpartition('/')[2]}](../{row['file']})",
         )
         for row in capabilities.dispatcher_rows()
@@ -79,7 +79,7 @@ def with_lists(page: str) -> str:
         "`pcli broker --dispatchers` prints this table.\n",
         table("class in Pulsar | subscriptions | topics | condition | Pulsar versions | file", dispatchers),
         "## Settings\n",
-        "Set them with `--set name=value`, in a file with `--conf broker.conf`, or as arguments in Python. "
+        "Change settings with `--set name=value`, in a file with `--conf broker.conf`, or as arguments in Python. "
         "An unknown name is an error; the message suggests the closest names.\n",
         table("setting | type | default | description", settings),
         "## Endpoints\n",

@@ -98,7 +98,9 @@ def endpoint_rows() -> list[EndpointRow]:
 
 def stored_only_policies() -> list[str]:
     """Return the last path elements of policies that are stored without effect."""
-    return sorted({row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and "/" in row.path})
+    return sorted(
+        {row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and not row.path.endswith("}")}
+    )
 
 
 def missing_families() -> list[tuple[str, str]]:

@@ -99,7 +99,7 @@ class Settings:
         int, "delay before a newly elected Failover consumer is served"
     ] = 1000
     activeConsumerFailoverConsistentHashing: Annotated[
-        bool, "elect the active consumer with a hash ring of consumer names on partitions too"
+        bool, "use a hash ring of consumer names to elect active consumers of partitions"
     ] = False
     subscriptionKeySharedUseConsistentHashing: Annotated[
         bool, "assign hashes with a hash ring, not by splitting ranges in half"
@@ -111,7 +111,7 @@ class Settings:
     subscriptionSharedUseClassicPersistentImplementation: Annotated[
         bool, "use the Shared dispatcher of versions before 4.0"
     ] = False
-    streamingDispatch: Annotated[bool, "the streaming dispatchers of 2.8 to 3.0"] = False
+    streamingDispatch: Annotated[bool, "use the streaming dispatchers of versions 2.8 to 3.0"] = False
     keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[
         int, "Key_Shared stops reading ahead when this many entries per consumer wait; 0 means no limit"
     ] = 2000
@@ -125,7 +125,7 @@ class Settings:
     # Reading.
     dispatcherMaxReadBatchSize: Annotated[int, "maximum entries of one read"] = 100
     dispatcherMaxReadSizeBytes: Annotated[int, "maximum bytes of one read"] = 5242880
-    dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages for one Shared consumer before the next one"] = 20
+    dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages for a Shared consumer in each turn"] = 20
     preciseDispatcherFlowControl: Annotated[bool, "limit reads by permits and average batch size"] = False
     dispatchThrottlingRateInMsg: Annotated[int, "dispatch rate of the broker, messages per second"] = 0
     dispatchThrottlingRateInByte: Annotated[int, "dispatch rate of the broker, bytes per second"] = 0

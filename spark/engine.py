@@ -143,7 +143,7 @@ class _LocalValue(Generic[_V]):
 
 
 class InProcess:
-    """An engine that runs tasks one after the other in this process."""
+    """An engine that runs tasks one after another in this process."""
 
     parallel: Final = 1
     apart: Final = False

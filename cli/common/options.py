@@ -122,8 +122,8 @@ TimeOption = Annotated[
     typer.Option(
         "-t",
         "--time",
-        help="Time of a frame: r seconds since the first frame, a local time, ad local date and time, d or dd seconds "
-        "since the previous (or previously shown) frame, e seconds since 1970.",
+        help="Time of a frame. r: seconds since the first frame; a: local time; ad: local date and time; d or dd: "
+        "seconds since the previous (or previously shown) frame; e: seconds since 1970.",
     ),
 ]
 

@@ -17,7 +17,7 @@ def fields(
         str,
         typer.Argument(
             metavar="PATTERN",
-            help="Part of a name or of its description; * and ? are wildcards.",
+            help="Part of the name or description of a field; * and ? are wildcards.",
             autocompletion=complete_field,
         ),
     ] = "",

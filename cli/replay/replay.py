@@ -29,7 +29,7 @@ def replay(
     capture: Captures,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="URL", help="Broker URL; two URLs compare two brokers. [a mini-broker in memory]"),
+        typer.Option("--to", metavar="URL", help="Broker URL. Give two to compare brokers. [a mini-broker in memory]"),
     ] = None,
     admin: Annotated[
         list[str] | None,

@@ -81,10 +81,10 @@ def broker(
     ] = "",
     output: Annotated[
         TextOrJson,
-        typer.Option("-T", "--format", help="json and ndjson: an object with the URLs, then one per line of --log."),
+        typer.Option("-T", "--format", help="json and ndjson: first the URLs, then an object per line of --log."),
     ] = TextOrJson.text,
     dispatchers: Annotated[
-        bool, typer.Option("--dispatchers", help="List the dispatchers and their settings; start no broker.")
+        bool, typer.Option("--dispatchers", help="List the dispatchers and their settings without starting a broker.")
     ] = False,
 ) -> None:
     """Run a mini-broker that behaves like Apache Pulsar 4.2.4, until Ctrl-C. It keeps data in memory only.

@@ -47,7 +47,7 @@ def proxy(
     ] = False,
     output: Annotated[
         TextOrJson,
-        typer.Option("-T", "--format", help="json and ndjson: an object with the URLs, then one per line of --log."),
+        typer.Option("-T", "--format", help="json and ndjson: first the URLs, then an object per line of --log."),
     ] = TextOrJson.text,
     fault: Annotated[
         list[str] | None,

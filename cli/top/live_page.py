@@ -251,7 +251,7 @@ class TopPage(App[None]):
 def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
     """Return the columns that fit the width, and the width of the first column, which contains the names.
 
-    If that width is less than `_LEAST_NAME`, the columns of `_OPTIONAL` are omitted, one after the other.
+    If that width is less than `_LEAST_NAME`, the columns of `_OPTIONAL` are omitted, one after another.
     """
     widths = [max(map(len, column)) for column in zip(COLUMNS, *([text.plain for text in row] for row in texts))]
     columns = list(range(len(COLUMNS)))

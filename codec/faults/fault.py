@@ -26,7 +26,7 @@ ACTIONS: Final[dict[str, str]] = {
     "drop": "the frame never arrives",
     "delay": "the frame and all later frames in its direction arrive ms milliseconds later",
     "duplicate": "the frame arrives twice",
-    "corrupt": "the frame arrives with one inverted bit, in the payload if it has one, otherwise in the command",
+    "corrupt": "one bit of the payload is inverted, or one bit of the command if the frame has no payload",
     "error": "a client's request is refused with the error; the broker does not receive it",
     "close": "the connection is closed, and the frame is lost",
 }

@@ -105,16 +105,16 @@ def _changed(call: Call) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", _BROKERS, _brokers, "the brokers: this one"),
+    Endpoint("GET", _BROKERS, _brokers, "addresses of the brokers (only this broker)"),
     Endpoint("GET", f"{_BROKERS}/health", _ok, "health of the broker"),
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
     Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that the broker reproduces"),
-    Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "the leader: this one"),
+    Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "address of the leader (this broker)"),
     Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
     Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings changed at runtime"),
     Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed at runtime"),
     Endpoint("POST", f"{_DYNAMIC}/{{name}}/{{value}}", _set, "change a setting"),
     Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "reset a setting to its default"),
-    Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "the brokers of the cluster: this one"),
+    Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "addresses of the brokers of a cluster (only this broker)"),
     Endpoint("GET", "/status.html", _ok, "health of the broker"),
 )

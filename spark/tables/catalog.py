@@ -88,7 +88,7 @@ _ALL: Final = (
     ),
     Table(
         "keys",
-        "a key whose order was broken, or that changed its owner",
+        "a key whose order was broken or whose owner changed",
         observed.KEYS,
         observed.KEYS_ORDER,
     ),

@@ -67,9 +67,10 @@ def _words(columns: str, words: dict[str, str]) -> Iterator[str]:
 
 def _section(table: Table) -> Iterator[str]:
     yield f"## {table.name}\n"
-    yield f"Each row is {table.row}.{' Only with `--frames`.' if table.name in ON_REQUEST else ''}\n"
+    on_request = " This table is written only with `--frames` or `--only frames`." if table.name in ON_REQUEST else ""
+    yield f"Each row is {table.row}.{on_request}\n"
     if table.hour:
-        yield f"Partitioned by the hour of `{table.hour}` if the table is large.\n"
+        yield f"If the table is large, it is partitioned by the hour of `{table.hour}`.\n"
     yield "| column | type | description |\n|---|---|---|"
     for field in table.schema:
         yield from _rows(field, "")

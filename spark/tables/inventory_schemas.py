@@ -61,7 +61,9 @@ GAPS: Final = pa.schema(
         column("offset", LONG, "offset at which it begins, in the direction of the connection or in the file"),
         column("bytes", LONG, "number of bytes"),
         column(
-            "packet", LONG, "the packet at which it was detected, counted over the recording; 0 if before the first"
+            "packet",
+            LONG,
+            "packet at which it was detected, counted over the recording; 0 if no packet preceded it",
         ),
         column("time_ns", LONG, "time of that packet"),
         column("text", TEXT, "description"),

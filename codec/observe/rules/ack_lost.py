@@ -134,7 +134,7 @@ RULE = Rule(
     name="ack-lost",
     group="consumer",
     facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session"),
-    title="acknowledgements that were unanswered, refused, or did not prevent a redelivery",
+    title="acknowledgements that were unanswered or refused, or that did not prevent a redelivery",
     issue="apache/pulsar#23262",
     evaluate=evaluate,
 )

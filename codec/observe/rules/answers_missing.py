@@ -16,8 +16,8 @@ connection or the capture ends.
 ## What would disprove it
 
 A response after the listed frames. If packets are missing, the response may be in the gap: the finding is then a note
-and attributed to the capture. If the capture has only one direction, nothing is reported. At the end of the capture a
-response can still be pending. A request id that the client used twice explains an extra response.
+and is attributed to the capture. If the capture has only one direction, nothing is reported. At the end of the capture
+a response can still be pending. A request id that the client used twice explains an extra response.
 
 ## What to do
 
@@ -94,7 +94,7 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
         tally.first_ns,
         tally.frames,
         "A request id that the client used twice would explain this.",
-        "Clients log and ignore them. Report it to the developers of the broker or client with this capture.",
+        "Clients log and ignore them. Report the problem to the developers of the broker or client with this capture.",
         cause,
     )
 

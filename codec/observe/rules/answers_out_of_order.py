@@ -9,19 +9,19 @@ SUBSCRIBE.
 
 ## On the wire
 
-SUBSCRIBE with a consumer id, then another request with that id, and the response to the second one first. The same
-applies to producers.
+SUBSCRIBE with a consumer id, then another request with that id, whose response arrives first. The same applies to
+producers.
 
 ## What would disprove it
 
 Packets whose order in the capture differs from their order on the wire: check times and sequence numbers. If packets
 are missing, nothing is reported. A client may close a consumer while it is being created, and a broker may respond to
-that immediately.
+the close immediately.
 
 ## What to do
 
-Check `topics stats`: is the consumer present twice, or absent? Report it with this capture to the broker's developers.
-Creating the consumer or producer again restores a consistent state.
+Check `topics stats`: is the consumer present twice, or absent? Report the problem with this capture to the broker's
+developers. Creating the consumer or producer again restores a consistent state.
 """
 
 from __future__ import annotations

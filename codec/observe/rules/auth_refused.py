@@ -6,8 +6,8 @@
 missing, or from an unknown issuer. *AuthorizationError* is the response to a request: the role is known but lacks the
 permission.
 
-Clients treat the first like any lost connection and retry until the call times out. Applications therefore often report
-only a timeout, and the reason is visible only on the wire.
+Clients treat AuthenticationError like any lost connection and retry until the call times out. Applications therefore
+often report only a timeout, and the reason is visible only on the wire.
 
 ## On the wire
 
@@ -22,7 +22,7 @@ Nothing: the broker's response is explicit. The cause can still be on the broker
 ## What to do
 
 Decode the token (`exp`, `sub`, `iss`) and compare it with the broker's key and role claim. For AuthorizationError,
-grant the role produce or consume on the namespace or the topic.
+grant the role the permission `produce` or `consume` on the namespace or the topic.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ## What it means
 
-A client stores the current time in each message (`publish_time`) before it sends it. This time determines when the
-message expires (time to live), the position that a seek by time selects, and how long a delayed message waits. The
+A client stores the current time in each message (`publish_time`) before sending the message. This time determines when
+the message expires (time to live), the position that a seek by time selects, and how long a delayed message waits. The
 broker uses it unchanged unless it stamps entries itself. With a wrong clock, ledgers are kept too long or messages are
 lost.
 

@@ -1,4 +1,4 @@
-"""A consumer with permits and waiting entries that is not blocked but receives nothing.
+"""A consumer that has permits and waiting entries and is not blocked, but receives nothing.
 
 ## What it means
 
@@ -87,7 +87,7 @@ RULE = Rule(
     name="dispatcher-silent",
     group="consumer",
     facts=("silent", "active", "permits.balance", "session", *FACTS),
-    title="a consumer with permits and a backlog to which the broker sends nothing",
+    title="a consumer that has permits and a backlog but receives nothing from the broker",
     issue="apache/pulsar#26164",
     evaluate=evaluate,
 )

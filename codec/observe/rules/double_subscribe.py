@@ -18,7 +18,7 @@ A CLOSE_CONSUMER in between, from the client or the broker, possibly in a gap of
 
 ## What to do
 
-Report it to the developers of the client library with its version and this capture. If messages were lost or
+Report the problem to the developers of the client library with its version and this capture. If messages were lost or
 duplicated, look for the loss or duplication directly after the second SUBSCRIBE.
 """
 
@@ -58,7 +58,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         seen.first_ns,
         seen.frames,
         "A CLOSE_CONSUMER in between would disprove this; there is none." + why_unsure(doubts),
-        "Report it to the developers of the client library, with its version.",
+        "Report the problem to the developers of the client library, with its version.",
     )
 
 

@@ -20,8 +20,8 @@ whereas brokers compare their hashes. Delayed messages arrive late on purpose.
 
 ## What to do
 
-Check that producers batch by key. Otherwise report it with the broker's version, the dispatcher type (classic or not)
-and this capture. `pcli stats keys` shows which consumer held the key at which time.
+Check that producers batch by key. Otherwise report the problem with the broker's version, the dispatcher type (classic
+or not) and this capture. `pcli stats keys` shows which consumer held the key at which time.
 """
 
 from __future__ import annotations

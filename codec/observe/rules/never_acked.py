@@ -21,9 +21,9 @@ than this consumer ever took to acknowledge one.
 
 ## What to do
 
-`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest one.
-If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). With an acknowledgement
-timeout, messages that the application never acknowledges are redelivered.
+`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest
+message. If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). With an
+acknowledgement timeout, messages that the application never acknowledges are redelivered.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 ## What it means
 
-CONNECT and CONNECTED negotiate a protocol version, the lower of the two. The broker does not use later features with
-this client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or announces a lower
-version. Below version 11 the missing features endanger correct operation, and the finding is a warning.
+Client and broker use the lower of the protocol versions in CONNECT and CONNECTED. The broker does not use features of
+later versions with this client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or
+announces a lower version. Below version 11 the missing features endanger correct operation, and the finding is a
+warning.
 
 ## On the wire
 

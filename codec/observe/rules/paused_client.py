@@ -21,8 +21,8 @@ If earlier FLOWs granted fewer permits than messages were processed, the client 
 ## What to do
 
 Check what the application does at that moment: take a thread dump, read its log. If processing is slow by design, use a
-smaller receiver queue, so that the consumer holds fewer messages that others could process. If it is paused on purpose,
-nothing is wrong.
+smaller receiver queue, so that the consumer holds fewer messages that others could process. If the application is
+paused on purpose, nothing is wrong.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ a client whose queue was cleared by a seek. If the surplus is less than half of 
 
 ## What to do
 
-Check whether the consumer was subscribed twice (double-subscribe). Report it to the developers of the client library
-with its version.
+Check whether the consumer was subscribed twice (double-subscribe). Report the problem to the developers of the client
+library with its version.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         permits.doubled.first_ns,
         permits.doubled.frames,
         "A queue that grows on purpose would explain this." + why_unsure(doubts),
-        "Check whether the consumer was opened twice. Report it to the developers of the client library with its "
-        "version.",
+        "Check whether the consumer was opened twice. Report the problem to the developers of the client library with "
+        "its version.",
     )
 
 

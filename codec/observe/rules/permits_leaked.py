@@ -23,8 +23,8 @@ A late FLOW: clients collect up to half of their queue before they send one, and
 
 ## What to do
 
-Report it to the developers of the client library with its version and this capture. Until it is fixed, a new SUBSCRIBE
-(closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
+Report the problem to the developers of the client library with its version and this capture. Until it is fixed, a new
+SUBSCRIBE (closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_ADVICE = "Report it to the developers of the client library with its version. Reopening resets the permits."
+_ADVICE = "Report the problem to the developers of the client library with its version. Reopening resets the permits."
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:

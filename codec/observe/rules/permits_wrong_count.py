@@ -24,8 +24,8 @@ A client whose FLOW is only late (it may collect half a queue), or whose queue g
 
 ## What to do
 
-Report it to the developers of the client library with its version and this capture. Until it is fixed, do not use
-batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
+Report the problem to the developers of the client library with its version and this capture. Until it is fixed, do not
+use batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_REPORT: Final = "Report it to the developers of the client library with its version and this capture."
+_REPORT: Final = "Report the problem to the developers of the client library with its version and this capture."
 _SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove this."
 
 _CAUSES: Final = {

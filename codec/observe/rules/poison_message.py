@@ -3,8 +3,8 @@
 ## What it means
 
 The message was delivered five times or more because it was rejected or timed out; or the client moved it to the dead
-letter topic; or the client discarded it because it could not decrypt it or its checksum was wrong. On Shared
-subscriptions such messages cost time; on ordered subscriptions they delay all later messages.
+letter topic; or the client discarded it because decryption failed or the checksum was wrong. On Shared subscriptions
+such messages cost time; on ordered subscriptions they delay all later messages.
 
 ## On the wire
 
@@ -58,7 +58,10 @@ _THROWN: Final = {
         "Configure the consumer's private key, or find the producer that uses another key.",
     ),
     "ChecksumMismatch": ("network", "See wrong-crc to find out where the frames are damaged."),
-    "UncompressedSizeCorruption": ("client", "The producer's library wrote a wrong size: report it with its version."),
+    "UncompressedSizeCorruption": (
+        "client",
+        "The producer's library wrote a wrong size: report the problem with its version.",
+    ),
 }
 """Culprit and advice for messages that a client discards, by validation_error."""
 
@@ -94,7 +97,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
                 discarded.first_ns,
                 discarded.frames,
                 "Nothing: its acknowledgements contain the error.",
-                _THROWN.get(error, ("", "Read the message with another client. Report it to its developers."))[1],
+                _THROWN.get(error, ("", "Read the message with another client. Report the problem."))[1],
                 error,
             )
 

@@ -7,8 +7,8 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 - *ProducerBusy*: a producer with that name already exists, the topic has the maximum number of producers, or a producer
   has exclusive access. After a broken connection the broker may still consider the old producer alive.
 - *ProducerFenced*: another producer has exclusive access, or obtained it by fencing this one.
-- *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is exceeded, because a subscription does not
-  acknowledge.
+- *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is exceeded, because the consumers of a
+  subscription do not acknowledge messages.
 - *TopicTerminatedError*: the topic was terminated permanently.
 - *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
   enabled.

@@ -18,8 +18,8 @@ If the same sequence id was sent more than once, it is uncertain to which SEND a
 
 ## What to do
 
-Report it with the broker's version and this capture. An intermediary that parses the protocol (a proxy, a protocol
-handler) can cause it too: capture on both sides of it.
+Report the problem with the broker's version and this capture. An intermediary that parses the protocol (a proxy, a
+protocol handler) can also change the order: capture on both sides of the intermediary.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 
-_ADVICE: Final = "Report it with the broker's version. Capture on both sides of any proxy in between."
+_ADVICE: Final = "Report the problem with the broker's version. Capture on both sides of any proxy in between."
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:

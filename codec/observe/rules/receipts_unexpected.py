@@ -17,8 +17,8 @@ The SEND in a gap of the capture, or before its beginning. With gaps nothing is 
 
 ## What to do
 
-Report it with the broker's version and this capture. Check whether an intermediary parses the protocol and repeats
-frames: a proxy, a fault injector.
+Report the problem with the broker's version and this capture. Check whether an intermediary parses the protocol and
+repeats frames: a proxy, a fault injector.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         seen.first_ns,
         seen.frames,
         "An unanswered SEND with that id before it would disprove this; there is none.",
-        "Report it with the broker's version. Check for a proxy in between that repeats frames.",
+        "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
     )
 
 

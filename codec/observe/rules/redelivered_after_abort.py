@@ -3,8 +3,8 @@
 ## What it means
 
 Acknowledgements in a transaction take effect when it is committed. When it is aborted, by the application or by its
-timeout, the messages become unacknowledged again and are redelivered. This is the purpose of transactions. If it
-happens often, work is wasted: transactions exceed their timeout or conflict with each other.
+timeout, the messages become unacknowledged again and are redelivered. This is the purpose of transactions. Frequent
+aborts waste work: transactions exceed their timeout or conflict with each other.
 
 ## On the wire
 

@@ -3,8 +3,8 @@
 ## What it means
 
 The application called `negativeAcknowledge` (or the client did, before it moved a message to the retry or dead letter
-topic). After a delay the client requests redelivery of those messages by their ids. One or two are normal. If most
-deliveries are redeliveries, a downstream system is broken and the consumer makes no progress.
+topic). After a delay the client requests redelivery of those messages by their ids. One or two such requests are
+normal. If most deliveries are redeliveries, a downstream system is broken and the consumer makes no progress.
 
 ## On the wire
 

@@ -18,9 +18,9 @@ If the message was acknowledged before the end, the ACK was lost: see ack-lost.
 
 ## What to do
 
-Applications must tolerate it. A smaller receiver queue and a shorter grouping time for acknowledgements reduce the
-number of affected messages. If it happens frequently, find out which side closes the connection: see reconnect-loop and
-the broker's load balancer.
+Applications must tolerate these duplicates. A smaller receiver queue and a shorter grouping time for acknowledgements
+reduce the number of affected messages. If such duplicates are frequent, find out which side closes the connection: see
+reconnect-loop and the broker's load balancer.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ left; an administrator may have reset the cursor or unloaded the topic. The find
 
 ## What to do
 
-Check the broker's log at that time. Report it with the broker's version and the capture.
+Check the broker's log at that time. Report the problem with the broker's version and the capture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CAUSES: Final = {
         "broker",
         "to the same consumer without a cause on the wire",
         "A REDELIVER, a SEEK, a reconnect or another consumer would explain this; the last two may not be captured.",
-        "Check the broker's log at that time, and report it with the broker's version.",
+        "Check the broker's log at that time, and report the problem with the broker's version.",
         "likely",
         "warning",
     ),

@@ -25,7 +25,7 @@ An application that sets `sequenceId` occasionally. With a gap in the capture no
 ## What to do
 
 Missing: check what the application logged when it skipped these ids. Backwards: let the client assign the ids, or
-continue from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report it.
+continue from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report the problem to its developers.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 ## What it means
 
-Clients wait 30 seconds by default for a response (operationTimeoutMs, sendTimeoutMs). From 30 s, the client has given
-up and the finding is an error. From 10 s, it is a warning; below that, a note. A response is slow if it takes 1 s or
-more. The limit is 5 s for requests for which the broker may first have to load a topic or start up (CONNECT, LOOKUP,
-PRODUCER, SUBSCRIBE and similar).
+Clients wait 30 seconds by default for a response (operationTimeoutMs, sendTimeoutMs). If a response takes 30 s or more,
+the client has given up, and the finding is an error. From 10 s to 30 s the finding is a warning; below 10 s it is a
+note. A response is slow if it takes 1 s or more. The limit is 5 s for requests for which the broker may first have to
+load a topic or start up (CONNECT, LOOKUP, PRODUCER, SUBSCRIBE and similar).
 
 ## On the wire
 
@@ -15,8 +15,8 @@ but a notification.
 
 ## What would disprove it
 
-- A publish rate limit delays receipts on purpose: the broker stops reading the connection, so all its requests have
-  similar delays, and then responds at intervals.
+- A publish rate limit delays receipts on purpose: the broker stops reading from the connection and later responds at
+  intervals, so all requests on the connection have similar delays.
 - The first request for a topic after a start or an unload waits until the broker has loaded the topic.
 - With gaps in the capture a response may belong to another request.
 

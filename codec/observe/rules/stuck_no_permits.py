@@ -19,8 +19,8 @@ the broker's statistics: `availablePermits` 0 (or negative after a batch), `unac
 ## What would disprove it
 
 A FLOW from this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the certainty of
-the finding is at most *possible*. Consumers that hold their messages, and consumers whose FLOWs stop suddenly, are
-reported by paused-client.
+the finding is at most *possible*. Consumers that hold unacknowledged messages, and consumers whose FLOWs stop suddenly,
+are reported by paused-client.
 
 ## What to do
 
@@ -92,8 +92,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             ],
             f"A FLOW after {at(permits.last_flow_frame)} would show that permits are returned; there is none."
             + why_unsure(doubts),
-            "Report it to the developers of the client library with its version. Reopen the consumer to resume "
-            "delivery.",
+            "Report the problem to the developers of the client library with its version. Reopen the consumer to "
+            "resume delivery.",
             "not-returned",
         )
 

@@ -16,7 +16,8 @@ broker stops.
 ## What would disprove it
 
 An ACK or REDELIVER from this consumer after the listed frame that reduces the number below half of the limit. If the
-consumer still receives nothing, dispatcher-silent applies. A consumer without permits is also a different case.
+consumer still receives nothing, dispatcher-silent applies. If the consumer has no permits, see stuck-no-permits and
+paused-client.
 
 ## What to do
 

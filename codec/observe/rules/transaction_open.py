@@ -3,9 +3,9 @@
 ## What it means
 
 While a transaction is open, its messages are not delivered, and neither are later messages on the same topics,
-including those of other producers: consumers receive nothing there. Its acknowledgements have no effect yet. It ends
-with the client's END_TXN or with its timeout, when the coordinator aborts it without notification. There are four
-cases:
+including those of other producers: consumers receive nothing there. The acknowledgements in the transaction have no
+effect yet. The transaction ends with the client's END_TXN or with its timeout, when the coordinator aborts it without
+notification. There are four cases:
 
 - *open*: it is older than its timeout, and the capture does not contain its end.
 - *client-gone*: the connection that began it ended before the transaction. It stays open until the timeout.

@@ -19,7 +19,7 @@ belongs to another client. A client may skip topics on purpose because its own p
 ## What to do
 
 Messages of these topics are not consumed, and without a subscription they are not retained. Update the client. Until
-then, a short patternAutoDiscoveryPeriod detects the topics by polling.
+then, set a short patternAutoDiscoveryPeriod: the client then detects the topics by polling.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ data, or a faulty client library.
 
 A SEND or MESSAGE whose bytes were captured completely, with a CRC-32C that does not match them. If a proxied
 conversation was captured on both sides of the proxy, the finding is reported for the connection that shows the damage
-first, in the direction of the message. If only the second one shows it, the proxy changed the bytes.
+first, in the direction of the message. If only the second connection shows the damage, the proxy changed the bytes.
 
 ## What would disprove it
 

@@ -149,7 +149,7 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.double_subscribe.count),
     cell("permits_known", BOOL, "true if the permit balance is absolute; false if only its changes are known",
          lambda one: one.permits.known),
-    cell("queue", LONG, "permits of its first FLOW, the receiver queue size",
+    cell("queue", LONG, "permits of its first FLOW (normally the receiver queue size)",
          _if_certain(lambda one: one.permits.queue)),
     cell("flows", LONG, "FLOWs in its last session", lambda one: one.permits.flows),
     cell("flowed", LONG, "their permits", lambda one: one.permits.flowed),

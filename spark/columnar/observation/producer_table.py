@@ -63,7 +63,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("oldest_open_ns", LONG, "time of the oldest of them", lambda one: non_negative(one.record.oldest_open_ns)),
     cell("unreceipted", LONG, "SENDs without a response when their session ended",
          lambda one: one.record.unreceipted.count),
-    cell("lost", LONG, "unreceipted SENDs that were not resent", lambda one: one.record.lost.count),
+    cell("lost", LONG, "SENDs counted in `unreceipted` that were not resent", lambda one: one.record.lost.count),
     cell("no_receipt_ns", LONG, "total time in which SENDs were pending without a receipt, in waits of 1 s or more",
          lambda one: state_duration(one.record.no_receipt, one.now_ns)),
     cell("waiting_ns", LONG, "time that it waited for exclusive access (WaitForExclusive)",

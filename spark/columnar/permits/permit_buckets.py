@@ -67,7 +67,7 @@ PERMITS: Final = pa.schema(
         column("topic", TEXT, "full name; null if the SUBSCRIBE was not captured"),
         column("subscription", TEXT, "name; null if unknown"),
         column("consumer", TEXT, "name in SUBSCRIBE; null if none or unknown"),
-        column("system", BOOL, "true if topic or subscription is internal to the broker"),
+        column("system", BOOL, "true if the topic or the subscription is internal to the broker"),
         column("connection", LONG, "tcp.stream"),
         column("consumer_id", LONG, "its id on that connection"),
         column(
@@ -130,7 +130,7 @@ def permit_parts(
 ) -> PermitParts:
     """Return the changes and events of a window; ``numbers`` are the numbers of its frames.
 
-    ``cut`` labels a window, or several windows that are read one after the other. For several windows, pass ``seen``,
+    ``cut`` labels a window, or several windows that are read one after another. For several windows, pass ``seen``,
     the number of earlier events of each connection in the cut, which this function updates.
     """
     places = frames.places

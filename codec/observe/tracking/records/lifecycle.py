@@ -22,7 +22,7 @@ MOST_CHUNKS: Final = 64
 
 STATES: Final[dict[str, str]] = {
     "in_flight": "sent, without a receipt so far",
-    "stored": "has a receipt; no known subscription has requested it yet",
+    "stored": "has a receipt; the capture contains no current subscription of its topic",
     "never_delivered": "stored; subscriptions existed, but none received it",
     "unacked": "delivered; at least one subscription that received it has not acknowledged all of it",
     "acked": "acknowledged by all subscriptions that received it",

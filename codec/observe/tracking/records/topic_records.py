@@ -14,10 +14,10 @@ __all__ = ["AGAIN", "KeyRecord", "SubscriptionRecord", "TopicRecord"]
 
 AGAIN: dict[str, str] = {
     "nack": "the consumer requested it (negative acknowledgement)",
-    "ack_timeout": "the consumer requested it, always at the same age: its acknowledgement timeout",
+    "ack_timeout": "the consumer requested it because the acknowledgement timeout expired",
     "rewind": "the consumer requested all its messages (REDELIVER without ids)",
     "takeover": "another consumer became active (Failover)",
-    "left": "the consumer that held it closed",
+    "left": "the client closed the consumer that held it",
     "lost": "the connection of the consumer that held it broke",
     "unload": "the broker closed the consumer, which subscribed again: unload, restart, deletion",
     "seek": "a SEEK, or a reset through the admin API, moved the cursor before this delivery",
