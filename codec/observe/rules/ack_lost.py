@@ -2,20 +2,21 @@
 
 ## What it means
 
-The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports it until the message
-is redelivered. With acknowledgement receipts (`isAckReceiptEnabled`, and always in transactions) the broker responds to
-each ACK. There are three cases:
+The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports the loss until the
+message is redelivered. With acknowledgement receipts (`isAckReceiptEnabled`, and always in transactions) the broker
+responds to each ACK. There are three cases:
 
-- *unanswered*: an ACK requested a response, and none arrived before its connection or consumer ended.
-- *back again*: a message was delivered once more although an ACK covered it. The broker did not receive the ACK or lost
-  it (its cursor was not stored yet, or had more gaps than `managedLedgerMaxUnackedRangesToPersist`).
-- the name of an error: the broker rejected the ACK, for example because of a transaction conflict.
+- *unanswered*: an ACK requested a response, and none arrived before the connection ended or the consumer was closed.
+- *back again*: a message was delivered once more although an ACK covered it. The broker did not receive the ACK, or it
+  lost the acknowledgement because the cursor was not stored yet or had more gaps than
+  `managedLedgerMaxUnackedRangesToPersist`.
+- *the name of an error*: the broker refused the ACK, for example because of a transaction conflict.
 
 ## On the wire
 
 ACK with `request_id` and no ACK_RESPONSE with that id; or MESSAGE, ACK, MESSAGE with the same id and no SEEK in
-between. The latter is normal for a batch that was acknowledged in part without batch index acknowledgements: see
-whole-batches-again.
+between. The second sequence is normal for a batch that was acknowledged in part without batch index acknowledgements:
+see whole-batches-again.
 
 ## What would disprove it
 
@@ -26,7 +27,7 @@ the network but never reached the broker, because the connection broke immediate
 
 Enable acknowledgement receipts, so that the application is notified of failures. Make the application tolerate
 duplicates: Pulsar guarantees at-least-once delivery. If the acknowledgements have many gaps, the cursor cannot be
-stored completely: acknowledge in order, or raise the limit.
+stored completely: acknowledge messages in order, or raise the limit.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             seen.first_ns,
             seen.frames,
             "A later ACK of the same messages without an error would disprove this.",
-            "The error names the reason; in a transaction, TransactionConflict means that another one acknowledged "
-            "them.",
+            "The error names the reason; in a transaction, TransactionConflict means that another transaction "
+            "acknowledged the messages.",
             error,
         )
 
@@ -102,7 +103,7 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         seen.first_ns,
         seen.frames,
         "An ACK_RESPONSE with the request id would disprove this; there is none." + why_unsure(doubts),
-        "A redelivery of the messages shows that the ACKs had no effect. Make the application tolerate duplicates.",
+        "If the messages are redelivered, the ACKs had no effect. Make the application tolerate duplicates.",
         "unanswered",
     )
 

@@ -4,13 +4,13 @@
 
 The consumer requests redelivery of messages that it is still processing, and acknowledges them afterwards. Either the
 timeout is too short for the processing, or the receiver queue is so long that messages expire while they wait in it (in
-some clients the timeout starts when a message arrives, not when the application receives it). Every message is
+some clients the timeout starts when a message arrives, not when the application receives it). Such messages are
 processed twice or more.
 
 ## On the wire
 
-MESSAGE, then REDELIVER with its id, always after about the same time, and acknowledgements that take at least that
-long. Compare the age of messages at redelivery requests with the age at the slowest ACK.
+MESSAGE, then REDELIVER_UNACKNOWLEDGED_MESSAGES with its id, always after about the same time, and acknowledgements that
+take at least that long. Compare the age of messages at redelivery requests with the age at the slowest ACK.
 
 ## What would disprove it
 
@@ -61,12 +61,12 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requests redelivery of messages after {span(time_out)} "
         f"({count_of(consumer.asked_again.count, 'id')} so far) but needs up to {span(consumer.ack_age_max_ns)} to "
-        "acknowledge one: its acknowledgement timeout is shorter than its processing time.",
+        "acknowledge a message: its acknowledgement timeout is shorter than its processing time.",
         consumer.asked_again.first_ns,
         [*consumer.asked_again.frames, *seen.frames],
-        "Acknowledgements that are all faster would show that the other messages were not processed at all."
+        "If no acknowledgement took as long as the timeout, the redelivered messages were not processed at all."
         + why_unsure(doubts),
-        "Set the timeout above the longest processing time, or reduce the receiver queue.",
+        "Set the timeout above the longest processing time, or use a smaller receiver queue.",
     )
 
 

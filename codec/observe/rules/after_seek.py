@@ -17,7 +17,8 @@ A CLOSE_CONSUMER after which only unacknowledged messages are redelivered is an 
 
 ## What to do
 
-Nothing, if the seek was intended. Otherwise the broker's log and the connection of the SEEK show the caller's address.
+Nothing, if the seek was intended. Otherwise the broker's log and the connection of the SEEK show the address of the
+client that requested the seek.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CAUSES: Final = {
         "application",
         "because the cursor was moved back (SEEK, or a reset through the admin API)",
         "After an unload only unacknowledged messages would be redelivered.",
-        "Nothing, if it was intended. The connection of the SEEK shows which client sent it.",
+        "Nothing, if the seek was intended. The connection of the SEEK shows which client sent it.",
     ),
 }
 

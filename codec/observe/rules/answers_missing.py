@@ -2,9 +2,9 @@
 
 ## What it means
 
-In the protocol every request has a response. After ten seconds without one (five if a later request of the same type
-was answered), a response is unlikely: the client's call blocks until its timeout, 30 s by default. Two responses to one
-request, and responses without a request, are reported as notes: clients ignore them.
+In the protocol every request has a response. If no response arrives within ten seconds (five if a later request of the
+same type was answered), a response is unlikely: the client's call blocks until its timeout, 30 s by default. Two
+responses to one request, and responses without a request, are reported as notes: clients ignore them.
 
 SEND, ACK and PING are covered by other rules, which use the state of producers, consumers and connections.
 
@@ -21,9 +21,9 @@ a response can still be pending. A request id that the client used twice explain
 
 ## What to do
 
-Search the broker's log for the request at that time: an exception that suppressed the response, a future that never
-completes, a metadata store that does not respond. The client sends the request again after its timeout or after a
-reconnect.
+Search the broker's log at the time of the request. Possible causes are an exception that suppressed the response, a
+future that never completes, and a metadata store that does not respond. The client sends the request again after its
+timeout or after a reconnect.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def _missing(exchange: ExchangeRecord) -> Finding:
         certainty(exchange.doubts),
         exchange_subject(exchange),
         f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
-        f"received no response; the oldest has been waiting for {span(exchange.waited_ns)}{later}.",
+        f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.",
         missing.first_ns,
         missing.frames,
         "A response with the same request id after these frames would disprove this; there is none."
         + why_unsure(exchange.doubts),
-        "Search the broker's log for the time of the request. A client stops waiting after 30 s and repeats the "
+        "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
         "request.",
         "missing",
     )
@@ -94,7 +94,8 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
         tally.first_ns,
         tally.frames,
         "A request id that the client used twice would explain this.",
-        "Clients log and ignore them. Report the problem to the developers of the broker or client with this capture.",
+        "Clients log and ignore such responses. Report the problem to the developers of the broker or client with "
+        "this capture.",
         cause,
     )
 

@@ -54,7 +54,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         tally.frames,
         "Packets whose order in the capture differs from their order on the wire would explain this."
         + why_unsure(record.doubts),
-        "Client and broker may disagree on the state of that producer or consumer: compare with the topic's stats.",
+        "Client and broker may disagree on the state of that producer or consumer: check it in `topics stats`.",
     )
 
 
@@ -62,7 +62,7 @@ RULE = Rule(
     name="answers-out-of-order",
     group="connection",
     facts=("out_of_order", "doubts"),
-    title="responses about a producer or consumer that arrived before it was created",
+    title="responses about a producer or consumer that arrived before the response to its PRODUCER or SUBSCRIBE",
     issue="apache/pulsar#20737",
     evaluate=evaluate,
 )

@@ -3,14 +3,14 @@
 ## What it means
 
 Once a minute (authenticationRefreshCheckSeconds) the broker checks whether the credentials of a connection have
-expired. If so, it requests new ones. The client must send them before the next check, and they must belong to the same
-role.
+expired. If so, it requests new credentials. The client must send them before the next check, and they must belong to
+the same role.
 
 ## On the wire
 
-AUTH_CHALLENGE on an established connection. Normally an AUTH_RESPONSE follows and the connection continues. In the
-failure case there is no AUTH_RESPONSE and the broker closes the connection, or the connection ends within five seconds
-of the AUTH_RESPONSE.
+AUTH_CHALLENGE on an established connection. Normally an AUTH_RESPONSE follows and the connection continues. If the
+renewal fails, there is no AUTH_RESPONSE and the broker closes the connection, or the connection ends within five
+seconds of the AUTH_RESPONSE.
 
 ## What would disprove it
 
@@ -66,7 +66,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker closed {about_connection(record)} {span(record.ended_ns - record.refreshed_ns)} after the "
             "client had sent new credentials: they were not accepted or belong to a different role",
             record.refreshed_ns,
-            "The broker may have closed the connection for another reason; its log shows it.",
+            "The broker may have closed the connection for another reason, which its log shows.",
         )
 
 
@@ -88,7 +88,7 @@ def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opp
         since_ns,
         [*record.challenges.frames, record.last_frame],
         opposite + why_unsure(record.doubts),
-        "Configure credentials that can be renewed (a token supplier or file) and keep the same role.",
+        "Configure credentials that can be renewed (a token supplier or file) and belong to the same role.",
         cause,
     )
 

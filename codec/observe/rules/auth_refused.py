@@ -17,7 +17,8 @@ readable; pcli hides them.
 
 ## What would disprove it
 
-Nothing: the broker's response is explicit. The cause can still be on the broker's side: a wrong key, or a wrong clock.
+Nothing: the broker's response is explicit. The cause can still be on the broker's side, such as a wrong key or a wrong
+clock.
 
 ## What to do
 
@@ -40,8 +41,8 @@ __all__ = ["RULE", "evaluate"]
 _ADVICE: Final = {
     "AuthenticationError": "The credentials are wrong, expired, missing or from an unknown issuer. "
     "Clients retry until their timeout; applications then often report only a timeout.",
-    "AuthorizationError": "The role is known but lacks the permission: grant it produce, consume or functions on the "
-    "namespace or the topic.",
+    "AuthorizationError": "The role is known but lacks the permission: grant the role `produce`, `consume` or "
+    "`functions` on the namespace or the topic.",
 }
 
 
@@ -59,8 +60,7 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             + (f": {error_message(tally.sample)}." if tally.sample else "."),
             tally.first_ns,
             tally.frames,
-            "A later success of the same client with other credentials would disprove this; the server may have the "
-            "wrong key.",
+            "Nothing: the response is explicit. The cause can still be on the broker's side, such as a wrong key.",
             _ADVICE[error],
             named,
         )

@@ -57,7 +57,7 @@ def _missing_data(capture: CaptureRecord) -> Iterator[str]:
     if capture.gaps.count:
         yield f"{count_of(capture.gaps.count, 'gap')} of {size_text(capture.gap_bytes)} in total"
     if capture.midstream:
-        yield f"{count_of(capture.midstream, 'connection')} began earlier: their names and permits are unknown"
+        yield f"{count_of(capture.midstream, 'connection')} that began earlier (names and permits are unknown)"
     if capture.one_way:
         yield f"{count_of(capture.one_way, 'connection')} with only one direction"
     if capture.cut:

@@ -4,8 +4,8 @@
 
 A client stores the current time in each message (`publish_time`) before sending the message. This time determines when
 the message expires (time to live), the position that a seek by time selects, and how long a delayed message waits. The
-broker uses it unchanged unless it stamps entries itself. With a wrong clock, ledgers are kept too long or messages are
-lost.
+broker uses this time unchanged unless it is configured to add its own timestamps. With a wrong clock, ledgers are kept
+too long or messages are lost.
 
 - *ahead*: messages were sent more than a second before their own publish time.
 - *behind*: all messages were at least ten seconds old when they were sent, with similar ages. Messages with very
@@ -18,8 +18,8 @@ producer is used. Resends are excluded because they keep their publish time. A b
 
 ## What would disprove it
 
-The finding compares two clocks, and the wrong one may be the clock of the capturing host. In that case producers on all
-other hosts differ in the same way. Clients can also be configured with a custom clock (`ClientBuilder.clock`).
+The finding compares two clocks, and the clock of the capturing host may be the wrong clock. In that case producers on
+all other hosts differ in the same way. Clients can also be configured with a custom clock (`ClientBuilder.clock`).
 
 ## What to do
 
@@ -74,7 +74,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "The other producers of the topic have the same difference: the clock of the capturing host may be wrong."
         if capture
         else "If producers on other hosts have the same difference, the clock of the capturing host is wrong"
-        + ("." if not others else f": {alike} of {len(others)} other producers of the topic do."),
+        + ("." if not others else f": in the same topic this applies to {alike} of {len(others)} other producers."),
         "Compare both hosts with a time server.",
         "ahead" if ahead else "behind",
     )

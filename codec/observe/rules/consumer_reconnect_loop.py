@@ -4,8 +4,8 @@
 
 The same consumer (topic, subscription and name) lost its session at least three times for the same reason, at a rate of
 three times per minute or more, and subscribed again: the broker closed it (unload, load shedding, deletion), its
-connection broke, or its login was refused. Each time all messages that it holds are redelivered, and its permits start
-from zero.
+connection broke, or its login was refused. Each time all messages that the consumer holds are redelivered, and its
+permits start from zero.
 
 ## On the wire
 
@@ -18,8 +18,8 @@ these closes nor consumers closed by the application are counted.
 
 ## What to do
 
-The cause determines where to look. If the broker closes the consumer, check its log at these times, load shedding that
-moves the bundle back and forth, and the limits in `topics stats`. See also: reconnect-loop.
+The cause determines where to look. If the broker closes the consumer, search the broker's log at these times, and check
+the limits in `topics stats` and whether load shedding moves the bundle back and forth. See also: reconnect-loop.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ The protocol keeps deprecated features so that old clients continue to work. Som
 
 - *CONNECT.auth_method*, an enum of authentication methods, is replaced by auth_method_name.
 - *CONSUMER_STATS* is no longer used by the Java client; the admin API provides more statistics.
-- *SEND without checksum*: since protocol version 6, clients send a CRC-32C. Without it, damage in transit is not
-  detected.
+- *SEND without checksum*: since protocol version 6, clients send a CRC-32C. Without the checksum, damage in transit is
+  not detected.
 
 ## On the wire
 
@@ -19,7 +19,7 @@ Nothing: the command is in the capture. It works as long as the broker supports 
 
 ## What to do
 
-Update the client library, or inform its developers. Nothing is lost yet.
+Update the client library, or inform its developers. The feature works until a later broker version removes it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             f"{about_connection(record)} uses the deprecated {what} ({times(tally.count)}).",
             tally.first_ns,
             tally.frames,
-            "It works as long as the broker supports it.",
+            "The feature works as long as the broker supports it.",
             _REPLACEMENTS[what],
             what,
         )

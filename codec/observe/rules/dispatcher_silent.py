@@ -14,14 +14,14 @@ permit balance is positive, and the number of unacknowledged messages is far bel
 ## What would disprove it
 
 A dispatch rate limit (messages arrive at intervals of a second), delayed messages that are not due yet, a subscription
-that starts after the published messages, an entry filter, or messages of an open transaction. Of these only the delay
-is visible on the wire, so the finding is never certain.
+that starts after the published messages, an entry filter, or messages of an open transaction. Of these causes, only the
+delay is visible on the wire, so the finding is never certain.
 
 ## What to do
 
-Run `topics stats` and `stats-internal` while the problem lasts: is `waitingReadOp` true, `availablePermits` above 0,
-`blockedSubscriptionOnUnackedMsgs` false? Search the broker's log for read errors. Unloading the topic restarts the
-dispatcher, but destroys the evidence.
+Run `topics stats` and `stats-internal` while the problem lasts, and check whether `waitingReadOp` is true,
+`availablePermits` is above 0, and `blockedSubscriptionOnUnackedMsgs` is false. Search the broker's log for read errors.
+Unloading the topic restarts the dispatcher, but destroys the evidence.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"{at(stop.over_frame)}, although it had permits and entries were waiting."
         if stop.over_frame
         else f"{about_consumer(consumer)} {'has received' if attached(consumer) else 'received'} nothing "
-        f"{how_long(stop, consumer, moment)}, although it had {permits}, was not blocked, and {backlog} "
+        f"{how_long(stop, consumer, moment)}, although it had {permits} and was not blocked, and although {backlog} "
         f"{'was' if left == 1 else 'were'} waiting."
     )
     yield Finding(

@@ -4,7 +4,7 @@
 
 The client sent SUBSCRIBE with a consumer id that is already open on the same connection. Usually two code paths of the
 client subscribe after a reconnect, one triggered by the lost connection and one by a timer. If the first SUBSCRIBE is
-complete, the broker responds to the second one with success. Afterwards both sides may disagree on permits and on
+complete, the broker responds to the second SUBSCRIBE with success. Afterwards both sides may disagree on permits and on
 messages in transit.
 
 ## On the wire

@@ -3,8 +3,8 @@
 ## What it means
 
 A connection to a Pulsar port begins with bytes that are not a Pulsar frame. The peer interprets the first four bytes as
-a length and logs that the frame is too large. The number identifies the protocol: slightly more than 369,295,616 is
-the start of a TLS ClientHello (16 03 01 00), 1,195,725,856 is "GET ", 1,213,486,160 is "HTTP".
+a length and logs that the frame is too large. The number identifies the protocol: slightly more than 369,295,616 is the
+start of a TLS ClientHello (16 03 01 00), 1,195,725,856 is "GET ", and 1,213,486,160 is "HTTP".
 
 ## On the wire
 
@@ -18,9 +18,9 @@ Pulsar frames from the broker after these bytes; the capture contains none.
 
 ## What to do
 
-Use matching settings on both sides: pulsar+ssl:// with port 6651, pulsar:// with 6650, http:// with 8080. A health
-check or a metrics scraper may use the wrong port. For PROXY headers, set haProxyProtocolEnabled in the broker, or
-disable them in the load balancer.
+Use matching settings on both sides: pulsar+ssl:// with port 6651, pulsar:// with port 6650, or http:// with port 8080.
+A health check or a metrics scraper may use the wrong port. For PROXY headers, set haProxyProtocolEnabled in the broker,
+or disable them in the load balancer.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "evaluate"]
 
 _ADVICE: Final = {
-    "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, pulsar:// with port 6650.",
+    "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, or pulsar:// with port 6650.",
     "http": "Use http:// with the port of the web service (8080), pulsar:// with the port of the broker (6650). A "
     "health check or a metrics scraper may use the wrong port.",
     "proxy-protocol": "Set haProxyProtocolEnabled in the broker, or disable the PROXY header in the load balancer.",
-    "text": "A program that is not a Pulsar client or broker sends text: find out which one.",
-    "other": "A program that is not a Pulsar client or broker uses this connection: find out which one.",
+    "text": "A program that is not a Pulsar client or broker sends text: find out which program it is.",
+    "other": "A program that is not a Pulsar client or broker uses this connection: find out which program it is.",
 }
 
 

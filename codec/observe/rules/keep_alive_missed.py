@@ -3,7 +3,7 @@
 ## What it means
 
 Both sides send a PING every 30 seconds (keepAliveIntervalSeconds). If a side has received nothing since its last PING
-when the next one is due, it closes the connection. An unresponsive peer is therefore disconnected 30 to 60 seconds
+when its next PING is due, it closes the connection. An unresponsive peer is therefore disconnected 30 to 60 seconds
 after its last byte.
 
 ## On the wire
@@ -12,16 +12,16 @@ A PING, and no frame from the other side before the side that sent the PING send
 
 ## What would disprove it
 
-Any frame from the silent side after the PING; it need not be a PONG. Check its TCP packets: if they still acknowledge
-data, the host is up but the process hangs; if there are none, the network lost them. With gaps in the capture, frames
-from the silent side may be missing. If the capture has only one direction, nothing is reported.
+Any frame from the silent side after the PING, not only a PONG. Check the TCP packets from the silent side: if they
+still acknowledge data, the host is up but the process hangs; if there are no packets, the network lost them. With gaps
+in the capture, frames from the silent side may be missing. If the capture has only one direction, nothing is reported.
 
 ## What to do
 
-Client: check for long garbage collection pauses, a frozen container, or a listener that blocks the client's threads.
-Broker: check for pauses; a broker that throttles a connection reads nothing from it, not even PINGs, but does not close
-it.
-Network: firewalls and load balancers drop idle connections; shorten the interval.
+- Client: check for long garbage collection pauses, a frozen container, or a listener that blocks the client's threads.
+- Broker: check for pauses. A broker that throttles a connection reads nothing from it, not even PINGs, but does not
+  close it.
+- Network: firewalls and load balancers drop idle connections; shorten the keep-alive interval.
 """
 
 from __future__ import annotations
@@ -54,12 +54,11 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         f"{at(frame)}, because the {silent} had sent nothing since.",
         time_ns,
         [frame, record.last_frame],
-        f"Any frame of the {silent} after the PING would disprove this; there is none. If its packets still "
-        "acknowledge "
-        "data, its process hangs; if not, the network lost them." + why_unsure(record.doubts),
-        f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and the network "
-        "for "
-        "dropped idle connections.",
+        f"Any frame from the {silent} after the PING would disprove this; there is none. If packets from the {silent} "
+        "still acknowledge data, the process hangs; otherwise the network lost the packets."
+        + why_unsure(record.doubts),
+        f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and "
+        "check whether the network drops idle connections.",
     )
 
 

@@ -1,11 +1,11 @@
-"""The order of a key was violated: two consumers hold it at once, or a later message was delivered first.
+"""The order of a key was violated: two consumers hold its messages at once, or a later message was delivered first.
 
 ## What it means
 
 Key_Shared guarantees that at most one consumer holds messages of a key, and that they are delivered in the order in
-which they were published. Here a message was delivered while another consumer held an earlier one with the same key, or
-messages of a key were first delivered in a different order. Applications that rely on the order process them
-incorrectly.
+which they were published. Here a message was delivered while another consumer held an earlier message with the same
+key, or messages of a key were first delivered in a different order. Applications that rely on the order process such
+messages incorrectly.
 
 ## On the wire
 
@@ -16,7 +16,7 @@ delivery of MESSAGE 7:10 with the same key.
 
 If SUBSCRIBE contains `allowOutOfOrderDelivery`, any order is allowed, and the finding is a note. A batch with several
 keys is dispatched by the key of its first message: producers must use key-based batching. This rule compares keys,
-whereas brokers compare their hashes. Delayed messages arrive late on purpose.
+whereas brokers compare the hashes of keys. Delayed messages arrive late on purpose.
 
 ## What to do
 
@@ -54,14 +54,14 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
             "open-at-two",
             key.open_at_two,
             f"{count_of(key.open_at_two.count, 'entry', 'entries')} of {name} "
-            f"{'was' if key.open_at_two.count == 1 else 'were'} delivered while another consumer held earlier ones, "
-            f"and the key was at {owners}",
+            f"{'was' if key.open_at_two.count == 1 else 'were'} delivered while another consumer held earlier entries, "
+            f"and the consumers of the key were {owners}",
         ),
         (
             "backwards",
             key.backwards,
             f"{count_of(key.backwards.count, 'entry', 'entries')} of {name} "
-            f"{'was' if key.backwards.count == 1 else 'were'} delivered after later ones",
+            f"{'was' if key.backwards.count == 1 else 'were'} delivered after later entries",
         ),
     )
     doubts = (key.doubts | subscription.doubts) - EDGES
@@ -88,7 +88,7 @@ RULE = Rule(
     name="key-order-broken",
     group="key",
     facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
-    title="a key of a Key_Shared subscription that two consumers hold at once, or that is delivered out of order",
+    title="a key of a Key_Shared subscription whose messages two consumers hold at once or receive out of order",
     issue="apache/pulsar#23309",
     evaluate=evaluate,
 )

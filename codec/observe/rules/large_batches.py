@@ -3,19 +3,19 @@
 ## What it means
 
 A broker dispatches an entry as a whole. A consumer with one permit left can receive a batch of a thousand messages and
-then has -999 permits until its application has processed them. Meanwhile other consumers of the subscription that have
-permits wait for the next entry. If batches are larger than the receiver queues, the load cannot be distributed.
+then has -999 permits until its application has processed them. Meanwhile other consumers of the subscription have
+permits but wait for the next entry. If batches are larger than the receiver queues, the load cannot be distributed.
 
 ## On the wire
 
-MESSAGE with `num_messages_in_batch` far above the permits of its consumer, repeatedly, while consumers of the same
-subscription that have permits receive nothing. In the broker's statistics `availablePermits` is negative and
+MESSAGE with `num_messages_in_batch` far above the permits of its consumer, repeatedly, while other consumers of the
+subscription have permits but receive nothing. In the broker's statistics `availablePermits` is negative and
 `avgMessagesPerEntry` is large.
 
 ## What would disprove it
 
-It is normal that one batch sometimes makes the permit balance negative. It is a problem only if other consumers receive
-nothing.
+A permit balance that is sometimes negative after a batch is normal. A negative balance is a problem only if other
+consumers receive nothing.
 
 ## What to do
 

@@ -4,20 +4,21 @@
 
 The messages stay in the subscription's backlog, and later data cannot be deleted. On Shared subscriptions they count
 towards the limit of unacknowledged messages. When the consumer leaves or the topic is unloaded, they are redelivered.
-Usual causes: an exception between `receive` and `acknowledge`, a code path without an acknowledgement, an application
-that is still processing them, a client that was stopped before it sent its grouped acknowledgements.
+Usual causes are an exception between `receive` and `acknowledge`, a code path without an acknowledgement, an
+application that is still processing the messages, and a client that was stopped before it sent its grouped
+acknowledgements.
 
 ## On the wire
 
 MESSAGE with the id, and no ACK that covers it: no individual ACK, no cumulative ACK of the same or a later id on the
-same consumer, no ack set that clears its index. In a batch the whole entry counts as held until its last message is
-acknowledged, unless batch index acknowledgements are enabled.
+same consumer, and no ack set that clears the index of the message. The whole entry of a batch counts as held until the
+last message of the batch is acknowledged, unless batch index acknowledgements are enabled.
 
 ## What would disprove it
 
 An ACK after the end of the capture or in a gap. The finding is therefore never certain while the consumer is connected.
 Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held much longer
-than this consumer ever took to acknowledge one.
+than this consumer ever took to acknowledge a message.
 
 ## What to do
 
@@ -85,7 +86,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         consumer.never_acked_oldest_ns,
         [*kept.frames, consumer.last_ack_frame],
         f"An ACK that covers them would disprove this; there is none in the observed {span(age)}." + why_unsure(doubts),
-        "`pcli trace --unacked` shows each lifecycle. Check the application's log at the time of the oldest message.",
+        "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the "
+        "oldest message.",
     )
 
 

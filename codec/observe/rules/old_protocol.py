@@ -3,18 +3,18 @@
 ## What it means
 
 Client and broker use the lower of the protocol versions in CONNECT and CONNECTED. The broker does not use features of
-later versions with this client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or
-announces a lower version. Below version 11 the missing features endanger correct operation, and the finding is a
-warning.
+later versions with this client. A client below version 15 does not support transactions: the client is older than
+Pulsar 2.5 or announces a lower version. Below version 11 the missing features endanger correct operation, and the
+finding is a warning.
 
 ## On the wire
 
-protocol_version in CONNECT, and the lower of the two versions in CONNECTED.
+`protocol_version` in CONNECT and CONNECTED. The broker's version in CONNECTED is not above the client's version.
 
 ## What would disprove it
 
 A library may announce a lower version than it supports; the broker uses only the features of the announced version. If
-a version is missing from the capture or truncated, nothing is reported about it.
+a version is missing from the capture or truncated, nothing is reported about that version.
 
 ## What to do
 
@@ -41,7 +41,7 @@ MIN_VERSION: Final = 15
 _SERIOUS: Final = 11
 
 _FEATURES: Final = (
-    (4, "batches (the broker closes the connection when it has one to deliver)"),
+    (4, "batches (the broker closes the connection when it has a batch to deliver)"),
     (5, "closing of single producers and consumers (the broker closes the whole connection)"),
     (9, "the end of terminated topics"),
     (11, "checksums of delivered messages"),
@@ -78,7 +78,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         record.first_ns,
         [record.connect_frame],
         "A library may announce a lower version than it supports; the broker uses only the announced features.",
-        "Update it. Until then, do not rely on these features.",
+        f"Update the {'broker' if by_broker else 'client'}. Until then, do not rely on these features.",
         "broker" if by_broker else "client",
     )
 

@@ -2,9 +2,9 @@
 
 ## What it means
 
-CONNECTED contains maxMessageSize, 5 MiB by default. A frame may have 10 KiB more for command and metadata. The receiver
-does not read a larger frame: it closes the connection with TooLongFrameException. The sender is not notified of the
-reason, reconnects and sends the frame again.
+CONNECTED contains `max_message_size`, 5 MiB by default. A frame may be 10 KiB larger, to contain the command and the
+metadata. The receiver does not read a larger frame: it closes the connection with TooLongFrameException. The sender is
+not notified of the reason, reconnects and sends the frame again.
 
 ## On the wire
 
@@ -13,13 +13,14 @@ because a pattern consumer requests all topics of a namespace at once.
 
 ## What would disprove it
 
-A new CONNECTED with a higher max_message_size in the meantime. If the capture contains no CONNECTED, nothing is
+A new CONNECTED with a higher `max_message_size` in the meantime. If the capture contains no CONNECTED, nothing is
 reported. After a gap a length may be misread.
 
 ## What to do
 
-For a SEND: enable chunking in the producer, or raise maxMessageSize in both brokers and bookies. For a response: it
-lists too many topics; let the broker evaluate the pattern (newer clients request this), or split the namespace.
+If the frame is a SEND, enable chunking in the producer, or raise `maxMessageSize` in the brokers and the bookies. If
+the frame is a response, it lists too many topics: let the broker evaluate the pattern (newer clients request this), or
+split the namespace.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         tally.frames,
         "A later CONNECTED with a larger max_message_size would disprove this; there is none."
         + why_unsure(record.doubts),
-        "The receiver closes the connection (TooLongFrameException). For a SEND: use chunking or a larger "
-        "maxMessageSize. "
-        "For a response: it lists too much, usually topics of a namespace; narrow the pattern or split the namespace.",
+        "The receiver closes the connection (TooLongFrameException). For a SEND, use chunking or a larger "
+        "`maxMessageSize`. A response lists too many entries, usually topics of a namespace: narrow the pattern or "
+        "split the namespace.",
     )
 
 
@@ -62,7 +63,7 @@ RULE = Rule(
     name="oversize-frame",
     group="connection",
     facts=("oversize", "max_message_size", "doubts"),
-    title="frames above the size that the broker announced",
+    title="frames that are larger than the maximum size that the broker announced",
     issue="apache/pulsar#15688",
     evaluate=evaluate,
 )

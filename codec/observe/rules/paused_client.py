@@ -1,4 +1,4 @@
-"""A consumer whose receiver queue is full and whose application does not take messages out of it.
+"""A consumer whose receiver queue is full and whose application takes no messages from the queue.
 
 ## What it means
 
@@ -9,19 +9,20 @@ Broker and client work correctly: permits are the mechanism by which the client 
 ## On the wire
 
 FLOW with the queue size, MESSAGEs until the permits are used up, and then neither FLOW nor ACK. In the broker's
-statistics: `availablePermits` 0, `unackedMessages` near the size of the queue. On Shared subscriptions the messages in
-that queue are not available to other consumers in the meantime. A paused listener may acknowledge all its messages and
-still send no FLOW.
+statistics `availablePermits` is 0, and `unackedMessages` is near the size of the queue. On Shared subscriptions the
+messages in that queue are not available to other consumers in the meantime. A paused listener may acknowledge all its
+messages and still send no FLOW.
 
 ## What would disprove it
 
 If an ACK or FLOW follows the last MESSAGE, the application is working, but slowly. Check the time from MESSAGE to ACK.
-If earlier FLOWs granted fewer permits than messages were processed, the client is at fault: see stuck-no-permits.
+If earlier FLOWs granted fewer permits than the number of processed messages, the client is at fault: see
+stuck-no-permits.
 
 ## What to do
 
-Check what the application does at that moment: take a thread dump, read its log. If processing is slow by design, use a
-smaller receiver queue, so that the consumer holds fewer messages that others could process. If the application is
+Check what the application does at that moment: take a thread dump and read its log. If processing is slow by design,
+use a smaller receiver queue, so that the consumer holds fewer messages that others could process. If the application is
 paused on purpose, nothing is wrong.
 """
 
@@ -91,7 +92,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         [stop.frame, stop.over_frame, permits.last_flow_frame, consumer.last_ack_frame],
         _opposite(consumer, stop) + why_unsure(doubts),
         "Check what the application was doing at that time. If processing is slow by design, a smaller receiver queue "
-        "leaves more messages to other consumers. If it is paused on purpose, nothing is wrong.",
+        "leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
     )
 
 
@@ -144,24 +145,22 @@ def _what(consumer: ConsumerRecord, stop: Stop, moment: Moment) -> str:
 
 def _opposite(consumer: ConsumerRecord, stop: Stop) -> str:
     if stop.over_frame:
-        return f"It resumed by itself with {at(stop.over_frame)}."
+        return f"The consumer resumed by itself with {at(stop.over_frame)}."
     flow = f"A FLOW after {at(stop.frame)} would show that the application takes messages; there is none"
     if rewind_frame := _redelivery_request(consumer):
         return (
-            f"{flow}. It requested redelivery of all messages in {at(rewind_frame)}: a client that clears its queue in "
-            "this "
-            "way must return the permits of the cleared messages."
+            f"{flow}. The consumer requested redelivery of all messages in {at(rewind_frame)}: a client that clears "
+            "its queue in this way must return the permits of the cleared messages."
         )
     if not held(consumer):
         return (
             f"{flow}. However, all delivered messages are acknowledged, and a blocked application would still hold "
-            "some: "
-            "its listener is paused, or a FLOW was lost before the point of capture."
+            "some messages: the listener is paused, or a FLOW was lost before the point of capture."
         )
     seen = (
-        f"its last ACK is {at(consumer.last_ack_frame)}"
+        f"the last ACK of the consumer is {at(consumer.last_ack_frame)}"
         if consumer.last_ack_ns > stop.since_ns
-        else "there is no ACK after it either"
+        else "there is no ACK after that frame either"
     )
     return f"{flow}, and {seen}."
 

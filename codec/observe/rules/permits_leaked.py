@@ -1,4 +1,4 @@
-"""Permits that are never returned: a delivered message used one, and the client does not request another message.
+"""Permits that are never returned: a delivered message used a permit, and the client does not request another message.
 
 ## What it means
 
@@ -6,25 +6,25 @@ The broker adds the permits of each FLOW and subtracts the messages that it send
 permit that a client does not return therefore makes its queue permanently smaller, until the consumer receives nothing.
 Two cases are reported:
 
-- *checksum*: a MESSAGE arrived with a wrong checksum. Clients discard it and request redelivery. The Java client
-  returns one permit for it, even if it was a batch of many messages (PIP-491).
-- *short*: after a FLOW, the client still owed more than half of its queue for acknowledged messages. Clients return all
-  permits that they owe in one FLOW, so the rest was lost.
+- *checksum*: a MESSAGE arrived with a wrong checksum. Clients discard such a MESSAGE and request redelivery. The Java
+  client returns only one permit, even if the MESSAGE was a batch of many messages (PIP-491).
+- *short*: after a FLOW, the client had still not returned the permits of acknowledged messages for more than half of
+  its queue. Clients return all such permits in one FLOW, so the remaining permits were lost.
 
 ## On the wire
 
 The sum of FLOW permits minus the number of delivered messages, including all messages of batches, decreases over time.
-`pcli stats permits` draws a chart of it.
+`pcli stats permits` draws a chart of the permits.
 
 ## What would disprove it
 
-A late FLOW: clients collect up to half of their queue before they send one, and a paused client sends none
-(paused-client). Packets missing from the capture may contain the FLOW.
+A late FLOW: clients collect permits for up to half of their queue before they send a FLOW, and a paused client sends no
+FLOW (paused-client). Packets missing from the capture may contain the FLOW.
 
 ## What to do
 
-Report the problem to the developers of the client library with its version and this capture. Until it is fixed, a new
-SUBSCRIBE (closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
+Report the problem to the developers of the client library with its version and this capture. Until the library is
+fixed, a new SUBSCRIBE (closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_ADVICE = "Report the problem to the developers of the client library with its version. Reopening resets the permits."
+_ADVICE = (
+    "Report the problem to the developers of the client library with its version. Reopening the consumer resets its "
+    "permits."
+)
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -67,8 +70,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"queue of {permits.queue} {'is' if lost == 1 else 'are'} lost.",
             permits.corrupt.first_ns,
             permits.corrupt.frames,
-            "A later FLOW that returns them and that no other messages explain would disprove "
-            "this." + why_unsure(doubts),
+            "A later FLOW that returns these permits and that no other messages explain would disprove this."
+            + why_unsure(doubts),
             _ADVICE,
             "checksum",
         )
@@ -80,9 +83,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             certainty(doubts, "likely"),
             consumer_subject(consumer),
-            f"{about_consumer(consumer)} has a queue of {permits.queue}. After {count_of(short.count, 'FLOW')} more "
-            "than "
-            f"half of it was still not returned, first {printable(short.sample)} in {at(short.frames[0])}.",
+            f"{about_consumer(consumer)} has a queue of {permits.queue}. After {count_of(short.count, 'FLOW')}, "
+            "the permits for more than half of the queue had still not been returned, "
+            f"first {printable(short.sample)} in {at(short.frames[0])}.",
             short.first_ns,
             short.frames,
             "Messages that were redelivered, or discarded by the client, would explain this." + why_unsure(doubts),

@@ -7,11 +7,11 @@ acknowledged) uses permits only for the remaining messages. Clients have had err
 is not caused by the client:
 
 - *batch as one*: the client returns one permit per entry. With batches of ten, a queue of 1000 is used up after about
-  1000 messages, because permits are never returned.
-- *too many*: the client returns more permits than were used, for example for a whole batch although it received only a
-  part of it. The broker then sends more than the queue can hold.
-- *unasked*: more single messages arrived than FLOWs requested. Brokers exceed the permits by a batch, never by single
-  messages: an intermediary repeated a FLOW or a MESSAGE, or the broker's count is wrong.
+  1000 messages, because nine of ten permits are not returned.
+- *too many*: the client returns more permits than were used, for example for a whole batch although it received only
+  part of the batch. The broker then sends more than the queue can hold.
+- *unasked*: more single messages arrived than the FLOWs requested. Brokers exceed the permits by a batch, never by
+  single messages, so an intermediary repeated a FLOW or a MESSAGE, or the broker's count is wrong.
 
 ## On the wire
 
@@ -20,12 +20,12 @@ entries, or exceeds the number of messages by less than the queue size.
 
 ## What would disprove it
 
-A client whose FLOW is only late (it may collect half a queue), or whose queue grows on purpose.
+A client whose FLOW is only late (clients collect permits for up to half of the queue), or whose queue grows on purpose.
 
 ## What to do
 
-Report the problem to the developers of the client library with its version and this capture. Until it is fixed, do not
-use batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
+Report the problem to the developers of the client library with its version and this capture. Until the library is
+fixed, do not use batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
 """
 
 from __future__ import annotations

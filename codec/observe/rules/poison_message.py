@@ -20,7 +20,7 @@ finding. An ACK after the last delivery shows that processing succeeded in the e
 ## What to do
 
 Inspect the message with `pcli trace --message-id ID` and `pcli dissect --payload`. Configure a dead letter policy if
-there is none. For messages in the dead letter topic: fix the cause, then send them again.
+there is none. If messages are in the dead letter topic, fix the cause and then send them again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _THROWN: Final = {
     "ChecksumMismatch": ("network", "See wrong-crc to find out where the frames are damaged."),
     "UncompressedSizeCorruption": (
         "client",
-        "The producer's library wrote a wrong size: report the problem with its version.",
+        "The producer's library wrote a wrong size: report the problem with the version of the library.",
     ),
 }
 """Culprit and advice for messages that a client discards, by validation_error."""
@@ -82,7 +82,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             seen.first_ns,
             seen.frames,
             "Nothing: the capture contains the copies.",
-            "Inspect them in the dead letter topic, fix the cause, and send them again.",
+            "Inspect the messages in the dead letter topic, fix the cause, and send them again.",
             "dead-lettered",
         )
     for consumer in subscription.consumers.values():
@@ -96,8 +96,15 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
                 f"{about_consumer(consumer)} discarded {count_of(discarded.count, 'message')}: {error}.",
                 discarded.first_ns,
                 discarded.frames,
-                "Nothing: its acknowledgements contain the error.",
-                _THROWN.get(error, ("", "Read the message with another client. Report the problem."))[1],
+                "Nothing: the acknowledgements contain the error.",
+                _THROWN.get(
+                    error,
+                    (
+                        "",
+                        "Read the message with another client. Report the problem to the developers of the client "
+                        "library.",
+                    ),
+                )[1],
                 error,
             )
 
@@ -124,7 +131,7 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
         0,
         [frame for row in often for frame in row[2:]],
         f"An ACK after {at(last)} would show that processing succeeded in the end."
-        + ("" if only_requested else " Entries of the subscription were also redelivered for other causes.")
+        + ("" if only_requested else " Entries of the subscription were also redelivered for other reasons.")
         + why_unsure(doubts),
         "Inspect the message (`pcli trace --message-id`), and configure a dead letter policy if there is none.",
         "again-and-again",

@@ -4,8 +4,8 @@
 
 The same producer (topic and name) lost its session at least three times for the same reason, at a rate of three times
 per minute or more, and was created again: the broker closed it (unload, load shedding, quota, deletion), its connection
-broke, or its login was refused. Each time it resends all messages without a receipt; without deduplication in the
-broker some of them are stored twice.
+broke, or its login was refused. Each time the producer resends all messages without a receipt; without deduplication in
+the broker some of them may be stored twice.
 
 ## On the wire
 
@@ -17,8 +17,8 @@ Intentional unloads and restarts. Producers closed by the application are not co
 
 ## What to do
 
-The cause determines where to look. If the broker closes the producer, check its log at these times, load shedding that
-moves the bundle back and forth, and the backlog quotas of the namespace. See also: reconnect-loop.
+The cause determines where to look. If the broker closes the producer, search the broker's log at these times, and check
+the backlog quotas of the namespace and whether load shedding moves the bundle back and forth. See also: reconnect-loop.
 """
 
 from __future__ import annotations

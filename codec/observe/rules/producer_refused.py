@@ -6,9 +6,9 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 
 - *ProducerBusy*: a producer with that name already exists, the topic has the maximum number of producers, or a producer
   has exclusive access. After a broken connection the broker may still consider the old producer alive.
-- *ProducerFenced*: another producer has exclusive access, or obtained it by fencing this one.
-- *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is exceeded, because the consumers of a
-  subscription do not acknowledge messages.
+- *ProducerFenced*: another producer has exclusive access, or obtained exclusive access by fencing this producer.
+- *ProducerBlockedQuotaExceededError*, *ProducerBlockedQuotaExceededException*: the backlog quota is exceeded, because
+  the consumers of a subscription do not acknowledge messages.
 - *TopicTerminatedError*: the topic was terminated permanently.
 - *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
   enabled.
@@ -16,7 +16,8 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 
 ## On the wire
 
-PRODUCER, ERROR with its request id; SEND, SEND_ERROR with its sequence id. The text is the broker's message.
+PRODUCER, ERROR with its request id; SEND, SEND_ERROR with its sequence id. The error message comes from the broker and
+identifies the case.
 
 ## What would disprove it
 
@@ -24,9 +25,9 @@ If a later PRODUCER succeeds, or a later SEND of the same message has a receipt,
 
 ## What to do
 
-Read the error message. ProducerBusy: `topics stats` lists the publishers with address and name; let the broker assign
-names. Quota: never-acked lists the consumers that hold the backlog. Message too large: use chunking, or raise the
-topic's `maxMessageSize`.
+Read the error message. For ProducerBusy, `topics stats` lists the publishers with address and name; let the broker
+assign names. For an exceeded quota, never-acked lists the consumers that hold the backlog. If a message is too large,
+use chunking, or raise the topic's `maxMessageSize`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = ["RULE"]
 _ADVICE: Final[dict[str, str]] = {
     "ProducerBusy": "`topics stats` lists the publishers with address and name: close the other producer, or let the "
     "broker assign names.",
-    "ProducerFenced": "Another producer has exclusive access: close this one, or use WaitForExclusive.",
+    "ProducerFenced": "Another producer has exclusive access: close that producer, or use WaitForExclusive.",
     "ProducerBlockedQuotaExceededError": "The backlog quota is exceeded: find the subscription that does not "
     "acknowledge, or raise the quota.",
     "ProducerBlockedQuotaExceededException": "The backlog quota is exceeded: find the subscription that does not "
@@ -81,7 +82,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             seen,
             "had messages refused",
             f"It has resent them ({frames_text(producer.resent.frames)})." if again else "",
-            "A resend of the same messages would resolve this; there is none, or not of all messages.",
+            "If all of these messages were resent, this would be resolved; they were not, or not all of them.",
             f"send-{error}",
         )
 

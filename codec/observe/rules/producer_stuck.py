@@ -6,9 +6,10 @@ Every SEND is answered with SEND_RECEIPT or SEND_ERROR. Here no response arrived
 connection was open; clients give up after 30 s by default (`sendTimeout`). There are four cases:
 
 - *no-receipt*: SENDs are pending and nothing arrives for them. If the broker sends other frames on the connection
-  meanwhile, the topic is the problem: storage, a full or slow bookie, a topic that is being moved. If it sends nothing,
-  the cause may be the network, or a broker that has stopped reading (too many SENDs in flight, publish rate limits).
-- *slow*: the same, but the receipts arrived in the end.
+  meanwhile, the cause is the topic: its storage, a full or slow bookie, or a move of the topic to another broker. If
+  the broker sends nothing, the cause may be the network, or a broker that has stopped reading (too many SENDs in
+  flight, publish rate limits).
+- *slow*: as for *no-receipt*, but the receipts arrived in the end.
 - *not-opened*: PRODUCER itself is unanswered.
 - *unanswered*: the connection ended before the receipts arrived, and the messages were not resent.
 
@@ -23,9 +24,9 @@ A receipt in a gap of the capture. With gaps the certainty of the finding is at 
 
 ## What to do
 
-Check the broker's log for write errors, `topics stats-internal` (`state`, `pendingAddEntriesCount`), the publish rate
-limits of namespace and topic, and the bookies. If the broker sends nothing at all, a capture on its host shows whether
-the SENDs arrive.
+Search the broker's log for write errors. Check `topics stats-internal` (`state`, `pendingAddEntriesCount`), the publish
+rate limits of namespace and topic, and the bookies. If the broker sends nothing at all, a capture on the broker's host
+shows whether the SENDs arrive.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         if lasted < STUCK_NS:
             return
         broker_sent = producer.heard_ns > wait.since_ns
-        activity = f"sent its last frame in {at(producer.heard_frame)}" if broker_sent else "sent nothing else either"
+        activity = f"last sent data in {at(producer.heard_frame)}" if broker_sent else "sent nothing else"
         yield Finding(
             "producer-stuck",
             "error",
@@ -75,7 +76,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
             f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove this; there is none."
             + why_unsure(doubts),
-            "Check the broker's log for write errors, stats-internal of the topic, and publish rate limits."
+            "Search the broker's log for write errors. Check stats-internal of the topic and the publish rate limits."
             if broker_sent
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
@@ -93,7 +94,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             wait.longest_from_ns,
             [first, last],
             "A publish rate limit or a broker restart would explain this.",
-            "Check the broker's log and the bookies at that time, and publish rate limits.",
+            "Check the broker's log and the bookies at that time, and the publish rate limits.",
             "slow",
         )
 
@@ -144,8 +145,8 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"has not resent {'it' if lost.count == 1 else 'them'}. Whether they were stored is unknown.",
         lost.first_ns,
         [*lost.frames, session.ended_frame],
-        "A resend of the same message on another connection, or its delivery, would resolve this: search its sequence "
-        "id.",
+        "A resend of the same message on another connection, or its delivery, would resolve this: search for its "
+        "sequence id.",
         "Find out why the connection ended. The application received a timeout, or no error at all.",
         "unanswered",
     )

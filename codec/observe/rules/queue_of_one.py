@@ -3,8 +3,9 @@
 ## What it means
 
 A receiver queue of 1 is often intended to give every consumer one message at a time. But the queue holds messages in
-addition to the one that the application is processing: when the application takes a message, the next one is delivered
-and waits until processing is finished, even if another consumer is idle. The intended setting is a queue of 0.
+addition to the message that the application is processing: when the application takes a message, the next message is
+delivered and waits until processing is finished, even if another consumer is idle. The intended setting is a queue of
+0.
 
 ## On the wire
 
@@ -64,7 +65,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         certainty(doubts, "likely"),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} has a receiver queue of 1 and needs {span(mean)} per message. Meanwhile another "
-        "message waits in its queue that other consumers could process.",
+        "message, which other consumers could process, waits in its queue.",
         acks.first_ns,
         [consumer.permits.last_flow_frame, *acks.frames],
         "A FLOW that follows only after the ACK would show a queue of 0." + why_unsure(doubts),

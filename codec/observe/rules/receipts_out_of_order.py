@@ -2,15 +2,15 @@
 
 ## What it means
 
-A broker sends the receipts of a producer in the order in which the messages arrived, and clients rely on it. They
-compare each receipt with the oldest pending message. If the receipt is for a later message, they treat the connection
-as broken and close it, or ignore the receipt and wait for the send timeout. Then they resend, and messages may be
-stored twice. The same happens if a receipt never arrives although later ones do.
+A broker sends the receipts of a producer in the order in which the messages arrived, and clients rely on this order.
+They compare each receipt with the oldest pending message. If the receipt is for a later message, they treat the
+connection as broken and close it, or ignore the receipt and wait for the send timeout. Then they resend, and messages
+may be stored twice. The same happens if a receipt never arrives although later receipts arrive.
 
 ## On the wire
 
 SEND 7, SEND 8, SEND_RECEIPT 8, SEND_RECEIPT 7 (or none for 7) for one producer. Only receipts with a message id count:
-the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may overtake others.
+the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may overtake other receipts.
 
 ## What would disprove it
 
@@ -77,12 +77,12 @@ def _missing(producer: ProducerRecord) -> Finding:
         "likely",
         producer_subject(producer),
         f"{about_producer(producer)} never received the receipt for {count_of(seen.count, 'SEND')}, the first with "
-        f"sequence id {printable(seen.sample)} ({at(seen.frames[0])}), although the receipt for a later one arrived in "
-        f"{at(seen.frames[1])}. Then the session ended.",
+        f"sequence id {printable(seen.sample)} ({at(seen.frames[0])}), although the receipt for a later SEND arrived "
+        f"in {at(seen.frames[1])}. Then the session ended.",
         seen.first_ns,
         seen.frames,
-        "A receipt for it before the session ended would disprove this; there is none. An intermediary may have lost a "
-        "receipt that the broker sent.",
+        "A receipt for that SEND before the session ended would disprove this; there is none. An intermediary may "
+        "have lost a receipt that the broker sent.",
         _ADVICE,
         "missing",
     )

@@ -9,16 +9,17 @@ up.
 
 ## On the wire
 
-SEND_RECEIPT with a producer and sequence id for which no SEND is pending: there was none, or it was already answered.
+SEND_RECEIPT with a producer and sequence id for which no SEND is pending: the id was never sent, or its SEND had
+already been answered.
 
 ## What would disprove it
 
-The SEND in a gap of the capture, or before its beginning. With gaps nothing is reported.
+The SEND in a gap of the capture, or before the beginning of the capture. If the capture has gaps, nothing is reported.
 
 ## What to do
 
-Report the problem with the broker's version and this capture. Check whether an intermediary parses the protocol and
-repeats frames: a proxy, a fault injector.
+Report the problem with the broker's version and this capture. Check whether an intermediary that parses the protocol,
+such as a proxy or a fault injector, repeats frames.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"({frames_text(seen.frames)}), the first for sequence id {printable(seen.sample)}.",
         seen.first_ns,
         seen.frames,
-        "An unanswered SEND with that id before it would disprove this; there is none.",
+        "An unanswered SEND with that id before the receipt would disprove this; there is none.",
         "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
     )
 

@@ -23,7 +23,7 @@ CAUSES: Final = {
     "keep_alive": ("network", "a PING was not answered", "See keep-alive-missed to find out which side is silent."),
     "fin_broker": ("broker", "the broker closed the connection", "Check the broker's log at these times."),
     "reset_broker": ("network", "the broker's side reset the connection", "Check for a restart or a middlebox."),
-    "reset_client": ("client", "the client's side reset the connection", "Check whether its process restarts."),
+    "reset_client": ("client", "the client's side reset the connection", "Check whether the client process restarts."),
     "refused": ("broker", "the connection was refused", "Check that the broker is running on this address and port."),
     "auth": ("application", "the login was refused", "See auth-refused, and correct the credentials."),
 }
@@ -33,8 +33,8 @@ PEER_CAUSES: Final = {
     **{word: row for word, row in CAUSES.items() if word != "refused"},
     "broker": (
         "broker",
-        "the broker closed it",
-        "Check its log for unloads, load shedding, deletions or limits.",
+        "the broker closed the session",
+        "Check the broker's log for unloads, load shedding, deletions or limits.",
     ),
 }
 """Causes of lost producers and consumers. A refused producer or consumer was never open."""

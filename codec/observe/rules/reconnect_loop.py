@@ -14,7 +14,7 @@ Connections that an application opens and closes itself are not counted.
 ## On the wire
 
 SYN, CONNECT, CONNECTED, some traffic, FIN or RST, and the same again from another port; or only SYN and RST. The pauses
-grow (100 ms, doubled each time) up to a minute.
+start at 100 ms and double each time, up to a minute.
 
 ## What would disprove it
 

@@ -2,14 +2,15 @@
 
 ## What it means
 
-Acknowledgements in a transaction take effect when it is committed. When it is aborted, by the application or by its
-timeout, the messages become unacknowledged again and are redelivered. This is the purpose of transactions. Frequent
-aborts waste work: transactions exceed their timeout or conflict with each other.
+Acknowledgements in a transaction take effect when it is committed. When the application aborts the transaction, or when
+the timeout of the transaction expires, the messages become unacknowledged again and are redelivered. This is the
+purpose of transactions. Frequent aborts waste work. They occur if transactions exceed their timeout or conflict with
+each other.
 
 ## On the wire
 
-ACK with `txnid_most_bits` and `txnid_least_bits`, END_TXN with ABORT (or none, if the timeout expired), then MESSAGE
-with the ids of those ACKs.
+ACK with `txnid_most_bits` and `txnid_least_bits`, END_TXN with ABORT (or no END_TXN, if the timeout expired), then
+MESSAGE with the ids of those ACKs.
 
 ## What would disprove it
 

@@ -10,7 +10,8 @@ possibly while another consumer is still processing it.
 
 REDELIVER_UNACKNOWLEDGED_MESSAGES with ids, always about the same time after their MESSAGE (slightly more than the
 timeout, because the client checks at intervals), in bursts. A negative acknowledgement looks the same, except that its
-delay starts at the call. Only the ages distinguish the two, so the finding is likely but never certain.
+delay starts when the application calls `negativeAcknowledge`. Only the ages distinguish the two, so the finding is
+likely but never certain.
 
 ## What would disprove it
 
@@ -35,7 +36,8 @@ _CAUSES: Final = {
     "ack_timeout": Cause(
         "application",
         "because they were not acknowledged within the consumer's acknowledgement timeout",
-        "Widely differing ages at the REDELIVER would indicate negative acknowledgements instead; they are similar.",
+        "Widely differing ages at the redelivery requests would indicate negative acknowledgements; the ages are "
+        "similar.",
         "Raise the acknowledgement timeout above the processing time, or find out which messages are not acknowledged.",
         "likely",
         "",

@@ -4,7 +4,7 @@
 
 The application called `negativeAcknowledge` (or the client did, before it moved a message to the retry or dead letter
 topic). After a delay the client requests redelivery of those messages by their ids. One or two such requests are
-normal. If most deliveries are redeliveries, a downstream system is broken and the consumer makes no progress.
+normal. If most deliveries are redeliveries, a downstream system may be unavailable, and the consumer makes no progress.
 
 ## On the wire
 
@@ -13,13 +13,13 @@ Exclusive and Failover subscriptions brokers redeliver all unacknowledged messag
 
 ## What would disprove it
 
-If the messages all have a similar age at that moment, an acknowledgement timeout expired: see
+If all messages have a similar age at the redelivery request, an acknowledgement timeout expired: see
 redelivered-after-ack-timeout.
 
 ## What to do
 
-Check the application's log for the reason. Configure a dead letter policy for messages that never succeed
-(poison-message). A redelivery back-off gives a broken dependency time to recover.
+Check the application's log for the reason. Configure a dead letter policy for messages that can never be processed
+(poison-message). A redelivery back-off gives an unavailable dependency time to recover.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "nack": Cause(
         "application",
-        "because the consumer requested it (negative acknowledgement)",
-        "Similar ages at the REDELIVER would indicate an acknowledgement timeout; they differ.",
+        "because the consumer requested redelivery (negative acknowledgement)",
+        "Similar ages at the redelivery requests would indicate an acknowledgement timeout; the ages differ.",
         "Check the application's log for the reason. A back-off and a dead letter policy limit the redeliveries.",
         "likely",
         "",

@@ -2,10 +2,11 @@
 
 ## What it means
 
-Delivered, unacknowledged messages are assigned to a consumer only while it is attached. When it closes, when its
-connection breaks, when the broker closes it (unload, restart, load balancing), or when another consumer of a Failover
-subscription becomes active, these messages are redelivered to the attached consumers. Messages that were processed but
-whose ACK was not yet sent are processed twice. This is the most frequent source of duplicates, and not a fault.
+Delivered, unacknowledged messages are assigned to a consumer only while it is attached. When the client closes the
+consumer, when its connection breaks, when the broker closes the consumer (unload, restart, load balancing), or when
+another consumer of a Failover subscription becomes active, these messages are redelivered to the attached consumers.
+Messages that were processed but whose ACK was not yet sent are processed twice. This is the most frequent source of
+duplicates and is not a fault.
 
 ## On the wire
 
@@ -14,7 +15,7 @@ unacknowledged ids, often with redelivery count 0: a disconnect does not increas
 
 ## What would disprove it
 
-If the message was acknowledged before the end, the ACK was lost: see ack-lost.
+If the message was acknowledged before the consumer left, the ACK was lost: see ack-lost.
 
 ## What to do
 
@@ -34,10 +35,10 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "left": Cause(
         "application",
-        "after the consumer that held them closed",
-        "An ACK before the consumer closed would disprove this.",
-        "Acknowledge processed messages before closing the consumer. The remaining ones are delivered to other "
-        "consumers.",
+        "after the consumer that held them was closed",
+        "An ACK before the consumer was closed would disprove this.",
+        "Acknowledge processed messages before closing the consumer. The remaining messages are delivered to "
+        "other consumers.",
     ),
     "lost": Cause(
         "",
@@ -55,13 +56,13 @@ _CAUSES: Final = {
     "takeover": Cause(
         "broker",
         "after another consumer became the active one",
-        "An ACK of the previous consumer would disprove this.",
+        "An ACK from the previous consumer would disprove this.",
         "Make the application tolerate duplicates: the new active consumer starts at the first unacknowledged message.",
     ),
     "reopened": Cause(
         "application",
         "after the subscription had no consumer and a consumer subscribed again",
-        "An ACK of the previous consumer would disprove this.",
+        "An ACK from the previous consumer would disprove this.",
         "Acknowledge processed messages before the last consumer leaves.",
     ),
 }

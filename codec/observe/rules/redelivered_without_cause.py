@@ -33,7 +33,8 @@ _CAUSES: Final = {
     "twice": Cause(
         "broker",
         "to the same consumer without a cause on the wire",
-        "A REDELIVER, a SEEK, a reconnect or another consumer would explain this; the last two may not be captured.",
+        "A redelivery request, a SEEK, a reconnect or another consumer would explain this. A reconnect or another "
+        "consumer may be missing from the capture.",
         "Check the broker's log at that time, and report the problem with the broker's version.",
         "likely",
         "warning",

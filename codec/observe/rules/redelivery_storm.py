@@ -9,7 +9,7 @@ and the network load is high.
 
 ## On the wire
 
-A dense series of REDELIVER_UNACKNOWLEDGED_MESSAGES, MESSAGEs with increasing redelivery counts, few ACKs.
+A rapid series of REDELIVER_UNACKNOWLEDGED_MESSAGES and of MESSAGEs with increasing redelivery counts, and few ACKs.
 
 ## What would disprove it
 

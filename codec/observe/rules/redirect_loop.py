@@ -3,14 +3,14 @@
 ## What it means
 
 LOOKUP requests the address of the broker that owns a topic. A broker that does not own it responds with Redirect and
-the address of the presumed owner. If that broker redirects the client back, each broker considers the other one the
-owner, and the client follows redirects until it gives up. Newer clients limit the number of redirects; old ones did not
-and overflowed the stack.
+the address of the presumed owner. If that broker redirects the client back, each broker considers the other broker the
+owner, and the client follows redirects until it gives up. Newer clients limit the number of redirects; old clients did
+not and overflowed the stack.
 
 ## On the wire
 
-LOOKUP and a Redirect response at one broker, then for the same topic at the other broker, and again at the first, all
-within ten seconds.
+A LOOKUP with a Redirect response at one broker, then at the other broker for the same topic, and then again at the
+first broker, all within ten seconds.
 
 ## What would disprove it
 
@@ -21,7 +21,7 @@ consumers sent a lookup one after the other.
 
 The brokers disagree about the owner of the topic's bundle: there is no leader, or a broker has lost its session with
 the metadata store. Check their logs. Unloading the bundle triggers a new assignment. Old C++ clients never set
-`authoritative` in the second LOOKUP, which prolongs the loop: update them.
+`authoritative` in the second LOOKUP, which prolongs the loop: update these clients.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
         loops.first_ns,
         loops.frames,
         "A LOOKUP_RESPONSE of type Connect from either broker within ten seconds would disprove this; there is none.",
-        "The brokers disagree about the owner of the topic's bundle. Unload it, and check their metadata store "
-        "sessions.",
+        "The brokers disagree about the owner of the topic's bundle. Unload the bundle, and check the "
+        "brokers' sessions with the metadata store.",
     )
 
 

@@ -4,12 +4,12 @@
 
 A client that loses its connection resends all messages without a receipt. If the broker had already stored some of
 them, it stores them a second time, unless deduplication is enabled. Every subscription receives these messages twice
-with different ids. This is not a redelivery, and acknowledging one copy does not acknowledge the other. There are two
-cases:
+with different ids. This is not a redelivery, and acknowledging one copy does not acknowledge the other copy. There are
+two cases:
 
 - *twice*: both SENDs have receipts with different ids. The first receipt did not reach the client, or arrived too late.
-- *blind*: the capture contains no response to the first SEND before its connection ended. Whether it was stored is
-  unknown.
+- *blind*: the capture contains no response to the first SEND before its connection ended. Whether the message was
+  stored is unknown.
 
 ## On the wire
 
@@ -22,8 +22,8 @@ For *blind*: a SEND_ERROR for the first SEND, or deduplication (the receipt -1:-
 
 ## What to do
 
-Enable deduplication for the namespace or topic, and give the producer a fixed name. Or make consumers idempotent:
-producer name and sequence id are the same in both copies. Find out why the connection was lost.
+Enable deduplication for the namespace or topic, and give the producer a fixed name. Alternatively, make consumers
+detect duplicates: producer name and sequence id are the same in both copies. Find out why the connection was lost.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             _culprit(producer),
             "certain",
             producer_subject(producer),
-            f"{about_producer(producer)} stored {count_of(twice.count, 'entry', 'entries')} twice: it resent "
-            f"{'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
+            f"The broker stored {count_of(twice.count, 'entry', 'entries')} of {about_producer(producer)} twice: the "
+            f"client resent {'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
             f"({frames_text(twice.frames)}).",
             twice.first_ns,
             twice.frames,
-            "Receipts with the same id, or with -1:-1, would disprove this; both have different ids.",
+            "Receipts with the same id, or with -1:-1, would disprove this; the ids differ.",
             "Enable deduplication, or make consumers compare producer name and sequence id.",
             "twice",
         )
@@ -73,7 +73,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             blind.frames,
             "A second delivery with another id but the same producer name and sequence id would confirm this."
             + why_unsure(doubts),
-            "Compare producer name and sequence id of delivered messages. Deduplication prevents it.",
+            "Compare producer name and sequence id of delivered messages. Deduplication prevents duplicates.",
             "blind",
         )
 

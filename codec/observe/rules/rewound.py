@@ -1,12 +1,13 @@
-"""All unacknowledged messages were redelivered because the consumer requested it.
+"""All unacknowledged messages were redelivered because the consumer requested redelivery.
 
 ## What it means
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES without ids requests all messages. On Shared subscriptions the broker redelivers
-everything that this consumer holds. On Exclusive and Failover subscriptions it restarts at the first unacknowledged
-message: individually acknowledged messages are skipped, but all others are redelivered, including those that are being
-processed. Clients send it for `redeliverUnacknowledgedMessages()`, and on these two types also for an acknowledgement
-timeout or a negative acknowledgement of a single message.
+REDELIVER_UNACKNOWLEDGED_MESSAGES without ids requests redelivery of all unacknowledged messages. On Shared
+subscriptions the broker redelivers everything that this consumer holds. On Exclusive and Failover subscriptions it
+restarts at the first unacknowledged message: individually acknowledged messages are skipped, but all others are
+redelivered, including those that are being processed. Clients send this command for
+`redeliverUnacknowledgedMessages()`, and on Exclusive and Failover subscriptions also for an acknowledgement timeout or
+a negative acknowledgement of a single message.
 
 ## On the wire
 
@@ -20,7 +21,7 @@ A SEEK (see after-seek) or a new SUBSCRIBE (see redelivered-after-reconnect).
 ## What to do
 
 If one late message causes hundreds of redeliveries, use a Shared or Key_Shared subscription, where single messages can
-be redelivered, or a timeout that is longer than the processing time.
+be redelivered, or set a timeout that is longer than the processing time.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _CAUSES: Final = {
         "application",
         "because the consumer requested all its unacknowledged messages",
         "A SEEK or a new SUBSCRIBE in between would be another cause; there is none.",
-        "On Exclusive and Failover subscriptions one late message causes redelivery of all: raise the timeout, or use "
-        "Shared.",
+        "On Exclusive and Failover subscriptions one late message causes redelivery of all messages: raise the "
+        "timeout, or use Shared.",
         severity="",
     ),
 }

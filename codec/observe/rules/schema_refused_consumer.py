@@ -3,9 +3,9 @@
 ## What it means
 
 The broker compares the schema in SUBSCRIBE with the schemas of the topic: according to the namespace's compatibility
-strategy, the consumer must be able to read the existing messages. The broker refused the schema. It also refuses a
-reader or table view with a schema on a topic that is in use without one, because a consumer may not add the first
-schema to such a topic.
+strategy, the consumer must be able to read the existing messages. The broker refused the schema. A broker also refuses
+a reader or table view with a schema on a topic that is in use without a schema, because a consumer may not add the
+first schema to such a topic.
 
 ## On the wire
 

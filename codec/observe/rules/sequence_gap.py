@@ -4,13 +4,13 @@
 
 A client numbers the messages of a producer consecutively. Two deviations are reported:
 
-- *missing*: some ids were never sent. Messages were numbered and dropped before they were sent: a failed serialization,
-  a full queue, a client library that skips an id.
-- *backwards*: an id that is not above an earlier one in the same session, with different content. With deduplication
+- *missing*: some ids were never sent. Messages were numbered and dropped before they were sent, because of a failed
+  serialization or a full queue, or the client library skipped an id.
+- *backwards*: an id in the same session is not above an earlier id, and the content is different. With deduplication
   the broker drops these messages (see resend-refused); without it there is no effect until deduplication is enabled.
 
 Applications may set ids themselves and then skip values, for example if the ids are file offsets or timestamps. If many
-SENDs skip ids, or a step is larger than any queue, this is assumed and nothing is reported.
+SENDs skip ids, or a step is larger than any queue, the rule assumes such an application and reports nothing.
 
 ## On the wire
 
@@ -20,12 +20,13 @@ id.
 
 ## What would disprove it
 
-An application that sets `sequenceId` occasionally. With a gap in the capture nothing is reported.
+An application that sets `sequenceId` occasionally. If the capture has a gap, nothing is reported.
 
 ## What to do
 
-Missing: check what the application logged when it skipped these ids. Backwards: let the client assign the ids, or
-continue from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report the problem to its developers.
+For *missing*, check what the application logged when these ids were skipped. For *backwards*, let the client assign the
+ids, or continue from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report the problem to its
+developers.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             gaps.frames,
             "An application that sets sequence ids itself may skip some, but the other ids of this producer are "
             "consecutive. A later SEND with a skipped id would disprove this; there is none.",
-            "Check what the application logged when it sent these ids: a message was numbered but not sent.",
+            "Check what the application logged when these ids were skipped: a message was numbered but not sent.",
             "missing",
         )
     topic = producer.topic_record
@@ -78,11 +79,11 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             producer_subject(producer),
             f"{about_producer(producer)} sent {count_of(back.count, 'message')} with a sequence id that is not above "
             "an "
-            f"earlier one, first {printable(back.sample)} ({frames_text(back.frames)}).",
+            f"earlier id, first {printable(back.sample)} ({frames_text(back.frames)}).",
             back.first_ns,
             back.frames,
             "The application may set the ids; this is not visible on the wire. The messages are not resends, because "
-            "time or size differ.",
+            "their times or sizes differ.",
             "With deduplication the broker would drop these messages. Let the client assign the ids.",
             "backwards",
         )

@@ -2,9 +2,9 @@
 
 ## What it means
 
-With sticky ranges each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but not
-incomplete ones. Messages whose keys hash to an unassigned slot are delivered to no consumer, even if consumers are
-idle. They stay in the backlog until a consumer requests the slot.
+With sticky ranges each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but
+accepts incomplete ranges. Messages whose keys hash to an unassigned slot are delivered to no consumer, even if
+consumers are idle. These messages stay in the backlog until a consumer requests the slot.
 
 ## On the wire
 
@@ -14,7 +14,7 @@ the unassigned slots; no MESSAGE for them, although every consumer has permits.
 ## What would disprove it
 
 If a consumer with these slots exists on a connection that was not captured, the backlog shrinks. If the other consumers
-have no permits, the waiting messages may belong to them.
+have no permits, the waiting messages may belong to their slots.
 
 ## What to do
 

@@ -1,4 +1,4 @@
-"""Late responses: a broker that loads topics, waits for its storage, is overloaded, or throttles.
+"""Late responses from a broker that loads topics, waits for its storage, is overloaded, or throttles clients.
 
 ## What it means
 
@@ -23,8 +23,8 @@ but a notification.
 ## What to do
 
 Check the broker at that time: garbage collection, latency of its bookies, topics being loaded, `topics stats` and the
-publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one is slow, its
-topic is the cause.
+publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one connection is
+slow, the topic is the cause.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _THROTTLED: Final = (
     "A publish rate limit delays all receipts of a connection on purpose, by similar times: compare with the publish "
     "rate of the namespace."
 )
-_TOPIC_LOADING: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
+_TOPIC_LOADING: Final = (
+    "The first request for a topic waits until the broker has loaded it; later requests do not wait."
+)
 
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
@@ -68,7 +70,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         "likely" if exchange.doubts - {"start", "end"} else "certain",
         exchange_subject(exchange),
         f"{slow.count} of {count_of(exchange.answered, 'response')} to {exchange.type} on connection {exchange.stream} "
-        f"took longer than {bound}; the slowest took {span(longest)}.",
+        f"took longer than {bound}; the slowest response took {span(longest)}.",
         slow.first_ns,
         [*exchange.slowest, *slow.frames],
         (_THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING) + why_unsure(exchange.doubts),

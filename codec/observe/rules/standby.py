@@ -1,4 +1,4 @@
-"""A consumer of a Failover subscription that is not the active one: it correctly receives nothing.
+"""A consumer of a Failover subscription that is not the active consumer: it correctly receives nothing.
 
 ## What it means
 
@@ -9,8 +9,8 @@ consumer: it is connected and has permits, and there is a backlog, but it receiv
 ## On the wire
 
 ACTIVE_CONSUMER_CHANGE with `is_active: false` (absent means false), then FLOW and no MESSAGE. When the active consumer
-leaves, the broker notifies the next one after about a second (`activeConsumerFailoverDelayTimeMillis`). It does not
-notify clients below protocol version 12.
+leaves, the broker notifies the next consumer after about a second (`activeConsumerFailoverDelayTimeMillis`). It does
+not notify clients below protocol version 12.
 
 ## What would disprove it
 
@@ -65,8 +65,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "the broker reported that another consumer is active. A standby correctly receives no messages.",
         consumer.active_ns,
         [consumer.active_frame],
-        "A MESSAGE to it, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove this; there is neither."
-        + why_unsure(doubts),
+        "A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove this; there is "
+        "neither." + why_unsure(doubts),
         "Nothing, if a standby is intended; otherwise use Shared or Key_Shared.",
     )
 

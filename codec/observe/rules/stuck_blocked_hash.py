@@ -1,4 +1,4 @@
-"""Entries of a Key_Shared subscription that wait because another consumer holds earlier ones with the same key.
+"""Entries of a Key_Shared subscription that wait because another consumer holds earlier entries with the same key.
 
 ## What it means
 
@@ -16,8 +16,8 @@ consumer waits for everything that was read before it joined.
 
 ## What would disprove it
 
-If the holder acknowledges its messages with those keys, the entries must follow within milliseconds. Keys in a STICKY
-range without an owner wait for a consumer, not for an ACK: see slots-unowned.
+If the holder acknowledges its messages with those keys, the entries must be delivered within milliseconds. Keys in a
+STICKY range without an owner wait for a consumer, not for an ACK: see slots-unowned.
 
 ## What to do
 
@@ -73,9 +73,14 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         "unacknowledged.",
         since,
         [first, last],
-        (f"An ACK of the holder after {at(first)} would release them." if lasts else f"The wait ended with {at(last)}.")
+        (
+            f"An ACK from the holder after {at(first)} would release the entries."
+            if lasts
+            else f"The wait ended with {at(last)}."
+        )
         + why_unsure(doubts),
-        "Find out why the holder does not acknowledge. With smaller receiver queues keys are reassigned sooner.",
+        "Find out why the holder does not acknowledge its messages. With smaller receiver queues keys are reassigned "
+        "sooner.",
     )
 
 
@@ -83,7 +88,7 @@ RULE = Rule(
     name="stuck-blocked-hash",
     group="subscription",
     facts=("hash_waits", "hash_holder"),
-    title="entries that wait because another consumer holds earlier ones with the same key",
+    title="entries that wait because another consumer holds earlier entries with the same key",
     issue="apache/pulsar#23429",
     evaluate=evaluate,
 )

@@ -2,9 +2,9 @@
 
 ## What it means
 
-A broker sends only as many messages as a consumer has requested. FLOW grants permits; each delivered message uses one.
-At zero the broker waits, however large the backlog is. Here the consumer remains at zero or below, and the reason is
-not a slow application:
+A broker sends only as many messages as a consumer has requested. FLOW grants permits; each delivered message uses one
+permit. At zero the broker waits, however large the backlog is. Here the consumer remains at zero or below, and the
+reason is not a slow application:
 
 - *never asked*: SUBSCRIBE succeeded and no FLOW followed. This happens with a receiver queue of 0 if the application
   does not call `receive`, and with a listener that starts paused.
@@ -14,7 +14,8 @@ not a slow application:
 ## On the wire
 
 SUBSCRIBE, SUCCESS, and then no FLOW for this consumer id. Or FLOW, MESSAGE, MESSAGE, …, ACK, ACK, …, and silence. In
-the broker's statistics: `availablePermits` 0 (or negative after a batch), `unackedMessages` small, a backlog.
+the broker's statistics `availablePermits` is 0 (or negative after a batch), `unackedMessages` is small, and there is a
+backlog.
 
 ## What would disprove it
 
@@ -24,8 +25,9 @@ are reported by paused-client.
 
 ## What to do
 
-Never asked: call `receive`, resume the listener, or configure a receiver queue. Not returned: report the client's name
-and version with this capture. Reopening the consumer helps temporarily, because permits are reset by SUBSCRIBE.
+For *never asked*, call `receive`, resume the listener, or configure a receiver queue. For *not returned*, report the
+problem to the developers of the client library with its version and this capture. Reopening the consumer helps
+temporarily, because permits are reset by SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             consumer_subject(consumer),
             f"{about_consumer(consumer)} {'has had' if attached(consumer) else 'had'} no permits "
             f"{how_long(stop, consumer, moment)}. It received {count_of(permits.delivered, 'message')} and holds "
-            f"{held(consumer)} of them, and its client requested only {permits.flowed} in total with a queue of "
-            f"{permits.queue}.",
+            f"{held(consumer)} of them, and its client requested only {permits.flowed} messages in total with a queue "
+            f"of {permits.queue}.",
             stop.since_ns,
             [
                 stop.frame,

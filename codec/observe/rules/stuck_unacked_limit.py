@@ -3,21 +3,22 @@
 ## What it means
 
 On Shared and Key_Shared subscriptions a broker stops sending to a consumer that holds `maxUnackedMessagesPerConsumer`
-messages (50,000 by default; the namespace or topic can set a lower limit), and to a whole subscription at
-`maxUnackedMessagesPerSubscription`. It resumes when half of them are acknowledged. The usual cause: the application
-acknowledges no messages or only some of them (an exception before the ACK, a code path without one).
+messages (50,000 by default; the namespace or topic can set a lower limit), and to a whole subscription whose consumers
+together hold `maxUnackedMessagesPerSubscription` messages. It resumes when half of these messages are acknowledged. The
+usual cause is that the application acknowledges no messages or only some of them (an exception before the ACK, a code
+path without an ACK).
 
 ## On the wire
 
-Many MESSAGEs with few or no ACKs, then none, despite permits from FLOWs. In the broker's statistics
-`blockedConsumerOnUnackedMsgs: true`. The limit itself is not on the wire: it is inferred from the point at which the
-broker stops.
+Many MESSAGEs with few or no ACKs, then no MESSAGE, despite permits from FLOWs. In the broker's statistics
+`blockedConsumerOnUnackedMsgs` is true. The limit itself is not on the wire: it is inferred from the point at which the
+broker stops sending.
 
 ## What would disprove it
 
-An ACK or REDELIVER from this consumer after the listed frame that reduces the number below half of the limit. If the
-consumer still receives nothing, dispatcher-silent applies. If the consumer has no permits, see stuck-no-permits and
-paused-client.
+After the listed frame, an ACK or a redelivery request from this consumer that reduces the number of unacknowledged
+messages below half of the limit. If the consumer still receives nothing, dispatcher-silent applies. If the consumer has
+no permits, see stuck-no-permits and paused-client.
 
 ## What to do
 
@@ -70,10 +71,11 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"{how_long(stop, consumer, moment)}."
         )
         opposite = (
-            f"Acknowledgements of half of them after {at(stop.frame)} would end the block; it still holds "
+            f"Acknowledgements of half of them after {at(stop.frame)} would end the block; the consumer still holds "
             f"{held(consumer)}, and its last ACK is {at(consumer.last_ack_frame)}."
             if consumer.last_ack_ns > stop.since_ns
-            else f"An ACK or REDELIVER of it after {at(stop.frame)} would end the block; there is none."
+            else f"An ACK or a redelivery request from this consumer after {at(stop.frame)} would end the block; "
+            "there is none."
         )
     yield Finding(
         "stuck-unacked-limit",
@@ -87,8 +89,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.last_ack_frame, *consumer.never_acked.frames],
         opposite + why_unsure(doubts),
-        "Find out why the application does not acknowledge; never-acked names the oldest message. Reject messages that "
-        "cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
+        "Find out why the application does not acknowledge messages; never-acked reports the oldest message. Reject "
+        "messages that cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
         f"{_limit(consumer)}.",
     )
 

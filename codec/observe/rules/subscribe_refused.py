@@ -25,9 +25,9 @@ If a later SUBSCRIBE of the same consumer succeeds, the finding is a note.
 
 ## What to do
 
-ConsumerBusy: find the attached consumer (`topics stats`), use another subscription name, or Shared. After a broken
-connection wait for the keep-alive timeout, or upgrade: since 2.10.6, 2.11.4 and 3.0.3, brokers check whether the old
-consumer is alive.
+For ConsumerBusy, find the attached consumer with `topics stats`, or use another subscription name or the type Shared.
+After a broken connection wait for the keep-alive timeout, or upgrade: since 2.10.6, 2.11.4 and 3.0.3, brokers check
+whether the old consumer is alive.
 """
 
 from __future__ import annotations

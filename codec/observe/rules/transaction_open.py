@@ -3,13 +3,14 @@
 ## What it means
 
 While a transaction is open, its messages are not delivered, and neither are later messages on the same topics,
-including those of other producers: consumers receive nothing there. The acknowledgements in the transaction have no
-effect yet. The transaction ends with the client's END_TXN or with its timeout, when the coordinator aborts it without
-notification. There are four cases:
+including those of other producers: the consumers of these topics receive nothing. The acknowledgements in the
+transaction have no effect yet. The transaction ends with the client's END_TXN, or when its timeout expires and the
+coordinator aborts it without notification. There are four cases:
 
-- *open*: it is older than its timeout, and the capture does not contain its end.
-- *client-gone*: the connection that began it ended before the transaction. It stays open until the timeout.
-- *timed-out*: the coordinator aborted it. The messages sent in it are discarded.
+- *open*: the transaction is older than its timeout, and the capture does not contain its end.
+- *client-gone*: the connection on which the transaction began has ended. The transaction stays open until its timeout
+  expires.
+- *timed-out*: the coordinator aborted the transaction. The messages sent in the transaction are discarded.
 - *unanswered*: END_TXN was sent, but there is no response.
 
 ## On the wire
@@ -88,7 +89,7 @@ def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit:
         "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
         if cause != "timed-out"
         else "An END_TXN before that would disprove this; there is none." + why_unsure(doubts),
-        "End every transaction in all cases, and set its timeout above the longest processing time.",
+        "End every transaction, even after an error, and set its timeout above the longest processing time.",
         cause,
     )
 

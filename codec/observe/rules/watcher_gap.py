@@ -9,12 +9,12 @@ these topics until their next poll, once a minute by default, or permanently.
 ## On the wire
 
 WATCH_TOPIC_LIST contains the hash of the topics known to the client. The response has a different hash and lists
-topics, or an update names new ones, and no SUBSCRIBE to them from the client's address follows within ten seconds.
+topics, or an update lists new topics, and no SUBSCRIBE to them from the client's address follows within ten seconds.
 
 ## What would disprove it
 
-A SUBSCRIBE to the topic on another connection of the same client; this is checked. A SUBSCRIBE from another address
-belongs to another client. A client may skip topics on purpose because its own pattern is stricter.
+A SUBSCRIBE to the topic on another connection of the same client; the rule checks for this. A SUBSCRIBE from another
+address belongs to another client. A client may skip topics on purpose because its own pattern is stricter.
 
 ## What to do
 
@@ -48,7 +48,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     if not missed:
         return
     gaps = record.watch_gaps.count
-    how = f"{times(gaps)} they changed without a watcher" if gaps else "they were reported while it was watching"
+    how = f"the topics changed {times(gaps)} without a watcher" if gaps else "the watcher was registered at that time"
     names = ", ".join(map(short_topic, list(missed)[:_NAMED])) + (" …" if len(missed) > _NAMED else "")
     frame, since = min(missed.values(), key=lambda received: received[1])
     yield Finding(
@@ -62,7 +62,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         since,
         [frame, *record.watch_gaps.frames],
         "A SUBSCRIBE from the same address to these topics would disprove this; there is none. The client may have "
-        "skipped them on purpose because its own pattern is stricter." + why_unsure(record.doubts),
+        "skipped the topics on purpose because its own pattern is stricter." + why_unsure(record.doubts),
         "Messages of these topics are not consumed. Update the client, or set a short patternAutoDiscoveryPeriod.",
     )
 

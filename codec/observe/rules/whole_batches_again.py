@@ -3,25 +3,26 @@
 ## What it means
 
 Brokers store and acknowledge entries; a batch is one entry. Without batch index acknowledgements, only the client keeps
-track of the processed messages of a batch, and it sends the ACK when all are processed. If one message of the batch is
-rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot identify
-the processed messages.
+track of the processed messages of a batch, and it sends the ACK when all messages are processed. If one message of the
+batch is rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot
+identify the processed messages.
 
 ## On the wire
 
-MESSAGE with a batch, no ACK for it or one without an `ack_set`, REDELIVER or a new consumer, MESSAGE with the same
-batch and without an `ack_set`. With batch index acknowledgements both the ACK and the second MESSAGE contain a bit set.
+MESSAGE with a batch; no ACK of the batch, or an ACK without an `ack_set`; REDELIVER_UNACKNOWLEDGED_MESSAGES or a new
+consumer; MESSAGE with the same batch and without an `ack_set`. With batch index acknowledgements both the ACK and the
+second MESSAGE contain an `ack_set`.
 
 ## What would disprove it
 
-If the second MESSAGE has an `ack_set`, the application receives only the rest. If the application processed no message
-of the batch, the whole batch must be redelivered.
+If the second MESSAGE has an `ack_set`, the application receives only the remaining messages. If the application
+processed no message of the batch, the whole batch must be redelivered.
 
 ## What to do
 
-Enable batch index acknowledgements on both sides: `acknowledgmentAtBatchIndexLevelEnabled=true` in the broker,
-`enableBatchIndexAcknowledgment` in the consumer (both enabled by default since 4.1). Or use smaller batches, or an
-application that tolerates duplicates.
+Enable batch index acknowledgements on both sides: `acknowledgmentAtBatchIndexLevelEnabled=true` in the broker and
+`enableBatchIndexAcknowledgment` in the consumer (both enabled by default since 4.1). Alternatively, use smaller
+batches, or make the application tolerate duplicates.
 """
 
 from __future__ import annotations

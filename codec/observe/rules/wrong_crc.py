@@ -2,10 +2,10 @@
 
 ## What it means
 
-A producer computes a CRC-32C of metadata and payload; broker, storage and consumer keep it with the bytes. If the
-checksum does not match at the point of capture, the bytes were changed between the producer and this point. TCP has its
-own checksums, so a network rarely causes this. Likely causes are memory errors, a proxy, a load balancer that rewrites
-data, or a faulty client library.
+A producer computes a CRC-32C of metadata and payload; the broker and its storage keep the checksum with the bytes. If
+the checksum does not match at the point of capture, the bytes were changed between the producer and this point. TCP has
+its own checksums, so a network rarely causes this. Likely causes are memory errors, a proxy, a load balancer that
+rewrites data, or a faulty client library.
 
 ## On the wire
 
@@ -20,9 +20,9 @@ may be wrong. Frames found by search after a gap may be false matches.
 
 ## What to do
 
-A broker responds to such a SEND with ChecksumError. A client discards such a MESSAGE, and may lose permits
-(PIP-491, permits-leaked). Capture on both sides of the next hop and compare. If the broker sends a wrong MESSAGE
-although its SEND was correct, check the broker's memory and the bookies.
+A broker responds to such a SEND with ChecksumError. A client discards such a MESSAGE, and may lose permits (PIP-491,
+permits-leaked). Capture on both sides of the next hop and compare. If the broker sends a MESSAGE with a wrong checksum
+although the SEND of that message was correct, check the broker's memory and the bookies.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         if other is not None and past_proxy and other.wrong_crc.get(from_client) is not None:
             continue
         where = (
-            "they were correct on the other side of the proxy, so the proxy changed them"
+            "the bytes were correct on the other side of the proxy, so the proxy changed them"
             if past_proxy
-            else f"they left the {writer} like this"
+            else f"the bytes were already wrong when the {writer} sent them"
         )
         yield Finding(
             "wrong-crc",
@@ -62,13 +62,13 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             "possible" if "weak_sync" in record.doubts else "likely",
             connection_subject(record),
             f"{count_of(tally.count, command)} on {about_connection(record)} had a CRC-32C that did not match the "
-            f"bytes; {where}, or they were damaged between there and the point of capture.",
+            f"bytes; {where}, or they were damaged on the way to the point of capture.",
             tally.first_ns,
             tally.frames,
-            "TCP has its own checksums, so a network rarely causes this; memory, proxies and load balancers do. "
-            "All bytes of these frames were captured." + why_unsure(record.doubts),
+            "TCP has its own checksums, so a network rarely causes this. Faulty memory, proxies and load balancers "
+            "are more likely. All bytes of these frames were captured." + why_unsure(record.doubts),
             "A broker refuses such a SEND (ChecksumError); a client discards such a MESSAGE and may lose permits "
-            "(PIP-491). Capture on the other side of the next hop to find the place.",
+            "(PIP-491). Capture on the other side of the next hop to locate the damage.",
             command.lower(),
         )
 

@@ -125,7 +125,7 @@ def test_reasons_of_unknown_figures_are_below_the_table(pcli, small_captures):
     assert "msgInCounter ?" in lines[1]
     reasons = [line for line in lines if line.startswith("? ")]
     assert len({line.rsplit(": ")[-1] for line in reasons}) == len(reasons) > 0
-    assert any(line.endswith(": packets of its connection are missing from the capture") for line in reasons)
+    assert any(line.endswith(": packets of the connection are missing from the capture") for line in reasons)
 
 
 def test_system_shows_topics_of_the_broker(result, small_captures):

@@ -11,12 +11,12 @@ from typing import Final
 __all__ = ["DOUBTS"]
 
 DOUBTS: Final[dict[str, str]] = {
-    "gap": "packets of its connection are missing from the capture",
-    "start": "it began before the capture, or before the retained data",
-    "end": "it had not ended when the capture ended",
+    "gap": "packets of the connection are missing from the capture",
+    "start": "events before the capture, or before the retained data, are unknown",
+    "end": "events after the end of the capture are unknown",
     "cut": "packets were truncated by the snap length",
-    "one_way": "only one direction of its connection is in the capture",
-    "weak_sync": "frames of its connection were found by search after a gap",
-    "evicted": "some of its older data was evicted to limit memory",
+    "one_way": "only one direction of the connection is in the capture",
+    "weak_sync": "frames of the connection were found by search after a gap",
+    "evicted": "some older data was evicted to limit memory",
 }
 """Descriptions of the doubts of a record, by key."""

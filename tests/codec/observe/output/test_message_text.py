@@ -56,8 +56,8 @@ def test_missing_evidence_is_stated():
     one.doubts |= {"gap", "end"}
     doubts = [line for kind, line in lifecycle_lines(one) if kind == "doubt"]
     assert doubts == [
-        "  evidence incomplete: it had not ended when the capture ended",
-        "  evidence incomplete: packets of its connection are missing from the capture",
+        "  evidence incomplete: events after the end of the capture are unknown",
+        "  evidence incomplete: packets of the connection are missing from the capture",
     ]
 
 

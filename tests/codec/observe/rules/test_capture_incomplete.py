@@ -8,7 +8,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"midstream": 2}, "2 connections began earlier"),
+        ({"midstream": 2}, "2 connections that began earlier"),
         ({"one_way": 1}, "1 connection with only one direction"),
         ({"cut": True}, "snap length"),
         ({"damaged": True}, "truncated or damaged"),
@@ -26,7 +26,7 @@ def test_gaps(evaluate, counted):
     [found] = evaluate("capture-incomplete", CaptureRecord(gaps=counted(10, 3, 4), gap_bytes=4300, midstream=1))
     assert found.what == (
         "The capture is incomplete: 10 gaps of 4.3 kB in total; "
-        "1 connection began earlier: their names and permits are unknown."
+        "1 connection that began earlier (names and permits are unknown)."
     )
     assert found.frames == [3, 4]
 

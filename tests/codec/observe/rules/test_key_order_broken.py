@@ -15,7 +15,7 @@ def test_a_key_held_by_two_consumers(evaluate, key, counted):
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "broker", "likely", "open-at-two")
     assert found.subject["key"] == "eu"
     assert found.frames == [30, 20]
-    assert "the key was at a, b" in found.what
+    assert "the consumers of the key were a, b" in found.what
 
 
 def test_a_later_message_is_delivered_first(evaluate, key, counted):

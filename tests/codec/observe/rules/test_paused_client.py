@@ -82,7 +82,7 @@ def test_a_reader_that_stops_reading_is_not_reported(evaluate, paused):
 def test_all_messages_are_acknowledged(evaluate, paused):
     [found] = evaluate("paused-client", paused(unacked=0, ended=10))
     assert (found.severity, found.sure) == ("warning", "likely")
-    assert "its listener is paused, or a FLOW was lost" in found.opposite
+    assert "the listener is paused, or a FLOW was lost" in found.opposite
 
 
 def test_a_delivery_without_permits_moves_the_start(evaluate, paused, ns):

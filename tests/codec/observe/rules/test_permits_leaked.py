@@ -16,7 +16,10 @@ def test_a_wrong_checksum_with_returned_permits(evaluate, consumer, counted):
 def test_a_flow_with_too_few_permits(evaluate, consumer, counted):
     [found] = evaluate("permits-leaked", consumer(permits={"short": counted(3, 50, 60, 70, sample="7 of 10")}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "client", "likely", "short")
-    assert "After 3 FLOWs more than half of it was still not returned, first 7 of 10 in frame 50" in found.what
+    assert (
+        "the permits for more than half of the queue had still not been returned, first 7 of 10 in frame 50"
+        in found.what
+    )
     assert found.frames == [50, 60, 70]
 
 

@@ -28,7 +28,7 @@ def test_reconnects_reduce_the_certainty(evaluate, poisoned, counted):
     assert found.sure == "likely"
     [found] = evaluate("poison-message", poisoned(again={"nack": counted(10, 30), "left": counted(1, 40)}))
     assert found.sure == "possible"
-    assert "other causes" in found.opposite
+    assert "other reasons" in found.opposite
 
 
 def test_a_dead_letter(evaluate, subscription, counted):

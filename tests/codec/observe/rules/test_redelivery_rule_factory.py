@@ -43,7 +43,7 @@ def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, caus
 def test_a_gap_may_hide_another_cause(findings_of, subscription, counted, cause):
     [found] = findings_of(subscription(again={cause: counted(2, 40, 30)}, doubts={"gap"}))
     assert found.sure == "possible"
-    assert "packets of its connection are missing" in found.opposite
+    assert "packets of the connection are missing" in found.opposite
 
 
 @pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])

@@ -29,7 +29,7 @@ def test_no_waiting_entries(evaluate, consumer, subscription):
 def test_the_flow_may_be_in_a_gap(evaluate, consumer):
     [found] = evaluate("stuck-no-permits", consumer(permits={"flows": 0}, doubts={"gap"}))
     assert found.sure == "possible"
-    assert "packets of its connection are missing" in found.opposite
+    assert "packets of the connection are missing" in found.opposite
 
 
 def test_a_consumer_closed_at_once(evaluate, consumer):
