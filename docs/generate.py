@@ -27,7 +27,8 @@ def fields_page() -> str:
     lines = [
         "# Fields",
         "",
-        "The fields for filters (`-Y`), columns (`-e`) and JSON (`-T ndjson`). Generated from the code by `make docs`.",
+        "This page lists the fields for filters (`-Y`), columns (`-e`) and JSON (`-T ndjson`). "
+        "It is generated from the code by `make docs`.",
         "",
         "| field | type | source | description |",
         "|---|---|---|---|",
@@ -64,7 +65,7 @@ def with_lists(page: str) -> str:
         (
             f"`{row['class']}`", ", ".join(row["subscriptions"]), row["topics"],
             f"`{row['setting']}=true`" if row["setting"] else "otherwise",
-            row["since"] + (f", removed in {row['until']}" if row["until"] else ""),
+            f"since {row['since']}" + (f", removed in {row['until']}" if row["until"] else ""),
             f"[{row['file'].rpartition('/')[2]}](../{row['file']})",
         )
         for row in capabilities.dispatcher_rows()
@@ -80,10 +81,11 @@ def with_lists(page: str) -> str:
         table("class in Pulsar | subscriptions | topics | condition | Pulsar versions | file", dispatchers),
         "## Settings\n",
         "Change settings with `--set name=value`, in a file with `--conf broker.conf`, or as arguments in Python. "
-        "An unknown name is an error; the message suggests the closest names.\n",
+        "An unknown name is an error; the message suggests the closest names. "
+        "Limits and rates with the default 0 are off.\n",
         table("setting | type | default | description", settings),
         "## Endpoints\n",
-        "The REST API for clients, tests and dashboards. All other paths return 404.\n",
+        "The REST API serves clients, tests and dashboards. All paths that are not listed here return 404.\n",
         table("methods | path | description", endpoints),
         "## Limits\n",
         *limits(),
@@ -119,8 +121,9 @@ def words(names: Iterable[str]) -> str:
 def findings_index() -> str:
     """Return the index of the pages of the rules."""
     rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
-    return "# Findings\n\nThe rules of `pcli diagnose`. Generated from the code by `make docs`.\n\n" + table(
-        "rule | evaluated for each | finds | requested in", rows
+    return (
+        "# Findings\n\nThis page lists the rules of `pcli diagnose`. It is generated from the code by `make docs`.\n\n"
+        + table("rule | evaluated for each | finds | requested in", rows)
     )
 
 

@@ -35,7 +35,7 @@ class Settings:
     webServicePort: Annotated[int, "port of REST and metrics; 0 selects any free port"] = 8080
 
     # Connections.
-    maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 more"] = 5242880
+    maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 bytes more"] = 5242880
     keepAliveIntervalSeconds: Annotated[int, "interval after which a silent client gets a PING"] = 30
     connectionLivenessCheckTimeoutMillis: Annotated[int, "time for a client to respond to a liveness check"] = 5000
     brokerMaxConnections: Annotated[int, "maximum number of connections"] = 0
@@ -44,12 +44,14 @@ class Settings:
         int, "number of bytes waiting to be written above which a connection is not writable"
     ] = 65536
     pulsarChannelWriteBufferLowWaterMark: Annotated[
-        int, "number of waiting bytes below which the connection is writable again"
+        int, "number of bytes waiting to be written below which a connection is writable again"
     ] = 32768
 
     # Topics: creation and limits.
     allowAutoTopicCreation: Annotated[bool, "producers and consumers may create topics"] = True
-    allowAutoTopicCreationType: Annotated[str, "partitioned or non-partitioned"] = "non-partitioned"
+    allowAutoTopicCreationType: Annotated[
+        str, "type of automatically created topics: partitioned or non-partitioned"
+    ] = "non-partitioned"
     defaultNumPartitions: Annotated[int, "partitions of an automatically created topic"] = 1
     allowAutoSubscriptionCreation: Annotated[bool, "consumers may create durable subscriptions"] = True
     maxTenants: Annotated[int, "maximum number of tenants"] = 0
@@ -72,11 +74,13 @@ class Settings:
 
     # Producers.
     encryptionRequireOnProducer: Annotated[bool, "only encrypted messages are accepted"] = False
-    brokerPublisherThrottlingMaxMessageRate: Annotated[int, "publish rate of the broker, messages per second"] = 0
-    brokerPublisherThrottlingMaxByteRate: Annotated[int, "publish rate of the broker, bytes per second"] = 0
-    maxPublishRatePerTopicInMessages: Annotated[int, "publish rate of a topic, messages per second"] = 0
-    maxPublishRatePerTopicInBytes: Annotated[int, "publish rate of a topic, bytes per second"] = 0
-    brokerDeduplicationEnabled: Annotated[bool, "messages with a stored sequence id are dropped"] = False
+    brokerPublisherThrottlingMaxMessageRate: Annotated[
+        int, "maximum publish rate of the broker, messages per second"
+    ] = 0
+    brokerPublisherThrottlingMaxByteRate: Annotated[int, "maximum publish rate of the broker, bytes per second"] = 0
+    maxPublishRatePerTopicInMessages: Annotated[int, "maximum publish rate of a topic, messages per second"] = 0
+    maxPublishRatePerTopicInBytes: Annotated[int, "maximum publish rate of a topic, bytes per second"] = 0
+    brokerDeduplicationEnabled: Annotated[bool, "messages whose sequence id is already stored are dropped"] = False
     brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[
         int, "time after which an inactive producer's sequence id is removed"
     ] = 360
@@ -89,7 +93,9 @@ class Settings:
     subscriptionRedeliveryTrackerEnabled: Annotated[bool, "messages contain their redelivery count"] = True
     replicatorPrefix: Annotated[str, "reserved prefix of subscription and producer names"] = "pulsar.repl"
     subscribeThrottlingRatePerConsumer: Annotated[int, "maximum SUBSCRIBE commands per consumer and period"] = 0
-    subscribeRatePeriodPerConsumerInSecond: Annotated[int, "period of the subscribe rate"] = 30
+    subscribeRatePeriodPerConsumerInSecond: Annotated[
+        int, "period to which subscribeThrottlingRatePerConsumer applies"
+    ] = 30
     acknowledgmentAtBatchIndexLevelEnabled: Annotated[bool, "single messages of a batch can be acknowledged"] = True
     maxUnackedMessagesPerConsumer: Annotated[
         int, "maximum unacknowledged messages per Shared or Key_Shared consumer"
@@ -102,9 +108,11 @@ class Settings:
         bool, "use a hash ring of consumer names to elect active consumers of partitions"
     ] = False
     subscriptionKeySharedUseConsistentHashing: Annotated[
-        bool, "assign hashes with a hash ring, not by splitting ranges in half"
+        bool, "Key_Shared assigns hashes with a hash ring, not by splitting ranges in half"
     ] = True
-    subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[int, "points per consumer on that ring"] = 100
+    subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[
+        int, "points per consumer on the hash ring of Key_Shared"
+    ] = 100
     subscriptionKeySharedUseClassicPersistentImplementation: Annotated[
         bool, "use the Key_Shared dispatcher of versions before 4.0"
     ] = False
@@ -127,14 +135,16 @@ class Settings:
     dispatcherMaxReadSizeBytes: Annotated[int, "maximum bytes of one read"] = 5242880
     dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages for a Shared consumer in each turn"] = 20
     preciseDispatcherFlowControl: Annotated[bool, "limit reads by permits and average batch size"] = False
-    dispatchThrottlingRateInMsg: Annotated[int, "dispatch rate of the broker, messages per second"] = 0
-    dispatchThrottlingRateInByte: Annotated[int, "dispatch rate of the broker, bytes per second"] = 0
-    dispatchThrottlingRatePerTopicInMsg: Annotated[int, "dispatch rate of a topic, messages per second"] = 0
-    dispatchThrottlingRatePerTopicInByte: Annotated[int, "dispatch rate of a topic, bytes per second"] = 0
+    dispatchThrottlingRateInMsg: Annotated[int, "maximum dispatch rate of the broker, messages per second"] = 0
+    dispatchThrottlingRateInByte: Annotated[int, "maximum dispatch rate of the broker, bytes per second"] = 0
+    dispatchThrottlingRatePerTopicInMsg: Annotated[int, "maximum dispatch rate of a topic, messages per second"] = 0
+    dispatchThrottlingRatePerTopicInByte: Annotated[int, "maximum dispatch rate of a topic, bytes per second"] = 0
     dispatchThrottlingRatePerSubscriptionInMsg: Annotated[
-        int, "dispatch rate of a subscription, messages per second"
+        int, "maximum dispatch rate of a subscription, messages per second"
     ] = 0
-    dispatchThrottlingRatePerSubscriptionInByte: Annotated[int, "dispatch rate of a subscription, bytes per second"] = 0
+    dispatchThrottlingRatePerSubscriptionInByte: Annotated[
+        int, "maximum dispatch rate of a subscription, bytes per second"
+    ] = 0
     dispatchThrottlingOnBatchMessageEnabled: Annotated[bool, "dispatch rates count entries, not messages"] = False
 
     # Delayed delivery.
@@ -160,7 +170,7 @@ class Settings:
 
     # Schemas.
     schemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas"] = "FULL"
-    systemTopicSchemaCompatibilityStrategy: Annotated[str, "required compatibility on system topics"] = (
+    systemTopicSchemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas on system topics"] = (
         "ALWAYS_COMPATIBLE"
     )
     isSchemaValidationEnforced: Annotated[bool, "a topic with a schema accepts only producers with a schema"] = False
@@ -172,7 +182,7 @@ class Settings:
     ] = True
     enableBrokerTopicListWatcher: Annotated[bool, "clients may watch lists of topics"] = True
     subscriptionPatternMaxLength: Annotated[int, "maximum characters of a pattern that the broker evaluates"] = 50
-    statsUpdateFrequencyInSecs: Annotated[int, "interval of rate measurement"] = 60
+    statsUpdateFrequencyInSecs: Annotated[int, "interval at which rates are measured"] = 60
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:

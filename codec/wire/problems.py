@@ -13,7 +13,7 @@ __all__ = ["KINDS", "Problem"]
 KINDS: Final[dict[str, str]] = {
     "batch": "the batch does not contain as many messages as its metadata states, or their lengths are wrong",
     "broker-entry": "the broker entry metadata cannot be parsed, or its length is wrong",
-    "checksum": "the CRC-32C in the frame does not match metadata and payload",
+    "checksum": "the CRC-32C in the frame does not match the metadata and the payload",
     "chunk": "a chunk is invalid or contradicts earlier chunks of its message",
     "compression": "the payload does not decompress to the size in the metadata, or the compression type is unknown",
     "cut": "the packet was truncated (snap length), or the capture ends inside the frame",

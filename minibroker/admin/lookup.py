@@ -29,5 +29,7 @@ def _bundle(call: Call) -> Reply:
 ENDPOINTS: Final = (
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "the URLs of the broker that serves a topic"),
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}/bundle", _bundle, "the bundle of a topic"),
-    Endpoint("GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the same, for old clients"),
+    Endpoint(
+        "GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the URLs of the broker that serves a topic, for old clients"
+    ),
 )

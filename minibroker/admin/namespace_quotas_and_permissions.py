@@ -84,7 +84,7 @@ ENDPOINTS: Final = (
     Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
     Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
     Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace"),
-    Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of a namespace"),
+    Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of the namespace"),
     Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
-    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the clusters of a namespace (stored only)"),
+    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the namespace's clusters (stored only)"),
 )

@@ -201,11 +201,11 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/bundles", _bundles, "the bundles of a namespace"),
     Endpoint("PUT", f"{_SPACE}/unload", _unload, "unload all topics of a namespace"),
     Endpoint("PUT", f"{_SPACE}/{{bundle}}/unload", _unload_bundle, "unload the topics of a bundle"),
-    Endpoint("POST", f"{_SPACE}/clearBacklog", _clear, "acknowledge everything in a namespace"),
+    Endpoint("POST", f"{_SPACE}/clearBacklog", _clear, "acknowledge all messages in a namespace"),
     Endpoint(
         "POST",
         f"{_SPACE}/clearBacklog/{{subscription}}",
         _clear,
-        "acknowledge everything on the subscriptions with this name",
+        "acknowledge all messages on the subscriptions with this name",
     ),
 )

@@ -110,5 +110,5 @@ ENDPOINTS: Final = (
     Endpoint("GET", _PARTITIONS, _partitions, "number of partitions of a topic"),
     Endpoint("POST", _PARTITIONS, _enlarge, "add partitions to a topic"),
     Endpoint("DELETE", _PARTITIONS, _delete, "delete a partitioned topic"),
-    Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "terminate all partitions"),
+    Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "terminate all partitions of a topic"),
 )

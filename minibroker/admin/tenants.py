@@ -119,12 +119,12 @@ def _delete_cluster(call: Call) -> None:
 
 ENDPOINTS: Final = (
     Endpoint("GET", "/admin/v2/tenants", _tenants, "names of the tenants"),
-    Endpoint("GET", _TENANT, _get, "one tenant"),
+    Endpoint("GET", _TENANT, _get, "the configuration of a tenant"),
     Endpoint("PUT", _TENANT, _create, "create a tenant"),
     Endpoint("POST", _TENANT, _update, "change a tenant"),
     Endpoint("DELETE", _TENANT, _delete, "delete a tenant"),
     Endpoint("GET", "/admin/v2/clusters", _clusters, "names of the clusters"),
-    Endpoint("GET", _CLUSTER, _cluster, "one cluster"),
+    Endpoint("GET", _CLUSTER, _cluster, "the configuration of a cluster"),
     Endpoint("PUT", _CLUSTER, _add_cluster, "store a cluster"),
     Endpoint("POST", _CLUSTER, _update_cluster, "change a stored cluster"),
     Endpoint("DELETE", _CLUSTER, _delete_cluster, "remove a stored cluster"),

@@ -177,7 +177,12 @@ ENDPOINTS: Final = (
     Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),
     Endpoint("PUT", f"{_TOPIC}/unload", _unload, "disconnect the clients of a topic and roll over its ledger"),
     Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "terminate a topic"),
-    Endpoint("DELETE", f"{_TOPIC}/truncate", _truncate, "acknowledge everything and delete closed ledgers"),
+    Endpoint(
+        "DELETE",
+        f"{_TOPIC}/truncate",
+        _truncate,
+        "acknowledge all messages on all subscriptions and delete closed ledgers",
+    ),
     Endpoint("POST", f"{_TOPIC}/trim", _trim, "delete closed ledgers that are not needed"),
     Endpoint("GET", f"{_TOPIC}/properties", _properties, "properties of a topic"),
     Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic"),

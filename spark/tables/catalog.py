@@ -76,8 +76,8 @@ _ALL: Final = (
     ),
     Table("topics", "a topic", observed.TOPICS, observed.TOPICS_ORDER),
     Table("subscriptions", "a subscription", observed.SUBSCRIPTIONS, observed.SUBSCRIPTIONS_ORDER),
-    Table("consumers", "a consumer on a connection", observed.CONSUMERS, observed.CONSUMERS_ORDER),
-    Table("producers", "a producer on a connection", observed.PRODUCERS, observed.PRODUCERS_ORDER),
+    Table("consumers", "a consumer, with all its sessions", observed.CONSUMERS, observed.CONSUMERS_ORDER),
+    Table("producers", "a producer, with all its sessions", observed.PRODUCERS, observed.PRODUCERS_ORDER),
     Table("connections", "a TCP connection", observed.CONNECTIONS, observed.CONNECTIONS_ORDER),
     Table(
         "permits",

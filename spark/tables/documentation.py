@@ -19,20 +19,20 @@ __all__ = ["tables_page"]
 
 _HEAD: Final = """# Tables
 
-`pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Parquet. Generated from the code by
-`make docs`.
+`pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Parquet. This page is generated
+from the code by `make docs`.
 
-- Times are nanoseconds since 1970, in columns that end in `_ns`: `to_timestamp(sent_ns / 1e9)`. Unknown
-  values are null.
-- Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number, counted by
-  `pcli dissect` and tshark over all captures of the cluster in order.
+- Times are nanoseconds since 1970, in columns whose names end in `_ns`: `to_timestamp(sent_ns / 1e9)`. Unknown values
+  are null.
+- Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number. These are the numbers
+  that `pcli dissect` and tshark assign if they read all captures of the cluster in order.
 - A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the
   path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels that consist
   of digits to numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
-- `OUT/_manifest.json` lists the files of the tables. A run replaces it at its end and then removes the old files. A
-  reader that lists the folder at that moment may return old and new rows. Readers of the manifest (`pcli report`,
-  `pcli.spark.tables.stored_tables`) return only rows of one run.
-- A repeated run writes the same rows. Names that begin with `_` are internal.
+- `OUT/_manifest.json` lists the files of the tables. At its end, a run replaces the manifest and then removes the old
+  files. A reader that lists the folder at that moment may return old and new rows. Readers of the manifest
+  (`pcli report`, `pcli.spark.tables.stored_tables`) return only rows of one run.
+- A repeated run writes the same rows. Files and folders whose names begin with `_` are internal.
 
 ```sql
 -- the slowest topics, with DuckDB

@@ -165,10 +165,15 @@ def _field(name: str, place: _Place) -> Field:
 def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str:
     if enum is not None:
         names = [value.name for value in enum.values]
-        return f"one of {', '.join(names)}" if len(names) < 9 else f"a value of {enum.name}"
+        return f"one of {', '.join(names)}" if len(names) < 9 else f"a value of {_enum_name(enum)}"
     if field.message_type is not None:
         return f"present if the frame contains this {field.message_type.name}"
     return {"time": "time by the sender's clock", "bool": "true or false"}.get(kind, f"{kind} as transmitted")
+
+
+def _enum_name(enum: EnumDescriptor) -> str:
+    """Return the name of an enum, after the name of the message that contains its definition, if any."""
+    return enum.name if enum.containing_type is None else f"{enum.containing_type.name}.{enum.name}"
 
 
 def _batch_fields() -> dict[str, Field]:

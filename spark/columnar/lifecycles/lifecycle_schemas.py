@@ -24,7 +24,7 @@ __all__ = [
 
 EVIDENCE: Final[dict[str, str]] = {
     "complete": "the captured data is complete for this row",
-    "gap_affected": "packets of a connection that may concern it are missing from the capture",
+    "gap_affected": "packets are missing from the capture on a connection that may concern it",
     "weak_sync": "a connection that concerns it was decoded from the middle, after a search",
     "capture_start": "it, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before its lifecycle was complete",
@@ -36,16 +36,16 @@ _PRODUCER: Final = record(
     column("connection", LONG, "the connection of the last SEND"),
     column("producer_id", LONG, "producer_id on that connection"),
     column("name", TEXT, "the producer's name"),
-    column("sequence_id", LONG, "sequence_id of the SEND, or of the metadata if the SEND was not captured"),
-    column("highest_sequence_id", LONG, "highest_sequence_id of a batch, if present"),
+    column("sequence_id", LONG, "sequence_id of the SEND, or that of the metadata if the SEND was not captured"),
+    column("highest_sequence_id", LONG, "highest_sequence_id of a batch; null if absent"),
     column("sent_ns", LONG, "time of the first SEND"),
-    column("receipt_ns", LONG, "time of its SEND_RECEIPT or SEND_ERROR; may precede the SEND"),
+    column("receipt_ns", LONG, "time of its SEND_RECEIPT or SEND_ERROR; this time may be before `sent_ns`"),
     column("messages", LONG, "messages in the entry"),
     column("batch", BOOL, "true if the entry is a batch"),
-    column("size", LONG, "bytes of the payload on the wire, of all chunks"),
+    column("size", LONG, "bytes of the payload on the wire; for a chunked message, of all chunks"),
     column("publish_ns", LONG, "publish_time of the metadata (the producer's clock)"),
     column("deliver_at_ns", LONG, "deliver_at_time of the metadata (the earliest delivery)"),
-    column("key", TEXT, "ordering key, otherwise partition key, of the entry; base64 if binary"),
+    column("key", TEXT, "ordering key of the entry, or else its partition key; base64 if it is binary"),
     column("resends", INT, "further SENDs of the same message"),
     column("other_ids", many(record(column("ledger", LONG, "ledger"), column("entry", LONG, "entry"))),
            "ids of resends that were stored again"),
@@ -59,14 +59,14 @@ _DELIVERY: Final = record(
     column("consumer", TEXT, "the consumer's name"),
     column("subscription_type", TEXT, "Exclusive, Shared, Failover, Key_Shared"),
     column("delivered_ns", LONG, "time of the first MESSAGE to this consumer"),
-    column("count", INT, "number of MESSAGE frames that delivered it to this consumer"),
+    column("count", INT, "number of MESSAGE frames that delivered the entry to this consumer"),
     column("redelivery_count", INT, "highest redelivery_count of these frames"),
-    column("messages", LONG, "messages in the first of these frames, without those that its ack set excludes"),
+    column("messages", LONG, "messages in the first of these frames, without those that the frame's ack set excludes"),
     column("acked_ns", LONG, "time of the ACK that completed the acknowledgement by this consumer"),
     column("ack_type", TEXT, "type of that ACK: individual, cumulative, batch (its last part), transaction"),
-    column("nacked_ns", LONG, "time of the consumer's first redelivery request that names it"),
-    column("unacked", LONG, "messages that the subscription has not acknowledged at the end"),
-    column("again", TEXT, "cause of the last redelivery, see docs/tables.md; null if its frames do not show one"),
+    column("nacked_ns", LONG, "time of the consumer's first redelivery request that contains its id"),
+    column("unacked", LONG, "messages that the subscription has not acknowledged at the end of the capture"),
+    column("again", TEXT, "cause of the last redelivery (see docs/tables.md); null if the frames show no cause"),
 )
 
 _CHUNK: Final = record(
@@ -74,15 +74,15 @@ _CHUNK: Final = record(
     column("count", INT, "number of chunks"),
     column("entries", many(record(
         column("id", INT, "the chunk's number, from 0"),
-        column("ledger", LONG, "ledger; null if unknown"),
-        column("entry", LONG, "entry; null if unknown"),
+        column("ledger", LONG, "ledger; null if it is unknown"),
+        column("entry", LONG, "entry; null if it is unknown"),
     )), "the captured chunks, at most 64"),
 )  # fmt: skip
 
 MESSAGES: Final = pa.schema([
     never_null("cluster", TEXT, "label of the cluster"),
     column("topic", TEXT, "full name with the partition; null if no frame contains it"),
-    column("partition", INT, "number of the partition; null if none or unknown"),
+    column("partition", INT, "number of the partition; null if there is none or it is unknown"),
     column("ledger", LONG, "ledger of the message id; null if the capture contains none"),
     column("entry", LONG, "entry of the message id"),
     never_null("first_ns", LONG, "time of its first SEND, receipt or delivery"),
@@ -92,8 +92,8 @@ MESSAGES: Final = pa.schema([
     column("txn", record(column("most", LONG, "txnid_most_bits"), column("least", LONG, "txnid_least_bits")),
            "the transaction that published it"),
     never_null("marker", BOOL, "true if it is a marker of the broker, not a message"),
-    never_null("state", TEXT, "final state, see docs/tables.md"),
-    never_null("evidence", TEXT, "reliability of the state, see docs/tables.md"),
+    never_null("state", TEXT, "final state (see docs/tables.md)"),
+    never_null("evidence", TEXT, "reliability of the state (see docs/tables.md)"),
 ])  # fmt: skip
 """One row for each entry. The producer's fields and `first_ns` distinguish rows without an id."""
 
@@ -108,9 +108,9 @@ EXCHANGES: Final = pa.schema([
     never_null("request", TEXT, "command of the request; SENDs are in `messages`"),
     column("answer", TEXT, "command of the response; null if none was captured"),
     never_null("from_client", BOOL, "true if the client sent the request"),
-    column("request_id", LONG, "request, session or watch id; null if paired by order"),
+    column("request_id", LONG, "request, session or watch id; null if the two commands were paired by order"),
     column("owner_id", LONG, "consumer_id or producer_id concerned"),
-    column("topic", TEXT, "topic concerned; the first one of several"),
+    column("topic", TEXT, "topic concerned; the first topic if there are several"),
     column("subscription", TEXT, "subscription concerned"),
     never_null("asked_ns", LONG, "time of the request"),
     column("answered_ns", LONG, "time of the response"),

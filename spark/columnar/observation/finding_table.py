@@ -43,24 +43,29 @@ def _in(name: str) -> Any:
 
 
 FINDING_CELLS: Final[tuple[Cell, ...]] = (
-    cell("rule", TEXT, "name of the rule, see docs/findings/NAME.md", lambda one: one.finding.rule),
+    cell("rule", TEXT, "name of the rule (see docs/findings/NAME.md)", lambda one: one.finding.rule),
     cell("severity", TEXT, "error, warning, note", lambda one: one.finding.severity),
     cell("culprit", TEXT, "application, client, broker, network, capture", lambda one: one.finding.culprit),
     cell("sure", TEXT, "certain, likely, possible", lambda one: one.finding.sure),
     cell("what", TEXT, "the problem with its figures", lambda one: one.finding.what),
-    cell("since_ns", LONG, "when it began", lambda one: known(one.finding.since_ns)),
+    cell("since_ns", LONG, "time at which the problem began", lambda one: known(one.finding.since_ns)),
     cell("topic", TEXT, "value from the subject", _in("topic")),
     cell("subscription", TEXT, "value from the subject", _in("subscription")),
     cell("consumer", TEXT, "value from the subject", _in("consumer")),
     cell("producer", TEXT, "value from the subject", _in("producer")),
     cell("connection", LONG, "tcp.stream from the subject", lambda one: one.finding.subject.get("stream")),
-    cell("client", TEXT, "address from the subject; with a port if one connection is concerned", _in("client")),
+    cell("client", TEXT, "address from the subject; with a port if the finding concerns one connection", _in("client")),
     cell("server", TEXT, "address and port from the subject", _in("server")),
     cell("subject", _SUBJECT, "the affected object as names and values", _subject),
     cell("frames", many(LONG), "frames of the evidence, the most important first", lambda one: one.finding.frames),
     cell("opposite", TEXT, "what would disprove the finding", lambda one: known(one.finding.opposite)),
     cell("advice", TEXT, "what to do", lambda one: known(one.finding.advice)),
-    cell("cause", TEXT, "distinguishes findings of one rule about one subject", lambda one: known(one.finding.cause)),
+    cell(
+        "cause",
+        TEXT,
+        "text that distinguishes findings of one rule about one subject",
+        lambda one: known(one.finding.cause),
+    ),
     cell("last_frame", LONG, "last frame of the connection concerned", lambda one: known(one.last_frame)),
 )
 """All columns except the cluster."""

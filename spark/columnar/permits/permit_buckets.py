@@ -65,13 +65,15 @@ PERMITS: Final = pa.schema(
     [
         column("cluster", TEXT, "label of the cluster of the captures").with_nullable(nullable=False),
         column("topic", TEXT, "full name; null if the SUBSCRIBE was not captured"),
-        column("subscription", TEXT, "name; null if unknown"),
-        column("consumer", TEXT, "name in SUBSCRIBE; null if none or unknown"),
+        column("subscription", TEXT, "name; null if it is unknown"),
+        column("consumer", TEXT, "name in SUBSCRIBE; null if there is none or it is unknown"),
         column("system", BOOL, "true if the topic or the subscription is internal to the broker"),
         column("connection", LONG, "tcp.stream"),
         column("consumer_id", LONG, "its id on that connection"),
         column(
-            "session", LONG, "frame of the SUBSCRIBE of this session; 0 if not captured; balances are then relative"
+            "session",
+            LONG,
+            "frame of the SUBSCRIBE of this session; 0 if it was not captured, and balances are then relative",
         ),
         column("bucket_ns", LONG, "start of this second; seconds without FLOWs and MESSAGEs have no row"),
         column("granted", LONG, "permits granted by FLOWs before the end of the session"),

@@ -59,8 +59,8 @@ STARTS: Final = pa.schema(
         column("start", LONG, "the balance before it"),
         column("counts", BOOL, "whether FLOWs count: the session lasts"),
         column("session", LONG, "number of its SUBSCRIBE; 0: not seen"),
-        column("topic", TEXT, "name; null if unknown"),
-        column("subscription", TEXT, "name; null if unknown"),
+        column("topic", TEXT, "name; null if it is unknown"),
+        column("subscription", TEXT, "name; null if it is unknown"),
         column("consumer", TEXT, "null: not known, or none"),
     ]
 )

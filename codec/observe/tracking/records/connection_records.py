@@ -20,7 +20,7 @@ ENDS: Final[dict[str, str]] = {
     "auth": "the broker refused the login and closed the connection",
     "refused": "the broker refused it with an error",
     "replaced": "the same id was opened again on the same connection",
-    "silence": "the capture contains neither its end nor further frames of it",
+    "silence": "the capture contains neither its end nor any further frames",
 }
 """Descriptions of the ends of sessions and connections."""
 

@@ -35,7 +35,7 @@ def test_the_block_of_a_lifecycle():
         "      8.0 ms     +5.0 ms  frame 12      delivered   broker → bill/ann",
         "     50.0 ms    +42.0 ms  frame 14      acked       bill/ann → broker  part of the batch, 3 left",
         "                          frame 30      taken back  broker → bill/ann",
-        "                                        the client closed the consumer that held it",
+        "                                        the client closed the consumer that held the message",
     ]
 
 
