@@ -20,9 +20,9 @@ STATUSES: Final = {
 
 CAPTURES: Final = pa.schema(
     [
-        column("cluster", TEXT, "label of the cluster in which it was recorded"),
+        column("cluster", TEXT, "label of the cluster in which the file was recorded"),
         column("path", TEXT, "path as given on the command line or found in a folder"),
-        column("part", INT, "position among the parts of its recording, from 0; null if it was not read"),
+        column("part", INT, "position among the parts of its recording, from 0; null if the file was not read"),
         column("status", TEXT, f"{'; '.join(f'`{word}`: {text}' for word, text in STATUSES.items())}"),
         column(
             "error",
@@ -31,7 +31,7 @@ CAPTURES: Final = pa.schema(
         ),
         column("format", TEXT, "`pcap` or `pcapng`"),
         column("packing", TEXT, "`gzip` or `zstd`; null if the file is not compressed"),
-        column("link_types", many(INT), "LINKTYPE numbers of its interfaces"),
+        column("link_types", many(INT), "LINKTYPE numbers of the interfaces in the file"),
         column("file_bytes", LONG, "size of the file"),
         column("read_bytes", LONG, "bytes read, after decompression"),
         column(
@@ -50,7 +50,7 @@ CAPTURES_ORDER: Final = ("cluster", "part", "path")
 GAPS: Final = pa.schema(
     [
         column("cluster", TEXT, "label of the cluster"),
-        column("capture", TEXT, "the file in which it was detected"),
+        column("capture", TEXT, "the file in which the range or position was detected"),
         column("connection", LONG, "`tcp.stream` of the connection; null if the row concerns the whole file"),
         column(
             "direction",
@@ -58,12 +58,12 @@ GAPS: Final = pa.schema(
             "`client` or `broker`, the sender of the bytes; null for both directions or the whole file",
         ),
         column("kind", TEXT, "kind of the note, as in `dissect`: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"),
-        column("offset", LONG, "offset of its first byte, in the direction of the connection or in the file"),
+        column("offset", LONG, "offset of the range or position, in the direction of the connection or in the file"),
         column("bytes", LONG, "number of bytes"),
         column(
             "packet",
             LONG,
-            "packet at which it was detected, counted over the recording; 0 if it was detected before the first packet",
+            "packet at which the row was detected, counted over the recording; 0 if this was before the first packet",
         ),
         column("time_ns", LONG, "time of that packet"),
         column("text", TEXT, "description"),

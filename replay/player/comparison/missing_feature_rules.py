@@ -56,7 +56,7 @@ def _error_of(frame: Frame) -> int:
 
 
 def compaction(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The captured topic was compacted and the live one was not, so a compacted reader receives all messages.
+    """The captured topic was compacted but the live topic was not: a compacted reader receives all messages.
 
     A message that is missing live was written by the compaction: no client sent it in this form.
     """

@@ -24,10 +24,10 @@ __all__ = [
 
 EVIDENCE: Final[dict[str, str]] = {
     "complete": "the captured data is complete for this row",
-    "gap_affected": "packets are missing from the capture on a connection that may concern it",
-    "weak_sync": "a connection that concerns it was decoded from the middle, after a search",
-    "capture_start": "it, or a connection that concerns it, began before the capture",
-    "capture_end": "the capture ended before its lifecycle was complete",
+    "gap_affected": "packets are missing from the capture on a connection that may concern the message",
+    "weak_sync": "a connection that concerns the message was decoded from the middle, after a search",
+    "capture_start": "the lifecycle of the message, or a connection that concerns it, began before the capture",
+    "capture_end": "the capture ended before the lifecycle of the message was complete",
 }
 """Reliability of the ``state`` of a row: the first reason in this order that applies; ``complete`` if none does."""
 
@@ -39,7 +39,7 @@ _PRODUCER: Final = record(
     column("sequence_id", LONG, "sequence_id of the SEND, or that of the metadata if the SEND was not captured"),
     column("highest_sequence_id", LONG, "highest_sequence_id of a batch; null if absent"),
     column("sent_ns", LONG, "time of the first SEND"),
-    column("receipt_ns", LONG, "time of its SEND_RECEIPT or SEND_ERROR; this time may be before `sent_ns`"),
+    column("receipt_ns", LONG, "time of the SEND_RECEIPT or SEND_ERROR; may be before `sent_ns`"),
     column("messages", LONG, "messages in the entry"),
     column("batch", BOOL, "true if the entry is a batch"),
     column("size", LONG, "bytes of the payload on the wire; for a chunked message, of all chunks"),
@@ -55,7 +55,7 @@ _PRODUCER: Final = record(
 _DELIVERY: Final = record(
     column("connection", LONG, "the consumer's connection"),
     column("consumer_id", LONG, "consumer_id on that connection"),
-    column("subscription", TEXT, "the subscription; null if its SUBSCRIBE was not captured"),
+    column("subscription", TEXT, "the subscription; null if the SUBSCRIBE was not captured"),
     column("consumer", TEXT, "the consumer's name"),
     column("subscription_type", TEXT, "Exclusive, Shared, Failover, Key_Shared"),
     column("delivered_ns", LONG, "time of the first MESSAGE to this consumer"),
@@ -64,7 +64,7 @@ _DELIVERY: Final = record(
     column("messages", LONG, "messages in the first of these frames, without those that the frame's ack set excludes"),
     column("acked_ns", LONG, "time of the ACK that completed the acknowledgement by this consumer"),
     column("ack_type", TEXT, "type of that ACK: individual, cumulative, batch (its last part), transaction"),
-    column("nacked_ns", LONG, "time of the consumer's first redelivery request that contains its id"),
+    column("nacked_ns", LONG, "time of the consumer's first redelivery request that contains the entry's id"),
     column("unacked", LONG, "messages that the subscription has not acknowledged at the end of the capture"),
     column("again", TEXT, "cause of the last redelivery (see docs/tables.md); null if the frames show no cause"),
 )
@@ -81,17 +81,17 @@ _CHUNK: Final = record(
 
 MESSAGES: Final = pa.schema([
     never_null("cluster", TEXT, "label of the cluster"),
-    column("topic", TEXT, "full name with the partition; null if no frame contains it"),
+    column("topic", TEXT, "full name with the partition; null if no frame contains the name"),
     column("partition", INT, "number of the partition; null if there is none or it is unknown"),
     column("ledger", LONG, "ledger of the message id; null if the capture contains none"),
     column("entry", LONG, "entry of the message id"),
-    never_null("first_ns", LONG, "time of its first SEND, receipt or delivery"),
+    never_null("first_ns", LONG, "time of the entry's first SEND, receipt or delivery"),
     column("producer", _PRODUCER, "publication"),
-    column("deliveries", many(_DELIVERY), "deliveries in frame order, one per consumer"),
+    column("deliveries", many(_DELIVERY), "deliveries in frame order, one item per consumer"),
     column("chunk", _CHUNK, "chunks of a chunked message"),
     column("txn", record(column("most", LONG, "txnid_most_bits"), column("least", LONG, "txnid_least_bits")),
-           "the transaction that published it"),
-    never_null("marker", BOOL, "true if it is a marker of the broker, not a message"),
+           "the transaction in which the entry was published"),
+    never_null("marker", BOOL, "true if the entry is a marker of the broker, not a message"),
     never_null("state", TEXT, "final state (see docs/tables.md)"),
     never_null("evidence", TEXT, "reliability of the state (see docs/tables.md)"),
 ])  # fmt: skip

@@ -34,19 +34,21 @@ class FinalProducer:
 
 
 PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
-    cell("topic", TEXT, "full name; null if its PRODUCER was not captured", lambda one: known(one.record.topic)),
+    cell("topic", TEXT, "full name; null if the PRODUCER was not captured", lambda one: known(one.record.topic)),
     cell("producer", TEXT, "requested name, or the name that the broker assigned", lambda one: known(one.record.name)),
     cell("access_mode", TEXT, "producer_access_mode", lambda one: known(one.record.access_mode)),
-    cell("system", BOOL, "true if it belongs to the broker's internal traffic", lambda one: one.record.system),
+    cell("system", BOOL, "true if the producer belongs to the broker's internal traffic",
+         lambda one: one.record.system),
     cell("connection", LONG, "tcp.stream of its last session", lambda one: one.session("stream")),
     cell("producer_id", LONG, "its id on that connection", lambda one: one.session("id")),
     cell("session", LONG, "frame of the PRODUCER of its last session; 0 if it was not captured",
          lambda one: one.session("number")),
     cell("began_ns", LONG, "start of its last session", lambda one: one.session("began_ns")),
     cell("ready_ns", LONG, "time of the successful response to that PRODUCER", lambda one: one.session("ready_ns")),
-    cell("ended_ns", LONG, "end of its last session; null if it has not ended", lambda one: one.session("ended_ns")),
+    cell("ended_ns", LONG, "end of its last session; null if that session has not ended",
+         lambda one: one.session("ended_ns")),
     cell("end", TEXT, "how that session ended (see docs/tables.md)", lambda one: one.session("end")),
-    cell("attached", BOOL, "true if it is attached at the end of the capture", lambda one: (
+    cell("attached", BOOL, "true if the producer is attached at the end of the capture", lambda one: (
         one.record.session is not None and not one.record.session.end and one.record.session.ready_ns >= 0
     )),
     cell("sessions", LONG, "number of sessions", lambda one: one.record.sessions),
@@ -67,7 +69,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("lost", LONG, "SENDs counted in `unreceipted` that were not resent", lambda one: one.record.lost.count),
     cell("no_receipt_ns", LONG, "total time in which SENDs were pending without a receipt, in waits of 1 s or more",
          lambda one: state_duration(one.record.no_receipt, one.now_ns)),
-    cell("waiting_ns", LONG, "time that it waited for exclusive access (WaitForExclusive)",
+    cell("waiting_ns", LONG, "time that the producer waited for exclusive access (WaitForExclusive)",
          lambda one: state_duration(one.record.waiting, one.now_ns)),
     cell("receipts_out_of_order", LONG, "receipts that arrived before the receipt of an earlier SEND",
          lambda one: one.record.out_of_order.count),

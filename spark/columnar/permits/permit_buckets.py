@@ -76,15 +76,17 @@ PERMITS: Final = pa.schema(
             "frame of the SUBSCRIBE of this session; 0 if it was not captured, and balances are then relative",
         ),
         column("bucket_ns", LONG, "start of this second; seconds without FLOWs and MESSAGEs have no row"),
-        column("granted", LONG, "permits granted by FLOWs before the end of the session"),
-        column("used", LONG, "messages delivered, excluding those of a batch that were already acknowledged"),
+        column("granted", LONG, "permits granted by the FLOWs of this second, before the end of the session"),
+        column(
+            "used", LONG, "messages delivered in this second, excluding those of a batch that were already acknowledged"
+        ),
         column("balance", LONG, "permits at the end of the second"),
         column("lowest", LONG, "lowest balance after any frame of this second"),
         column("frames", LONG, "number of FLOWs and MESSAGEs"),
-        column("first_ns", LONG, "time of the earliest of these"),
-        column("last_ns", LONG, "time of the latest of these"),
-        column("first_frame", LONG, "number of the first of these"),
-        column("last_frame", LONG, "number of the last of these"),
+        column("first_ns", LONG, "time of the earliest of these frames"),
+        column("last_ns", LONG, "time of the latest of these frames"),
+        column("first_frame", LONG, "number of the first of these frames"),
+        column("last_frame", LONG, "number of the last of these frames"),
     ]
 )
 PERMITS_ORDER: Final = ("cluster", "connection", "consumer_id", "session", "bucket_ns")

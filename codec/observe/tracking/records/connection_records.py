@@ -10,15 +10,15 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 __all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostRecord", "TransactionRecord"]
 
 ENDS: Final[dict[str, str]] = {
-    "closed": "its client closed it",
-    "broker": "the broker closed it without a request (unload, seek, deletion, limits)",
+    "closed": "the client closed the producer or consumer",
+    "broker": "the broker closed the producer or consumer without a request (unload, seek, deletion, limits)",
     "fin_client": "the client closed the connection",
     "fin_broker": "the broker closed the connection",
     "reset_client": "the client reset the connection",
     "reset_broker": "the broker reset the connection",
-    "keep_alive": "a PING was not answered, and its sender closed the connection",
+    "keep_alive": "a PING was not answered, and the sender of the PING closed the connection",
     "auth": "the broker refused the login and closed the connection",
-    "refused": "the broker refused it with an error",
+    "refused": "the broker refused to open it and sent an error",
     "replaced": "the same id was opened again on the same connection",
     "silence": "the capture contains neither its end nor any further frames",
 }
