@@ -1,9 +1,9 @@
 """The broker as a function of bytes and times. It has no clock, socket or thread.
 
 Rules of this file
-1. A turn is one external call: for bytes of a connection, a frame, timers, or a change by REST. All effects are
-   complete when the call returns: scheduled dispatchers have run, and closing connections have released their producers
-   and consumers. `drain` then returns the bytes to write.
+1. A turn is one external call: for bytes of a connection, a frame, timers, or a change through the REST API. All
+   effects are complete when the call returns: scheduled dispatchers have run, and closing connections have released
+   their producers and consumers. `drain` then returns the bytes to write.
 2. The caller passes the time, which never decreases. Timers that are due run before the bytes are processed.
 3. An exception caused by a bug closes at most one connection and is kept in `failures`. `on_failure` reports it.
 """

@@ -124,7 +124,8 @@ class Client:
     def expect(self, name: str, /, *, entry: bytes | None = None, broker_entry: Any = None, **fields: Any) -> Any:
         """Wait for a response with these fields and return its body.
 
-        ``entry`` is the metadata and payload of a MESSAGE, ``broker_entry`` the fields of its BrokerEntryMetadata.
+        ``entry`` is the metadata and payload of a MESSAGE; ``broker_entry`` contains the fields of its
+        BrokerEntryMetadata.
         """
         until = time.monotonic() + self._timeout
         while (event := self._find(name, fields)) is None:

@@ -4,7 +4,8 @@ plan -> parse and aggregate each split -> (merge of splits, if they were read in
 
 Rules of this file
 1. OUT does not change before the commit. If a run fails or is cancelled, OUT remains unchanged.
-2. Each recording (all captures of a cluster) is analyzed separately. Parts of tables are numbered over all recordings.
+2. Each recording (all captures of a cluster) is analyzed separately. Parts of tables are numbered consecutively across
+   all recordings.
 3. If a file cannot be read, only its own rows are missing, unless the request is strict.
 """
 

@@ -1,7 +1,8 @@
 """Shell completion of rule names, field names, settings and topics.
 
 Rules of this file
-1. This module is imported with every command. At the top level it therefore imports only what commands also import.
+1. This module is imported with every command. At the top level it therefore imports only modules that every command
+   imports.
 2. A completion never fails and never prints. For a capture that cannot be read, there are no completions.
 """
 

@@ -1,4 +1,4 @@
-"""The process of `pcli broker`: a mini-broker from options, which runs until it is stopped."""
+"""The process of `pcli broker`: a mini-broker that is configured by options and runs until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of a broker for `pcli top`, requested from REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats``.
+"""Statistics of a broker for `pcli top`, from the REST API: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats``.
 
 Rules of this file
 1. An error in the first poll ends the command. After a later error, the page shows the last statistics and the error.

@@ -1,4 +1,4 @@
-"""The fast path for ordinary packets: IPv4 and TCP without options or flags, with data in order.
+"""The fast path for ordinary packets: IPv4 without options or fragments, TCP without FIN, SYN or RST, data in order.
 
 Rules of this file
 1. Each packet requires one read of the headers and one dictionary look-up. Frames are sliced directly from the window.
@@ -31,7 +31,7 @@ _two: Final = Struct(">II").unpack_from
 
 
 class Reader:
-    """Converts the packets of all inputs, in sequence, to frames and notes."""
+    """A converter of the packets of all inputs, in sequence, to frames and notes."""
 
     def __init__(self, tcp: TcpReassembly, output: Output) -> None:
         self.tcp = tcp

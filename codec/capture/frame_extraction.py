@@ -47,7 +47,7 @@ _two = Struct(">II").unpack_from
 
 
 class FrameExtractor:
-    """Splits directions into frames."""
+    """A splitter of directions into frames."""
 
     def __init__(self, output: Output, classifier: StreamClassifier) -> None:
         self.output = output

@@ -96,9 +96,9 @@ class CapturedFrame(Frame):
         self.type = type
         self._command = self._metadata = self._entry = self._parts = None
         self.number = number
-        """Frame number from 1 over all inputs, in the order in which frames are completed."""
+        """Frame number across all inputs, from 1, in the order in which frames are completed."""
         self.packet = packet
-        """Number of the packet that contains the end of the frame, from 1 over all inputs, as in tshark."""
+        """Number of the packet that contains the end of the frame, from 1 across all inputs, as in tshark."""
         self.time_ns = time_ns
         """Capture time of that packet, nanoseconds since 1970."""
         self.stream = stream
@@ -130,7 +130,7 @@ class Note:
     """The packet at which the event was detected; 0 if it was detected before the first packet."""
     stream: Stream | None = None
     from_client: bool | None = None
-    """The direction of the stream; None for both directions, or without a stream."""
+    """The direction of the stream; None for both directions, or if there is no stream."""
     offset: int | None = None
     """Offset in the direction of the stream, or in the file for a note about a file."""
     length: int = 0

@@ -122,7 +122,7 @@ class _Datagram:
 
 
 class Fragments:
-    """Reassembles fragments in bounded memory."""
+    """A reassembler of fragments that uses bounded memory."""
 
     def __init__(self) -> None:
         self._open: BoundedDict[tuple[bytes, int, int], _Datagram] = BoundedDict(MAX_DATAGRAMS)

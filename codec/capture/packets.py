@@ -40,7 +40,7 @@ class Interface:
 
     def __init__(self, link: int, snaplen: int = 0, name: str = "") -> None:
         self.link = link
-        """LINKTYPE number, from the list of tcpdump.org."""
+        """LINKTYPE number, from the list at tcpdump.org."""
         self.snaplen = snaplen
         """Maximum number of bytes captured per packet; 0 for no limit."""
         self.name = name
@@ -89,7 +89,7 @@ class Packet:
     """One packet copied from the file, to be kept or written."""
 
     number: int
-    """Packet number from 1 over all inputs."""
+    """Packet number across all inputs, from 1."""
     time_ns: int
     link: int
     data: bytes

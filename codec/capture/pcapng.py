@@ -44,7 +44,7 @@ _WITH_COMMENT: Final = 32 + len(LEFT_OUT)
 
 
 class PcapngReader:
-    """Reads the blocks of a pcapng file."""
+    """A reader of the blocks of a pcapng file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -54,7 +54,7 @@ class Conversation:
 
 
 class TcpRecorder:
-    """Writes connections as packets."""
+    """A writer of connections as packets."""
 
     def __init__(self, writer: PcapngWriter, mtu: int = 1500, interface: str = "") -> None:
         if not 576 <= mtu <= 65535:

@@ -110,7 +110,7 @@ class Search:
     def advance(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
         """Continue the search with more bytes. Return True if ``candidate`` is accepted.
 
-        ``final`` means that no more bytes follow, ``due`` that a decision is required now if one is possible.
+        ``final`` means that no more bytes follow, and ``due`` means that a decision is required now if one is possible.
         """
         end = self.base + len(run)
         if end < self.wanted and not final and not due:

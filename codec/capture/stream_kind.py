@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The user's ``decode_as`` determines the kind for its ports, regardless of the bytes.
-2. The client is the sender of the SYN. Without a SYN, the first command that only one side may send identifies it.
-   Before that, the known port or, if neither port is known, the lower port is assumed to be the server's.
+2. The client is the sender of the SYN. If no SYN was captured, the first command that only one side may send identifies
+   it. Before that, the known port or, if neither port is known, the lower port is assumed to be the server's.
 3. A known port does not prove that a stream is Pulsar. It only extends the search in a stream captured midstream.
 """
 

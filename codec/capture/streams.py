@@ -1,12 +1,12 @@
-"""TCP reassembly: segments of both directions to ordered bytes without duplicates, and gaps (RFC 9293).
+"""TCP reassembly: conversion of segments to ordered bytes without duplicates, and to gaps (RFC 9293).
 
 Rules of this file
 1. The bytes of the first transmission are used. Retransmitted bytes are compared with them and dropped; a difference is
    reported.
 2. A gap becomes final if it will not be filled. There are three cases: the peer has acknowledged it (the packets are
    lost or reordered in the capture, so the gap first waits for GRACE packets); more bytes are queued after it than a
-   receiver would buffer; the connection or the input ends. Memory is used only for bytes that exist.
-3. Queued segments are delivered in the order of their packets, over both directions, so that no response precedes its
+   receiver would buffer; the connection or the input ends. Memory is used only for captured bytes, not for gaps.
+3. Queued segments are delivered in the order of their packets, across both directions, so that no response precedes its
    request. Therefore a confirmed gap delays both directions. A segment that fills a gap is delivered when the first
    segment after the gap is due.
 4. A SYN with a different sequence number starts a new connection on the same ports. A closed connection is kept for a
@@ -34,7 +34,8 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["GRACE", "TcpReassembly", "signed_distance"]
 
 GRACE: Final = 32
-"""Number of packets for which a confirmed gap waits for reordered packets, and a closed connection for late ones."""
+"""Number of packets for which a confirmed gap waits for reordered packets, and a closed connection waits for late
+packets."""
 
 MAX_HELD_BYTES: Final = 16 * 1024 * 1024
 """Maximum number of bytes queued after a gap, larger than any receive window in practice."""
@@ -260,7 +261,7 @@ class TcpReassembly:
         self._arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
-        """Deliver queued segments in order up to the first gap that must wait; gaps of directions in ``over`` do not.
+        """Deliver queued segments in order up to the first gap that must wait. In directions in ``over``, no gap waits.
 
         Each iteration delivers a segment, shortens a gap or finishes a direction, so the loop ends.
         """

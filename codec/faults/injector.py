@@ -52,7 +52,7 @@ class _Direction:
 
 
 class Injector:
-    """Converts the bytes of all connections to steps."""
+    """A converter of the bytes of all connections to steps."""
 
     def __init__(self, faults: Faults, live: LiveFrames) -> None:
         """``live`` may already contain connections. Afterwards only this injector adds bytes to it."""

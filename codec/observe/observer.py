@@ -48,7 +48,7 @@ MAX_OPEN: Final = 200_000
 
 
 class Observer:
-    """Observes the frames of a capture one by one."""
+    """An observer of the frames of a capture, one by one."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Observer:
 
 
 def _slow_ids(facts: Facts, first: str, second: str) -> tuple[int, int]:
-    """Return two ids of an unusual command in the fast scanner's form: unsigned; -1 if absent."""
+    """Return two ids of an unusual command in the hot scanner's form: unsigned; -1 if absent."""
     field = COMMANDS[facts.frame.type].field
     values = facts.command
     found = [values.get(f"pulsar.{field}.{name}") for name in (first, second)]

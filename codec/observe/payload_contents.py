@@ -3,8 +3,8 @@
 Rules of this file
 1. `see` processes every frame, even if it is not printed, because later frames need its chunk or schema.
 2. Other payloads are opened on access (Facts.opened).
-3. A payload is printed as the value that its schema defines. Without a schema it is printed as text, or as hex if it is
-   not text.
+3. A payload is printed as the value that its schema defines. If there is no schema, the payload is printed as text, or
+   as hex if it is not text.
 """
 
 from __future__ import annotations

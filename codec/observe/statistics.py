@@ -264,7 +264,7 @@ class Topics:
             row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """Return the topics by name. ``redelivered`` is in entries, ``acks`` in frames, other columns in messages."""
+        """Return the topics by name. Units: entries for ``redelivered``, frames for ``acks``, otherwise messages."""
         return [
             {"topic": topic, **{kind: len(names) for kind, names in self._peers[topic].items()}, **row}
             for topic, row in sorted(self._rows.items())

@@ -90,7 +90,7 @@ def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
 
 
 class _Parser:
-    """Parses declarations and stores named types."""
+    """A parser of declarations, which stores named types."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
@@ -173,7 +173,7 @@ def _list(value: Any) -> list[Any]:
 
 
 class _Reader:
-    """Decodes the bytes of one value."""
+    """A decoder of the bytes of one value."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -86,7 +86,7 @@ def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
 
 
 class ChunkJoiner:
-    """Stores chunks until their messages are complete."""
+    """A store of chunks until their messages are complete."""
 
     __slots__ = ("_pending", "_size", "max_bytes", "max_pending")
 

@@ -37,7 +37,8 @@ CHUNK: Final = "chunk"
 """A chunk of a larger message that ends in a later entry. The entry has no messages."""
 
 SEALED: Final = "sealed"
-"""Not decrypted: the entry has one message with the ciphertext as payload. Without private keys this is no Problem."""
+"""Not decrypted: the entry has one message with the ciphertext as payload. If there are no private keys, this is no
+Problem."""
 
 CLOSED: Final = "closed"
 """Not opened, for the reason in ``problems``: the entry has one message with the transmitted payload."""

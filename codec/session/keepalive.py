@@ -33,10 +33,10 @@ class KeepAlive:
         self.due: int | None = now + interval if interval > 0 else None
         """Time of the next tick; None if ticks are disabled."""
         self.outstanding = False
-        """Whether nothing has been received since the last PING. The code that receives a command clears it."""
+        """Whether nothing has been received since the last PING. The code that receives a command clears this flag."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
-        """Run the due tick. ``pings`` means that the peer supports PING, ``reading`` that this side reads."""
+        """Run the due tick. ``pings`` means that the peer supports PING, and ``reading`` means that this side reads."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return TickAction.CLOSE

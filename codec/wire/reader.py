@@ -23,7 +23,7 @@ _u32 = Struct(">I").unpack_from
 
 
 class FrameReader:
-    """Splits one direction of a connection into frames."""
+    """A splitter of one direction of a connection into frames."""
 
     __slots__ = ("_buffer", "_needed", "error", "max_frame_size", "offset")
 

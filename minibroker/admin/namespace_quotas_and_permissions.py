@@ -12,7 +12,7 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 
 def quota(body: Any) -> dict[str, Any]:
-    """Return a backlog quota in the format of REST. Raises 400 if it is invalid."""
+    """Return a backlog quota in the format of the REST API. Raises 400 if it is invalid."""
     if not isinstance(body, dict):
         raise RestError(400, "A backlog quota must be an object")
     size = body.get("limitSize", body.get("limit", -1))

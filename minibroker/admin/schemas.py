@@ -45,7 +45,7 @@ def _text(data: bytes) -> str:
 
 
 def _key_value_text(schema: pb.Schema) -> str:
-    """Convert ``i32 size, key, i32 size, value`` to the JSON object that REST uses."""
+    """Convert ``i32 size, key, i32 size, value`` to the JSON object that the REST API uses."""
     data, position, halves = schema.schema_data, 0, []
     for name in ("key", "value"):
         size = max(int.from_bytes(data[position : position + 4], "big", signed=True), 0)
@@ -56,7 +56,7 @@ def _key_value_text(schema: pb.Schema) -> str:
 
 
 def _key_value_data(text: str) -> bytes:
-    """Convert the JSON object that REST uses to ``i32 size, key, i32 size, value``. Raises 422 if it is invalid."""
+    """Convert the JSON object of the REST API to ``i32 size, key, i32 size, value``. Raises 422 if it is invalid."""
     try:
         halves = json.loads(text)
         words = [halves[name] for name in ("key", "value")]

@@ -108,7 +108,7 @@ def _terminate(call: Call) -> Any:
 
 
 def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:
-    """Return a message id in the format of REST."""
+    """Return a message id in the format of the REST API."""
     return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition, "batchSize": 0, "batchIndex": -1}
 
 

@@ -24,7 +24,10 @@ __all__ = ["HANDLERS", "HOT_HANDLERS"]
 def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
 ) -> None:
-    """Handle an ACK without ack sets, properties and transactions. ``ids`` is from `pull_ack`; -1: no request id."""
+    """Handle an ACK without ack sets, properties or a transaction.
+
+    ``ids`` is from `pull_ack`; ``request_id`` is -1 if the ACK has none.
+    """
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return

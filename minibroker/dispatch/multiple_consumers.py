@@ -4,7 +4,7 @@ Rules of this file
 1. Entries to redeliver are sent before new entries, lowest offset first. Entries at or below the mark-delete position
    are not redelivered.
 2. Consumers are served in turn, each with a slice of entries and not with a single message. The slice is limited by the
-   consumer's permits, its limit of unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize``. Better priority
+   consumer's permits, its limit on unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize``. Better priority
    levels are served first.
 3. If no consumer is available for an entry, it is added to the entries to redeliver. Its redelivery count does not
    change: only REDELIVER increases it.
@@ -42,7 +42,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_permits = 0
         self.total_unacked = 0
         self.blocked = False
-        """Whether the subscription has reached its limit of unacknowledged messages. While it is True, no new entries
+        """Whether the subscription has reached its limit on unacknowledged messages. While it is True, no new entries
         are read."""
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None

@@ -195,7 +195,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return True
 
     def _available_entries(self, consumer: Consumer) -> int:
-        """Return how many entries a consumer may receive: one per permit, up to its limit of unacked messages."""
+        """Return how many entries a consumer may receive: one per permit, up to its limit on unacked messages."""
         if not consumer.available:
             return 0
         average = max(1.0, consumer.avg_messages_per_entry)

@@ -299,7 +299,10 @@ class MiniBroker:
     # -- actions -------------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 0) -> None:
-        """Create a topic unless it exists. With 0 partitions it is not partitioned. Raises LocalError if this fails."""
+        """Create a topic unless it exists.
+
+        If ``partitions`` is 0, it is not partitioned. Raises LocalError if this fails.
+        """
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 

@@ -63,7 +63,7 @@ class BrokerService(Scheduler, Protocol):
         """The rates of producers, consumers and subscriptions."""
 
     def next_ledger_id(self) -> int:
-        """Return the id of a new ledger; ids increase over all topics."""
+        """Return the id of a new ledger; ids increase across all topics."""
 
     def remove_topic(self, full_name: str) -> None:
         """Remove a non-persistent topic that was unloaded."""

@@ -82,11 +82,12 @@ class Consumer:
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """Whether the consumer accepts any schema (AutoConsume) and therefore declares none for the topic."""
         self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
-        """Whether the epoch is sent to the client: Exclusive and Failover on persistent topics, no readCompacted."""
+        """Whether the epoch is sent to the client. It is sent on Exclusive and Failover subscriptions of persistent
+        topics without readCompacted."""
         self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.sends_epoch else -1
         """The consumer epoch, sent with every delivery, or -1."""
         self.individual = individual
-        """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
+        """Whether single entries are tracked, as on Shared and Key_Shared subscriptions of persistent topics."""
         self.permits = 0
         self.permits_while_blocked = 0
         """Permits from FLOWs that were received while the consumer was blocked."""
@@ -115,7 +116,7 @@ class Consumer:
         return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
 
     def flow(self, permits: int) -> int:
-        """Add permits. Return how many of them are available at once: 0 if the consumer is blocked."""
+        """Add permits. Return how many of them are available immediately: 0 if the consumer is blocked."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
             self.permits_while_blocked += permits
@@ -124,7 +125,7 @@ class Consumer:
         return permits
 
     def unacked_room(self) -> int:
-        """Return how many messages may be sent within the limit of unacknowledged messages, 1 << 62 if unlimited."""
+        """Return how many messages may be sent within the limit on unacknowledged messages; 1 << 62 if unlimited."""
         return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
 
     # -- delivery ------------------------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ class Consumer:
     def deliver(self, entries: list[Entry], counts: Mapping[int, int], ack_sets: Mapping[int, int]) -> int:
         """Send entries whose metadata has been parsed. Return the permits used.
 
-        ``counts`` maps offsets to redelivery counts, ``ack_sets`` maps offsets to the bits that are not acknowledged.
+        ``counts`` maps offsets to redelivery counts; ``ack_sets`` maps offsets to the bits that are not acknowledged.
         """
         total = size = everything = 0
         pending = self.pending if self.individual else None

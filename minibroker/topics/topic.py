@@ -137,7 +137,7 @@ class Topic:
     # -- schemas ---------------------------------------------------------------------------------------------------
 
     def add_schema(self, schema: pb.Schema | None) -> bytes:
-        """Store the schema of a producer. Return its version, or b"" without a schema. Raises Refused."""
+        """Store the schema of a producer. Return its version, or b"" if there is no schema. Raises Refused."""
         schemas = self.broker.schemas
         if schema is not None:
             return schemas.put(self.schema_id, schema, self.effective_policies.for_schemas, self.broker.now)

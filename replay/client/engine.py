@@ -87,7 +87,7 @@ class Engine:
         connection.cut(reason)
 
     def fetched(self, fetch: Fetch, status: int, body: bytes, now: int) -> None:
-        """Process the response to an HTTP request. Without a response, ``status`` is 0 and ``body`` is the reason."""
+        """Process the response to an HTTP request. If there is none, ``status`` is 0 and ``body`` is the reason."""
         self.advance(now)
         self._fetches.pop(fetch.number)(status, body)
 

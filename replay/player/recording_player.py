@@ -73,7 +73,7 @@ class RecordingPlayer(Player):
         self.events += [TimedEvent(pair, self.last_sent, 0) for pair in islice(self.matcher.pairs, count, None)]
 
     def date(self, now: int) -> None:
-        """Set the time of the events that occurred since the previous call."""
+        """Set the time of the events that have occurred since the previous call."""
         for event in islice(self.events, self._undated, None):
             event.ms = now
         self._undated = len(self.events)

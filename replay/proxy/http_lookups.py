@@ -39,7 +39,8 @@ because the proxy rewrites response bodies."""
 _LARGEST: Final = 64 << 20
 """Maximum size of a response in bytes."""
 _BODILESS: Final = ("204", "304")
-"""Status codes of responses without a body. Like responses to HEAD, they are sent without a length (RFC 9110, 8.6)."""
+"""Status codes of responses without a body. Like responses to HEAD, these responses are sent without a length (RFC
+9110, 8.6)."""
 _REDIRECTS: Final = 20
 """Maximum number of redirects, as in the Java client's HttpClient."""
 _REQUEST_TIMEOUT: Final = 30.0
@@ -54,7 +55,10 @@ class Lookups:
     """The HTTP listener."""
 
     def __init__(self, listener: Listener, to: ServiceUrl, http_to: ServiceUrl, tls: ssl.SSLContext | None) -> None:
-        """``to`` is the broker of the listener, which most lookup responses contain. ``http_to`` is the web service."""
+        """Create a listener. ``to`` is its broker, whose address most lookup responses contain.
+
+        ``http_to`` is the web service.
+        """
         self._listener = listener
         self._to = to
         self._http_to = http_to

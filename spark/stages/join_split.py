@@ -30,7 +30,7 @@ _COLUMNS: Final = tuple(one.name for one in fields(Places) if one.name not in ("
 
 
 class SplitJoiner:
-    """Converts a split's windows to the recording's numbers."""
+    """A converter of a split's windows to the recording's numbers."""
 
     def __init__(self, joined: MergedSplit) -> None:
         """Create a converter from the result of the merge for this split."""

@@ -109,7 +109,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
 
 
 def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]]:
-    """Return the notes and ends of each split, numbered consecutively over all splits."""
+    """Return the notes and ends of each split, numbered consecutively across all splits."""
     order = count(1)
     return [
         [RecordingEvent(one.after, one.last_ns, next(order), one.item) for one in split.placed_events]

@@ -221,7 +221,7 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
 def _stitch(
     request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[SplitEdges]
 ) -> tuple[MergedSplits, int]:
-    """Merge each connection over all splits; read it again in splits where its assumed state was wrong."""
+    """Merge each connection across all splits; read it again in splits where its assumed state was wrong."""
     context = context_of(request.reading, edges)
     shared = engine.share(context)
     keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}

@@ -93,8 +93,8 @@ def read_in_order(
 ) -> ReadInOrder:
     """Read the files of a recording.
 
-    ``on_bytes`` is called with the part and the number of bytes read so far, ``on_part`` with the state after each
-    file. ``carried`` and ``before`` are the state and the results of earlier files, which are not read again.
+    ``on_bytes`` is called with the part and the number of bytes read so far; ``on_part`` is called with the state after
+    each file. ``carried`` and ``before`` are the state and the results of earlier files, which are not read again.
     """
     with collection_disabled():
         reading = _InOrder(recording, request, required, storage, carried, before)

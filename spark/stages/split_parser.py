@@ -131,7 +131,7 @@ class _HeaderRows:
 
 
 class _Permits:
-    """The permit sums of a split. Events are counted per connection over all windows."""
+    """The permit sums of a split. Events are counted per connection across all windows."""
 
     def __init__(self, split: int) -> None:
         self._split = split

@@ -93,7 +93,7 @@ class SplitParts:
 
 
 class PartStorage:
-    """Stores tables in memory or in files."""
+    """A store of tables in memory or in files."""
 
     def __init__(self, staging: Staging, memory: int = 0) -> None:
         """``memory``: number of bytes of tables to keep in memory."""

@@ -69,7 +69,7 @@ class WrittenFile:
 def write_rows(
     staging: Staging, table: Table, part: int, rows: pa.Table, *, partitioned: bool = False
 ) -> list[WrittenFile]:
-    """Write a part of a table: one file, or one per cluster and hour if ``partitioned``. Without rows, write no file.
+    """Write a part of a table: one file, or one per cluster and hour if ``partitioned``; no file if there are no rows.
 
     ``part`` must be unique among the parts of the table. The rows need all columns of the table's schema, in any order.
     Raises LocalError if the file system reports an error.

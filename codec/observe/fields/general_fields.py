@@ -228,7 +228,7 @@ _GENERAL: Final[tuple[_Row, ...]] = (
     ("tcp.dstport", "number", "capture", "port of the receiver", lambda f: _target(f)[1]),
     ("ip.addr", "list of address", "both sides", "either address", lambda f: [_source(f)[0], _target(f)[0]]),
     ("tcp.port", "list of number", "both sides", "either port", lambda f: [_source(f)[1], _target(f)[1]]),
-    ("pulsar.number", "number", "frame", "number of the frame over all inputs, from 1", lambda f: f.frame.number),
+    ("pulsar.number", "number", "frame", "number of the frame across all inputs, from 1", lambda f: f.frame.number),
     ("pulsar.type", "enum", "BaseCommand.type = 1", "command type", lambda f: name_of(f.frame.type)),
     (
         "pulsar.from",

@@ -3,9 +3,9 @@
 They comprise all fields of the commands, the metadata, the broker entry metadata and the messages in a batch, and are
 derived from the decode plans and therefore from the descriptors.
 
-The place of a field is the sequence of keys that leads to it. Nested single messages need one key, because their
-fields are in the same object under complete names. Each repeated message on the path adds a key: it leads through an
-array of objects, and the values in all of them form one list.
+The place of a field is the sequence of keys that leads to it. Nested single messages need one key, because their fields
+are in the same object under complete names. Each repeated message on the path adds a key. That key leads to an array of
+objects, and the values in all objects form one list.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Place:
 
 @cache
 def family(word: str) -> dict[str, Field]:
-    """Return the fields of a command (given by its field in BaseCommand) or part; empty if the word is unknown."""
+    """Return the fields of a command (``word`` is its field in BaseCommand) or part; empty if ``word`` is unknown."""
     fields = {name: _field(name, place) for name, place in _places(word).items() if place.field is not None}
     return {**_batch_fields(), **fields} if word == "batch" else fields
 
@@ -87,7 +87,7 @@ def unknown_field(name: str) -> Field | None:
 
 
 def _unknown_secret(above: str, last: str) -> bool:
-    """Whether an unknown field may contain credentials: its message has some, or it is a different type's body."""
+    """Whether an unknown field may contain credentials: its message does, or the field is another command's body."""
     if above == "pulsar":
         row = COMMANDS.get(int(last.rpartition(".")[2]))
         return row is not None and reaches_secrets(pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field])
@@ -206,7 +206,8 @@ _HOT_PLACES: Final[dict[str, int]] = {
     "pulsar.message.redelivery_count": 4,
     "pulsar.flow.messagePermits": 1,
 }
-"""Index in the tuples of the hot scanner, which avoids decoding the command. Id fields are in id_readers.py."""
+"""Index in the tuples of the hot scanner, with which the command need not be decoded. Id fields are in
+id_readers.py."""
 
 
 def _reader(place: _Place, hot_place: int | None = None) -> Callable[[int], Getter | None]:
@@ -254,7 +255,7 @@ def _leaf(key: str) -> Callable[[Values], Any]:
 
 
 def _node(key: str) -> Callable[[Values], Any]:
-    """Return a getter of a single message's fields by relative names; the getter returns None without a message."""
+    """Return a getter of a single message's fields by relative names; it returns None if there is no message."""
     prefix = f"{key}."
 
     def take(values: Values) -> Any:

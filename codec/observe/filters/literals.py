@@ -4,7 +4,7 @@ Rules of this file
 1. The kind of the field determines the meaning. A comparison of a number with text is reported as an error when the
    filter is compiled.
 2. Sizes may have a unit (``64KiB`` is 64 · 1024, ``5MB`` is 5 · 1000²), and so may durations (``100ms``; the default is
-   seconds). Times are seconds since 1970 or ISO text. Without a zone they are in UTC, so that results do not depend on
+   seconds). Times are seconds since 1970 or ISO text. Times without a zone are in UTC, so that results do not depend on
    the local time zone.
 3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted text means the bytes of the text.
 """

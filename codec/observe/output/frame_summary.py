@@ -292,7 +292,7 @@ _GENERIC: Final = ("SUCCESS", "ERROR")
 
 
 def _transaction(values: Values) -> str:
-    """Return ``  txn (most,least)`` and remove both from the values; empty without a transaction."""
+    """Return ``  txn (most,least)`` and remove both from the values; empty if there is no transaction."""
     least = values.pop("txnid_least_bits", None)
     return "" if least is None else f"  txn ({values.pop('txnid_most_bits', 0)},{least})"
 

@@ -221,7 +221,7 @@ class CaptureRewriter:
         left_out: bool,
         writer: PcapngWriter,
     ) -> None:
-        """Write a packet. ``head`` is (sequence number, acknowledgement number, flags), ``ends`` a Segment.key."""
+        """Write a packet. ``head`` is (sequence number, acknowledgement number, flags); ``ends`` is a Segment.key."""
         addresses = (self._names.address(one) for one in _halves(ends[:-4]))
         source, target = (address + port for address, port in zip(addresses, _halves(ends[-4:])))
         self.written += 1

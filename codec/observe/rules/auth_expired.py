@@ -71,7 +71,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _refused(record: ConnectionRecord, *, by_broker: bool) -> bool:
-    """Return whether the connection ended just after an AUTH_RESPONSE. With gaps, the closing side is unknown."""
+    """Return whether the connection ended just after an AUTH_RESPONSE; False if frames may be missing."""
     soon = record.refreshed_ns >= 0 and record.ended_ns - record.refreshed_ns <= _REFUSED_NS
     return by_broker and soon and not GAPS.intersection(record.doubts)
 

@@ -45,8 +45,8 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _SILENT_NS: Final = 5_000_000_000
-"""Minimum silence: rate limits cause intervals of a second, and changes of the active consumer and read retries take
-some seconds."""
+"""Minimum silence: rate limits cause intervals of a second, and changes of the active consumer and read retries take a
+few seconds."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:

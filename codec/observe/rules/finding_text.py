@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
-2. There are two kinds of doubts. With a doubt in EDGES, the record begins earlier or ends later than the capture, but
-   is complete in between. With a doubt in GAPS, frames may be missing in the middle.
+2. There are two kinds of doubts. If a record has a doubt in EDGES, it begins earlier or ends later than the capture,
+   but is complete in between. If it has a doubt in GAPS, frames may be missing in the middle.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 EDGES: Final = frozenset(("start", "end"))
-"""Doubts with which the record is complete within the capture."""
+"""Doubts about records that are complete within the capture."""
 
 GAPS: Final = frozenset(("gap", "cut", "one_way", "weak_sync", "evicted"))
-"""Doubts with which frames may be missing in the middle."""
+"""Doubts about records whose frames may be missing in the middle."""
 
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 """The name of a Java class before the message of an exception."""
@@ -90,7 +90,7 @@ def times(count: int) -> str:
 
 
 def at(frame: int) -> str:
-    """Return ``frame 312``, or for 0 a text for an unknown frame."""
+    """Return ``frame 312``, or a text for an unknown frame if the number is 0."""
     return f"frame {frame}" if frame else "a frame that is not in the capture"
 
 

@@ -13,8 +13,9 @@ A PING, and no frame from the other side before the side that sent the PING send
 ## What would disprove it
 
 Any frame from the silent side after the PING, not only a PONG. Check the TCP packets from the silent side: if they
-still acknowledge data, the host is up but the process hangs; if there are no packets, the network lost them. With gaps
-in the capture, frames from the silent side may be missing. If the capture has only one direction, nothing is reported.
+still acknowledge data, the host is up but the process hangs; if there are no packets, the network lost them. If the
+capture has gaps, frames from the silent side may be missing. If the capture has only one direction, nothing is
+reported.
 
 ## What to do
 

@@ -3,7 +3,7 @@
 ## What it means
 
 The messages stay in the subscription's backlog, and later data cannot be deleted. On Shared subscriptions they count
-towards the limit of unacknowledged messages. When the consumer leaves or the topic is unloaded, they are redelivered.
+towards the limit on unacknowledged messages. When the consumer leaves or the topic is unloaded, they are redelivered.
 Usual causes are an exception between `receive` and `acknowledge`, a code path without an acknowledgement, an
 application that is still processing the messages, and a client that was stopped before it sent its grouped
 acknowledgements.
@@ -100,7 +100,7 @@ def _needs_no_ack(consumer: ConsumerRecord) -> bool:
 
 
 def _was_redelivered(consumer: ConsumerRecord, left_ns: int) -> bool:
-    """Return whether the consumer's messages went to others: no entry waits, or others received messages since."""
+    """Return whether the consumer's messages went to others: no entry waits, or others have received messages since."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)
     return since or waiting(consumer) == 0

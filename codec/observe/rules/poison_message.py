@@ -8,9 +8,9 @@ such messages cost time; on ordered subscriptions they delay all later messages.
 
 ## On the wire
 
-MESSAGE with the same id and an increasing redelivery count. With a dead letter policy the client then sends a copy to
-`TOPIC-SUBSCRIPTION-DLQ` (properties REAL_TOPIC and ORIGIN_MESSAGE_ID) and acknowledges the original. A discarded
-message is acknowledged with a `validation_error`.
+MESSAGE with the same id and an increasing redelivery count. If there is a dead letter policy, the client then sends a
+copy to `TOPIC-SUBSCRIPTION-DLQ` (properties REAL_TOPIC and ORIGIN_MESSAGE_ID) and acknowledges the original. A
+discarded message is acknowledged with a `validation_error`.
 
 ## What would disprove it
 
@@ -47,7 +47,8 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _DELIVERIES: Final = 5
-"""Number of deliveries after which a failure counts as permanent. Longer temporary problems need a back-off."""
+"""Number of deliveries after which a failure counts as permanent. If temporary problems last longer, the client should
+use a redelivery back-off."""
 
 _REQUESTED: Final = ("nack", "ack_timeout", "rewind")
 """The causes of requested redeliveries. Only these indicate a problem with the message."""

@@ -20,7 +20,7 @@ each second. A producer that waits for exclusive access (WaitForExclusive, `prod
 
 ## What would disprove it
 
-A receipt in a gap of the capture. With gaps the certainty of the finding is at most *possible*.
+A receipt in a gap of the capture. If the capture has gaps, the certainty of the finding is at most *possible*.
 
 ## What to do
 
@@ -42,7 +42,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 STUCK_NS: Final = 10_000_000_000
-"""Minimum waiting time. Delays of some seconds are normal during broker restarts and with rate limits."""
+"""Minimum waiting time. Delays of a few seconds are normal during broker restarts and with rate limits."""
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             certainty(doubts, "certain" if broker_sent else "likely"),
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
-            f"{at(producer.oldest_open_frame)}. No response arrived since {at(wait.since_frame)}, "
+            f"{at(producer.oldest_open_frame)}. No response has arrived since {at(wait.since_frame)}, "
             f"{when(moment, wait.since_ns)}. The broker {activity}.",
             wait.since_ns,
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
@@ -145,8 +145,8 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"has not resent {'it' if lost.count == 1 else 'them'}. Whether they were stored is unknown.",
         lost.first_ns,
         [*lost.frames, session.ended_frame],
-        "A resend of the same message on another connection, or its delivery, would resolve this: search for its "
-        "sequence id.",
+        "A resend of the same message on another connection, or a delivery of the message, would show whether it was "
+        "stored: search for its sequence id.",
         "Find out why the connection ended. The application received a timeout, or no error at all.",
         "unanswered",
     )

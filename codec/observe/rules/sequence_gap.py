@@ -83,14 +83,14 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             back.first_ns,
             back.frames,
             "The application may set the ids; this is not visible on the wire. The messages are not resends, because "
-            "their times or sizes differ.",
+            "their publish times or sizes differ.",
             "With deduplication the broker would drop these messages. Let the client assign the ids.",
             "backwards",
         )
 
 
 def _missing(sample: str) -> int:
-    """Return how many ids were skipped the first time; ``sample`` is ``3 to 7``."""
+    """Return how many ids were skipped the first time. ``sample`` has the form ``3 to 7``."""
     first, _, last = sample.partition(" to ")
     return int(last) - int(first) + 1
 

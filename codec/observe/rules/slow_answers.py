@@ -18,7 +18,7 @@ but a notification.
 - A publish rate limit delays receipts on purpose: the broker stops reading from the connection and later responds at
   intervals, so all requests on the connection have similar delays.
 - The first request for a topic after a start or an unload waits until the broker has loaded the topic.
-- With gaps in the capture a response may belong to another request.
+- If the capture has gaps, a response may belong to another request.
 
 ## What to do
 

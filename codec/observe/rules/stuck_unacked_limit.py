@@ -1,4 +1,4 @@
-"""A consumer that receives nothing although it has permits, because it reached the limit of unacknowledged messages.
+"""A consumer that receives nothing although it has permits, because it reached the limit on unacknowledged messages.
 
 ## What it means
 

@@ -5,7 +5,7 @@ Rules of this file
    between frames. `finish` marks the end of the capture.
 2. A Pulsar proxy's connection to the broker repeats the client's connection. It has its own connection record; nothing
    else is counted twice.
-3. A record that is evicted to bound the memory is passed to ``on_done``.
+3. A record that is evicted to limit memory use is passed to ``on_done``.
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ class ConnectionPool:
         through: Address | None = None,
         index: int | None = None,
     ) -> None:
-        """Pass ``done`` a connection to a broker, ``through`` a proxy or direct. If ``index`` is None, it is random."""
+        """Call ``done`` with a connection to a broker, ``through`` a proxy or direct.
+
+        If ``index`` is None, a random connection is used.
+        """
         if self._engine.closed:
             done(ClientFailure("Closed", "the client is closed"))
             return

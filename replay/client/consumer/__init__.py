@@ -1,3 +1,3 @@
-"""Consumers and readers: SUBSCRIBE, receiver queue, acknowledgments, redelivery, dead letters, seek."""
+"""Consumers and readers: SUBSCRIBE, receiver queue, acknowledgements, redelivery, dead letters, seek."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Acknowledgments of the application, grouped and sent together.
+"""Acknowledgements of the application, grouped and sent together.
 
 Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
 1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
@@ -59,10 +59,10 @@ class Owner(Protocol):
     persistent: bool
 
     def settled(self, id_: ClientMessageId) -> None:
-        """Process the acknowledgment of an entry."""
+        """Process the acknowledgement of an entry."""
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """Process the acknowledgment of all messages up to this one."""
+        """Process the acknowledgement of all messages up to this one."""
 
 
 class AckGroupingTracker:

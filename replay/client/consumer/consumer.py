@@ -104,7 +104,7 @@ class Consumer(ConsumerConnection):
         self.start_id = start.first or start if start is not None and settings.resetIncludeHead else start
         """The id after (or at) which a non-durable subscription starts."""
         self.last_taken: IncomingMessage | None = None
-        """The last message that the application received since the last seek, or None."""
+        """The last message that the application has received since the last seek, or None."""
         self.ended = False
         """Whether the topic is terminated and all messages were received."""
         self.active: bool | None = None
@@ -238,7 +238,7 @@ class Consumer(ConsumerConnection):
         """Send permits again."""
         self.queue.resume()
 
-    # -- acknowledgments ---------------------------------------------------------------------------------------------
+    # -- acknowledgements --------------------------------------------------------------------------------------------
 
     def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
         """Acknowledge a message."""
@@ -295,14 +295,14 @@ class Consumer(ConsumerConnection):
         self.dead.put_off(message, origin or message.topic, delay_ms, properties or {}, sent)
 
     def settled(self, id_: ClientMessageId) -> None:
-        """Process the acknowledgment of an entry."""
+        """Process the acknowledgement of an entry."""
         whole = id_.whole
         self.unacked.remove(whole)
         if self.dead is not None and self.dead.possible:
             self.dead.possible.pop(whole, None)
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """Process the acknowledgment of all messages up to this one."""
+        """Process the acknowledgement of all messages up to this one."""
         self.unacked.remove_till(last)
 
     # -- redelivery and position -------------------------------------------------------------------------------------

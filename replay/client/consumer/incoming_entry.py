@@ -95,7 +95,7 @@ class IncomingMessage:
 
     @property
     def id(self) -> ClientMessageId:
-        """The id for acknowledgments."""
+        """The id for acknowledgements."""
         one = self._id
         if one is None:
             arrival = self.arrival
@@ -186,7 +186,7 @@ def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
 
 
 def _size(head: bytes) -> int:
-    """Return ``payload_size`` of a SingleMessageMetadata, or its complement if compacted out. Raises ValueError."""
+    """Return ``payload_size``, or its complement if the message is compacted out. Raises ValueError."""
     position, end = 0, len(head)
     while position < end and head[position] in (_PROPERTIES, _KEY) and head[position + 1] < 128:
         position += 2 + head[position + 1]

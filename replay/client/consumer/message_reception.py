@@ -41,7 +41,7 @@ _GROWTH = 64
 
 
 class MessageReception:
-    """Processes the received entries of one consumer and adds their messages to its queue."""
+    """A processor of the received entries of one consumer, which adds their messages to its queue."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.chunks = ChunkedMessageBuffer(

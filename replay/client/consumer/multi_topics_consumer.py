@@ -245,7 +245,7 @@ class MultiTopicsConsumer:
         for child in self.consumers.values():
             child.resume()
 
-    # -- acknowledgments ---------------------------------------------------------------------------------------------
+    # -- acknowledgements --------------------------------------------------------------------------------------------
 
     def _child(self, id_: ClientMessageId) -> Consumer | ClientFailure:
         if self.state is not State.READY:

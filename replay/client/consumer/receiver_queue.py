@@ -84,7 +84,8 @@ def start_again(
 ) -> ClientMessageId | None:
     """Return the id after which a non-durable subscription starts again.
 
-    ``waiting`` is the first waiting message, ``taken`` the last received one, ``start`` the original start.
+    ``waiting`` is the first waiting message, ``taken`` is the last received message, and ``start`` is the original
+    start.
     """
     if waiting is None:
         return start if taken is None else taken

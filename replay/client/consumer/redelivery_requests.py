@@ -5,9 +5,10 @@ Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
    command contains the consumer epoch but no ids. For Exclusive and Failover, the epoch is incremented even without a
    connection. Messages that were sent before have a lower epoch and are dropped.
 2. Only Shared and Key_Shared can request some messages; other types request all. The messages are removed from the
-   queue, and the ids are sent in commands of at most 1000, without partition and batch index. Dead letter candidates
-   are sent to the dead letter topic instead. A command is sent after the candidates among its ids have been handled.
-3. Without a subscription no command is sent: the broker redelivers everything to a consumer that reconnects.
+   queue, and the ids are sent in commands of at most 1000, without partition or batch index. Dead letter candidates are
+   sent to the dead letter topic instead. A command is sent after the candidates among its ids have been handled.
+3. If the consumer is not subscribed, no command is sent: the broker redelivers everything to a consumer that
+   reconnects.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.4)
 1. Time is divided into ticks from the creation of the consumer. Messages received within one tick are in one bucket,
-   which is due ``ceil(ackTimeout / tick) + 1`` ticks later. Redelivery is therefore requested at the earliest one ack
-   timeout after a message was received, normally within one more tick.
+   which is due ``ceil(ackTimeout / tick) + 1`` ticks later. Redelivery is therefore requested no earlier than one ack
+   timeout after a message was received, and normally within one more tick.
 2. A message that is already tracked keeps its bucket. Acks and negative acks remove the message; a cumulative ack
    removes all messages up to its position.
 3. With a redelivery back-off, a due bucket only starts the delay of each message, which depends on its redelivery

@@ -35,7 +35,7 @@ _UNKNOWN: Final = -1
 
 
 class EntryBuilder:
-    """Builds the entries of one producer. ``number`` is the producer id."""
+    """A builder of the entries of one producer. ``number`` is the producer id."""
 
     def __init__(self, number: int, settings: ProducerSettings, *, chunks: bool) -> None:
         self.number = number

@@ -29,7 +29,7 @@ _GENERATED_NAME: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9
 
 
 class ClientCommandMatcher(ResponseMatcher):
-    """Matches live client commands to captured ones, as `ResponseMatcher` does for responses."""
+    """A matcher of live client commands to captured ones, like `ResponseMatcher` for responses."""
 
     def __init__(self, script: Script) -> None:
         """Expect every client step except PINGs and PONGs."""

@@ -69,7 +69,7 @@ class Deliveries:
         self._live: dict[tuple[Subscription, Position], list[Pair]] = defaultdict(list)
         self._permits_used: Counter[Consumer] = Counter()
         self._furthest: dict[Consumer, int] = {}
-        """For each consumer, the index of the last captured delivery that also occurred live."""
+        """For each consumer, the index of the last captured delivery that also occurred in the replay."""
         self._read(script)
         for pair in matcher.pairs:
             if pair.frame is not None and pair.frame.type == _MESSAGE and pair.consumer is not None:
@@ -130,7 +130,7 @@ class Deliveries:
         return isinstance(consumer, Consumer) and consumer in self.leaves and self.leaves[consumer].index <= position
 
     def is_starved(self, step: Step, consumer: Consumer) -> bool:
-        """Return whether a captured delivery is missing live because no remaining consumer had permits.
+        """Return whether a captured delivery is missing from the replay because no remaining consumer had permits.
 
         Deliveries to a single consumer are ordered, so no later entry was delivered to that consumer. For Key_Shared,
         the captured consumer itself had no permits.
@@ -177,10 +177,11 @@ class Deliveries:
         )
 
     def is_lost(self, step: Step) -> bool:
-        """Return whether a captured delivery that is missing live was required.
+        """Return whether a captured delivery that is missing from the replay was required.
 
         It was required if it is the first delivery of its entry, or if the previous captured receiver had not left. It
-        was also required if the entry was never delivered live, or if its last live receiver left without an ACK.
+        was also required if the entry was never delivered in the replay, or if its last live receiver left without an
+        ACK.
         """
         subscription = self.subscription_of(step.peer)
         frame = step.frame
@@ -194,7 +195,7 @@ class Deliveries:
         return not live or (self.has_left(live[-1].consumer, step.index) and not acked)
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
-        """Return how often a MESSAGE's entry was delivered to its subscription in the capture, and how often live."""
+        """Return how often a MESSAGE's entry was delivered to its subscription, in the capture and in the replay."""
         consumer = outcome.pair.consumer or (outcome.step.peer if outcome.step is not None else None)
         subscription = self.subscription_of(consumer)
         if outcome.frame is not None:

@@ -94,7 +94,7 @@ _NAMED: Final = re.compile(r"(with consumer) \S+$")
 
 
 def _sentence(text: Any) -> str:
-    """Return the text of an error without class names, causes and objects."""
+    """Return the text of an error without class names, causes or objects."""
     plain = _CLASS.sub("", str(text or ""))
     plain = _IDS.sub("", plain)
     end = _END.search(plain)

@@ -51,7 +51,7 @@ _NOWHERE: Final = (1 << 63) - 1
 
 
 class CommandSource:
-    """Writes the commands of one test as source, and collects the names used in it."""
+    """A writer of the commands of one test as source, which collects the names used in the source."""
 
     def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
         """``service_url`` is the live broker's URL; ``received`` contains the bodies of all commands received."""

@@ -36,7 +36,7 @@ _UNCOMMENTED: Final = ("address", "clock", "version")
 
 
 class ConversationSource:
-    """Writes the statements of one conversation."""
+    """A writer of the statements of one conversation."""
 
     def __init__(self, replay: Replay, player: RecordingPlayer, service_url: str) -> None:
         """``player`` has finished a replay against a broker at ``service_url``."""

@@ -8,7 +8,7 @@ Rules of this file
 3. The script ends at the first gap in a replayed connection: later steps on any connection may depend on the missing
    bytes.
 4. Commands that cannot be replayed are listed with the reason and never guessed.
-5. Steps are in capture order over all connections. The player derives causality from that order (player.py).
+5. Steps are in capture order across all connections. The player derives causality from that order (player.py).
 6. A pause of more than six hours is shortened to six hours: no broker operation takes longer, and a damaged timestamp
    may be years ahead.
 """

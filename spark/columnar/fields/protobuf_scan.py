@@ -65,7 +65,7 @@ def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bo
 
 
 def _slots(plan: Plan) -> tuple[Longs, Bools]:
-    """Return for each field number the row of its value (-1 if not in the plan) and whether it is a text."""
+    """Return, for each field number, the row of its value (-1 if not in the plan) and whether it is a text."""
     slots = np.full(_FIELDS, -1, np.int64)
     texts = np.zeros(_FIELDS, np.bool_)
     slots[list(plan.numbers)] = np.arange(len(plan.numbers))

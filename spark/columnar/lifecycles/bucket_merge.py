@@ -257,7 +257,7 @@ class _MessageGroups:
 
 
 class _Pairs:
-    """Rows by message and subscription: ``order`` sorts them, ``begins`` contains each pair's start in that order."""
+    """Rows by message and subscription: ``order`` sorts them; ``begins`` contains each pair's start in that order."""
 
     def __init__(self, order: Longs, begins: Longs) -> None:
         self.first = order.take(begins)

@@ -4,7 +4,7 @@ Rules of this file
 1. A row of ``messages`` is an entry, as brokers store it; the messages of a batch share it. The chunks of one message
    are one row with the id of the last chunk. Entries without an id (lost, refused, duplicates, in flight) have rows
    too.
-2. An item of ``deliveries`` is all deliveries of a row to one consumer on one connection.
+2. An item of ``deliveries`` represents all deliveries of a row to one consumer on one connection.
 3. A connection is a ``tcp.stream`` and a frame is a ``pulsar.number``. pcli prints the same numbers for the same
    capture.
 4. SEND and its receipt are in ``messages``; every other request is in ``exchanges``.

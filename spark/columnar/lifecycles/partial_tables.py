@@ -83,7 +83,7 @@ CONSUMED: Final = pa.schema([
     column("deliver_at_ms", LONG, "deliver_at_time"),
     column("sequence", LONG, "sequence_id of the metadata"),
     column("highest", LONG, "highest_sequence_id of the metadata"),
-    column("name", LONG, "producer_name of the metadata: an id of LABELS; 0: none"),
+    column("name", LONG, "producer_name of the metadata: an id of LABELS; 0 if none"),
     column("key", BYTES, "the key, as in Frames"),
     column("key_kind", LONG, "as Frames.key_kind"),
     column("head", BYTES, "the MESSAGE up to its payload, if the columns do not contain everything"),

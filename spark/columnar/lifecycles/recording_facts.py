@@ -1,6 +1,6 @@
 """Facts about a whole recording: the owners of ids by frame, ends of transactions, gaps.
 
-Data only, small enough to be sent to all tasks; `collect_facts` computes it.
+The facts contain only data and are small enough to be sent to all tasks. `collect_facts` computes them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ RESOLVED: Final = pa.schema([
     column("stream", LONG, "the connection of the last SEND"),
     column("producer_id", LONG, "producer_id there; -1 if unknown"),
     column("topic", TEXT, "full name; empty if unknown"),
-    column("partition", LONG, "-1: none"),
+    column("partition", LONG, "-1 if none"),
     column("name", TEXT, "of the producer"),
     column("sequence", LONG, "sequence_id, 64 bits"),
     column("highest", LONG, "highest_sequence_id"),
@@ -73,7 +73,7 @@ RESOLVED: Final = pa.schema([
     column("uuid", TEXT, "uuid of a chunked message; empty if it is not chunked"),
     column("chunks", INT, "number of chunks"),
     column("entries", many(record(
-        column("id", INT, "chunk"), column("ledger", LONG, "-1: not known"), column("entry", LONG, "-1: not known"),
+        column("id", INT, "chunk"), column("ledger", LONG, "-1 if unknown"), column("entry", LONG, "-1 if unknown"),
     )), "chunks as sent"),
     column("stored", BOOL, "whether it has an id, or a receipt on a non-persistent topic"),
     column("persistent", BOOL, "whether its topic is"),

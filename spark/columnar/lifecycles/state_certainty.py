@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A gap of a connection affects a message at a subscription if the gap may lie between the SEND and the frame that
-   acknowledged the message there. Without a delivery or acknowledgement, the end of the capture replaces that frame.
+   acknowledged the message there. If there is no delivery or acknowledgement, the end of the capture replaces that
+   frame.
 2. If the SEND of a message was not captured, it may be in any earlier gap of a producer's connection. If there is no
    such gap, the message was sent before the capture or on a connection that was not captured.
 3. These messages are open at the end of the capture: messages without a receipt or without a delivery, messages held by

@@ -5,7 +5,7 @@ Rules of this file
    of these frames. The observer of a part therefore reports the same as an observer of the whole recording.
 2. The row of a connection contains its state at the end of the recording, because its client and protocol may be
    identified late.
-3. There are only a few of these rows, so each can be a Python object and JSON.
+3. There are only a few of these rows, so each is built as a Python object and stored as JSON.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ TIES: Final = pa.schema(
             "tie", TEXT, "topic, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED"
         ),
         column("side", TEXT, "producer or consumer, the kind of the owner; empty if none"),
-        column("owner", LONG, "producer_id or consumer_id; -1: none"),
-        column("ledger", LONG, "ledger of messages or receipts; -1: none"),
+        column("owner", LONG, "producer_id or consumer_id; -1 if none"),
+        column("ledger", LONG, "ledger of messages or receipts; -1 if none"),
         column("text", TEXT, "topic, transaction, producer's name, proxy_to_broker_url"),
     ]
 )

@@ -38,14 +38,14 @@ HEADS: Final = pa.schema(
             "kind", pa.int8(), "0 a connection, 1 a frame, 2 a note, 3 an end of a connection, 4 a frame without data"
         ),
         column(
-            "place", LONG, "frame: its number; note, end: that of the last frame before it, 0: none; connection: -1"
+            "place", LONG, "frame: its number; note, end: number of the last frame before it, 0 if none; connection: -1"
         ),
         column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("stream", LONG, "tcp.stream"),
         column("time_ns", LONG, "time of the frame; for notes and ends, of the last frame before them, 0 if none"),
         column("from_client", BOOL, "true if the client sent the frame"),
         column("type", INT, "number of the command type; -1 if none or above 31 bits"),
-        column("owner", LONG, "producer_id or consumer_id of a command that has one; -1: none"),
+        column("owner", LONG, "producer_id or consumer_id of the command; -1 if none"),
         column("sync", pa.int8(), "certainty of the frame boundary: START, ANCHORED or RESYNC of frame_columns"),
         column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of frame_columns"),
         column("kept", INT, "bytes of the frame in the capture"),

@@ -3,7 +3,7 @@
 Rules of this file
 1. All facts come from notes, connections and the numbers of their frames; no frame is read.
 2. The other fields of a CaptureRecord (connections that began before the capture, that have one direction only, or that
-   use other protocols; incomplete frames; dropped records) are counted by groups and summed (`whole`).
+   use other protocols; incomplete frames; dropped records) are counted per group and summed (`whole`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ _COUNTS: Final = (column("name", TEXT, "name of the counted item"), column("coun
 
 CAPTURE_PARTS: Final = pa.schema(
     [
-        column("midstream", LONG, "connections that began before the capture, with messages of nameless peers"),
+        column(
+            "midstream",
+            LONG,
+            "connections that began before the capture and carry messages of unnamed peers",
+        ),
         column("one_way", LONG, "connections of which one direction is missing"),
         column("unfinished", LONG, "frames whose end is missing"),
-        column("evicted", many(_COUNTS), "records that were dropped to bound the memory, by kind"),
+        column("evicted", many(_COUNTS), "records that were dropped to limit memory use, by kind"),
         column("other_streams", many(_COUNTS), "connections that are not Pulsar, by kind"),
     ]
 )

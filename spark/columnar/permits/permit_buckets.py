@@ -51,7 +51,7 @@ CHANGES: Final = pa.schema(
         column("bucket_ns", LONG, "when the bucket begins"),
         column("granted", LONG, "permits of its FLOWs"),
         column("used", LONG, "messages of its MESSAGEs"),
-        column("lowest", LONG, "least sum of permits less messages behind any of its frames"),
+        column("lowest", LONG, "lowest difference of permits and messages after any of its frames"),
         column("frames", LONG, "number of FLOWs and MESSAGEs"),
         column("first_ns", LONG, "earliest of its frames"),
         column("last_ns", LONG, "latest of its frames"),

@@ -25,7 +25,7 @@ __all__ = ["Joined", "Joiner", "Stretch"]
 
 @dataclass(slots=True)
 class Stretch:
-    """Ordinary packets of a direction: positions ``at`` of its side to ``end``."""
+    """Ordinary packets of a direction, from position ``side.at`` to position ``end``."""
 
     conversation: Conversation
     side: Side
@@ -43,7 +43,7 @@ class Joined:
     counts: Longs
     """Number of segments in each stretch."""
     packets: Longs
-    """Index in the window of each segment."""
+    """Index of each segment in the window."""
     owner: Longs
     """Index of each segment's stretch."""
     begins: Longs
@@ -109,7 +109,7 @@ class Joiner:
         return Joined(stretches, counts, packets, owner, ends - size, ends, start, waited, end, offset)
 
     def _bounds(self, stretches: list[Stretch]) -> list[list[int]]:
-        """Return for each stretch its first index into `Traffic.data`, and the index after its last."""
+        """Return the first index of each stretch into `Traffic.data`, and the index after its last index."""
         found: list[list[int]] = np.searchsorted(
             self._traffic.data, [(one.side.at, one.end) for one in stretches]
         ).tolist()

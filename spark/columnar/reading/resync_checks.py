@@ -57,7 +57,7 @@ def is_unverified(direction: Direction, *, fragments: bool) -> bool:
 
 
 def plausible(pool: bytearray, start: Longs) -> Bools:
-    """Return whether a frame can begin at each place, as in `command_start_patterns`; HEAD_SIZE bytes must follow."""
+    """Return for each place whether a frame can begin there (`command_start_patterns`); HEAD_SIZE bytes must follow."""
     heads = np.ndarray((len(pool) - 11,), "V12", pool, 0, (1,))[start].view(np.uint8).reshape(-1, 12)
     kind = heads[:, 9]
     good: Bools = (heads[:, 0] < 16) & (heads[:, 4] < 16) & (heads[:, 8] == 8) & (heads[:, 10] == _FIRST[kind])

@@ -1,13 +1,13 @@
 """Decode a window: ordinary stretches together, all other packets one by one, in order.
 
 Rules of this file
-1. Unusual packets are processed in capture order over all connections, so stream numbers, timers, gaps and ends are the
-   same as those of `read_capture`. A stretch is processed before the first other packet that follows it.
+1. Unusual packets are processed in capture order across all connections, so stream numbers, timers, gaps and ends are
+   the same as those of `read_capture`. A stretch is processed before the first other packet that follows it.
 2. A timer fires at its packet, whichever connection that packet belongs to. A connection with a timer is processed
    together with others only up to that packet.
-3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, a number of packets is
-   therefore processed one by one. The number increases each time, so no traffic can cause the same bytes to be scanned
-   repeatedly.
+3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, several packets are
+   therefore processed one by one. Their number increases each time, so no traffic can cause the same bytes to be
+   scanned repeatedly.
 """
 
 from __future__ import annotations

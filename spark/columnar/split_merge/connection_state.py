@@ -4,8 +4,8 @@ Rules of this file
 1. Packet numbers and offsets in a split are relative to the split; `shifted_by` replaces them with those of the
    recording. Sequence numbers do not change.
 2. Two states are equal if no future packet can distinguish them. For a direction that is in order, and at or in a frame
-   with a certain boundary, this requires an equal next sequence number, equal bytes and packets of the open frame, and
-   an equal last acknowledgement.
+   whose boundary is certain, this requires an equal next sequence number, equal bytes and packets of the open frame,
+   and an equal last acknowledgement.
 3. The carried state adds what the assumed state lacks: the SYN, the certainty of the frame boundaries, the maximum
    frame size.
 """
@@ -137,7 +137,7 @@ def apply_true_state(
     for direction, was, start, mark in pairs:
         if direction.search is not None:
             return False  # the search contains offsets that no function adjusts
-        # The budget always suffices for checks of frames, which read no more bytes than arrived. Searches may read
+        # The budget always suffices for checks of frames, which read no more bytes than have arrived. Searches may read
         # more bytes.
         before = was.offset + mark.lost - start.offset + 1024
         if mark.lost < NO_OFFSET and was.budget.spent + direction.budget.spent > BUDGET * before:

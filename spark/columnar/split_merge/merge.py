@@ -3,7 +3,7 @@
 Rules of this file
 1. Connections are numbered in the order of their first packets, as a single reader numbers them.
 2. An end that the start of a different connection would have caused is moved to that start (`deferred_tcp_ends`),
-   because only the merge knows all starts.
+   because only the merge processes all starts.
 3. Truncated packets are reported once for each file.
 """
 

@@ -7,12 +7,13 @@ numbers, with (split, stream) as the key. The merge returns one `MergedSplit` fo
 Rules of this file
 1. The rows of a (split, stream) are either valid and renumbered, or all dropped. In the latter case ``extra`` contains
    them. An aggregate of a dropped (split, stream) is also dropped, and the extra rows are aggregated instead.
-2. There are few extra rows: frames across the boundary of a split, rows of splits read again, items from the end of the
-   recording. They have the recording's numbers.
-3. The order is (split, turn, place): ``turn`` is the packet that completed a row, ``place`` its order within the turn.
-   The place of a row of the split is its row number. Extra items with such a place precede that row; those below 0
-   precede all rows of the split in this turn, those from AFTER on follow them. `MergedSplit.extra` is sorted.
-4. Data only: plain arrays and small classes that can be pickled.
+2. There are few extra rows: frames across the boundary of a split, rows of splits that were read again, and items from
+   the end of the recording. They have the recording's numbers.
+3. The order is (split, turn, place): ``turn`` is the packet that completed a row, and ``place`` is its order within the
+   turn. The place of a row of the split is its row number. Extra items with such a place precede that row. Items with a
+   place below 0 precede all rows of the split in this turn; items with a place from AFTER on follow these rows.
+   `MergedSplit.extra` is sorted.
+4. The module contains only data: plain arrays and small classes that can be pickled.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Extra:
 def insertion_points(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
     """Return the row that each item precedes.
 
-    ``turn`` are the turns of the rows in the recording's packets, ``first`` is the number of the first row in its
+    ``turn`` contains the turn of each row as a packet of the recording; ``first`` is the number of the first row in its
     split.
     """
     turns = np.array([one.turn for one in extra], np.int64)

@@ -30,7 +30,7 @@ class ResyncMarks:
     asked: bool = False
     """Whether the maximum frame size, or the budget of bytes for checks, had an effect."""
     rejected: bool = False
-    """Whether a rejected frame may have had a certain boundary."""
+    """Whether the boundary of a rejected frame may have been certain."""
     anchored: int = NO_OFFSET
     """Offset from which the certainty of frames is at most ANCHORED."""
     lost: int = NO_OFFSET

@@ -1,4 +1,4 @@
-"""State of a connection besides its record: open requests, and the time of the last frame of each side. Data only."""
+"""State of a connection besides its record: open requests, and the time of the last frame of each side."""
 
 from __future__ import annotations
 

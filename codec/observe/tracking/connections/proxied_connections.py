@@ -36,7 +36,7 @@ class _ClientConnection:
 
 
 class ProxiedConnections:
-    """Detects connections from a proxy to a broker."""
+    """A detector of connections from a proxy to a broker."""
 
     def __init__(self) -> None:
         self._client_sides: dict[int, _ClientConnection] = {}

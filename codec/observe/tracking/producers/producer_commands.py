@@ -28,7 +28,7 @@ def producer_of(facts: Facts) -> ProducerSession | None:
 
 
 class ProducerCommands:
-    """Processes the commands that open and close producers."""
+    """A processor of the commands that open and close producers."""
 
     def __init__(self, registry: ProducerRegistry) -> None:
         self._registry = registry

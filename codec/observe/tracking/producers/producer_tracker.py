@@ -85,7 +85,7 @@ class ProducerTracker:
         self._transactions.add_doubts(stream, doubts)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """End the sessions of a connection; ``end`` is a key of ENDS, ``frame`` the last frame."""
+        """End the sessions of a connection; ``end`` is a key of ENDS, and ``frame`` is the last frame."""
         self._commands.end(stream, end, time_ns, frame)
         self._transactions.end(stream, time_ns)
 

@@ -46,7 +46,7 @@ MAX_OTHERS: Final = 64
 
 
 class Receipts:
-    """Processes the responses to SENDs."""
+    """A processor of the responses to SENDs."""
 
     def __init__(self, registry: ProducerRegistry) -> None:
         self._registry = registry

@@ -17,7 +17,7 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 __all__ = ["MAX_SENT", "RecentSends"]
 
 MAX_SENT: Final = 50_000
-"""Maximum number of entries over all producers, about 50 MB."""
+"""Maximum number of entries of all producers. They occupy about 50 MB."""
 
 
 class RecentSends:

@@ -33,7 +33,7 @@ _MOST: Final = 64
 
 
 class Sends:
-    """Processes SENDs."""
+    """A processor of SENDs."""
 
     def __init__(self, registry: ProducerRegistry, receipts: Receipts) -> None:
         self._registry = registry

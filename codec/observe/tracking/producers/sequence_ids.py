@@ -1,7 +1,7 @@
 """Sequence ids of one producer session: gaps, and ids that are not above the preceding one.
 
 Rules of this file
-1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. Without the latter a batch may use one id
+1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. If the latter is absent, a batch may use one id
    (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
 2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. At first, skipped ids are
    therefore only counted as missing. If a SEND has more messages than ids, the surplus reduces that count, now or

@@ -1,8 +1,9 @@
-"""Records of producers and consumers across reconnects. Data only.
+"""Records of producers and consumers across reconnects. The module contains only data.
 
 Rules of this file
-1. A producer is identified by topic and name, a consumer by topic, subscription and name, on any connection. Without a
-   name (PRODUCER or SUBSCRIBE is not in the capture) it is identified by connection and id, with the doubt "start".
+1. A producer is identified by topic and name, a consumer by topic, subscription and name, on any connection. If the
+   name is unknown because PRODUCER or SUBSCRIBE is not in the capture, it is identified by connection and id, with the
+   doubt "start".
 2. A Session is the time on one connection. Ended sessions are counted by their end; the last one is kept.
 3. Permits and unacked messages are counted in messages, as in the broker (Consumer.java), and restart in each session.
 """
@@ -135,7 +136,7 @@ class ConsumerRecord:
     double_subscribe: Occurrences = field(default_factory=Occurrences)
     """SUBSCRIBEs with the id of a consumer that is open on the same connection."""
     refused: dict[str, Occurrences] = field(default_factory=dict)
-    """SUBSCRIBEs answered by an error, by ServerError; the sample is the message."""
+    """SUBSCRIBEs answered with an error, by ServerError; the sample is the message."""
     permits: PermitLedger = field(default_factory=PermitLedger)
     active: bool | None = None
     """Value of the last ACTIVE_CONSUMER_CHANGE; None if there was none."""
@@ -209,7 +210,7 @@ class ProducerRecord:
     ends: dict[str, Occurrences] = field(default_factory=dict)
     """Ends of sessions, by key of ENDS."""
     refused: dict[str, Occurrences] = field(default_factory=dict)
-    """PRODUCERs answered by an error, by ServerError."""
+    """PRODUCERs answered with an error, by ServerError."""
     waiting: StateDuration = field(default_factory=StateDuration)
     """Periods between PRODUCER_SUCCESS with producer_ready = false and the next one with true (WaitForExclusive)."""
     sent: int = 0
@@ -240,7 +241,7 @@ class ProducerRecord:
     """SENDs without a response at the end of their session although a later SEND has a receipt, with the frame of that
     receipt."""
     unexpected: Occurrences = field(default_factory=Occurrences)
-    """Receipts for a sequence id that is not open."""
+    """Receipts for a sequence id without an open SEND."""
     gaps: Occurrences = field(default_factory=Occurrences)
     """SENDs whose sequence id does not directly follow the highest id so far. For a batch, its highest id counts."""
     ids_vague: bool = False
@@ -264,7 +265,7 @@ class ProducerRecord:
     chunks_resent: Occurrences = field(default_factory=Occurrences)
     """Chunks (uuid, chunk_id) that were sent more than once."""
     clock_skew_ms: tuple[int, int, int] = (0, 0, 0)
-    """Minimum, maximum and last difference between the capture's time of SEND and publish_time, ms, without resends.
+    """Minimum, maximum and last difference between the capture's time of SEND and publish_time, in ms, without resends.
     """
     skewed: Occurrences = field(default_factory=Occurrences)
     """SENDs whose publish_time is later than the capture's time, or more than ten seconds earlier."""

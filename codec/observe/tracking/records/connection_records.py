@@ -1,4 +1,4 @@
-"""Records of connections, hosts, exchanges, transactions and the capture. Data only."""
+"""Records of connections, hosts, exchanges, transactions and the capture. The module contains only data."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class HostRecord:
     attempts: Occurrences = field(default_factory=Occurrences)
     """Connection attempts; the frames are those of CONNECT."""
     refused: Occurrences = field(default_factory=Occurrences)
-    """SYNs answered by RST."""
+    """SYNs answered with RST."""
     ends: dict[str, Occurrences] = field(default_factory=dict)
     """Ends of connections, by key of ENDS."""
     recent_ends: list[tuple[int, str, int]] = field(default_factory=list)

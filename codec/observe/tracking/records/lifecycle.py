@@ -1,4 +1,4 @@
-"""The lifecycle of a message: sent, stored, delivered, acknowledged, with the frame and time of each step. Data only.
+"""The lifecycle of a message: sent, stored, delivered, acknowledged, with the frame and time of each step.
 
 Rules of this file
 1. A lifecycle belongs to one entry in the broker. The messages of a batch share it; ack sets distinguish them. The

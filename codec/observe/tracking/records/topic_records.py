@@ -1,4 +1,4 @@
-"""Records of topics, subscriptions and keys. Data only."""
+"""Records of topics, subscriptions and keys. The module contains only data."""
 
 from __future__ import annotations
 

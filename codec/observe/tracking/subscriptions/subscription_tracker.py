@@ -49,7 +49,7 @@ class SubscriptionTracker:
     ) -> None:
         """Create a tracker with at most ``max_lifecycles`` lifecycles in memory.
 
-        ``on_lifecycle`` receives each lifecycle that leaves memory, ``on_done`` other evicted records.
+        ``on_lifecycle`` receives each lifecycle that leaves memory, and ``on_done`` receives other evicted records.
         """
         self.capture = capture
         self.lifecycles = OpenLifecycles(capture, on_lifecycle, on_done, max_lifecycles)
@@ -107,7 +107,7 @@ class SubscriptionTracker:
         self._sessions.add_doubts(stream, doubts)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """End the consumers of a connection; ``end`` is a key of ENDS, ``frame`` the last frame."""
+        """End the consumers of a connection; ``end`` is a key of ENDS, and ``frame`` is the last frame."""
         self._sessions.end(stream, end, time_ns, frame)
 
     def finish(self, now_ns: int) -> None:
@@ -118,7 +118,7 @@ class SubscriptionTracker:
         self.lifecycles.finish()
 
     def update(self, now_ns: int) -> None:
-        """Update backlogs and dispatch stalls to a time."""
+        """Update backlogs and dispatch stalls up to a time."""
         for topic in self.lifecycles.topics.values():
             for subscription in topic.subscriptions.values():
                 update_stalls(subscription, now_ns)

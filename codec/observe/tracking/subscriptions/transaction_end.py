@@ -26,7 +26,7 @@ _MAX_REQUESTS: Final = 10_000
 
 
 class TransactionEnd:
-    """Processes the ends of transactions."""
+    """A processor of the ends of transactions."""
 
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
