@@ -84,8 +84,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Toolkit and protocol debugger for the binary protocol of Apache Pulsar.",
-    epilog="Exit codes: 0 success, 1 a check failed or nothing was found, 2 wrong usage or unreadable input, "
-    "3 damaged or truncated input (everything before the damage is shown).",
+    epilog="Exit codes: 0: success; 1: a check failed, or nothing was found; 2: wrong usage, unreadable input, or a "
+    "refusal by the peer; 3: damaged or truncated input (everything before the damage is shown).",
 )
 
 _FRAMES = "Frames and captures"

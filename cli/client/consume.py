@@ -68,7 +68,7 @@ def consume(
             "--nack-every",
             min=0,
             metavar="N",
-            help="Negatively acknowledge every Nth message: the broker redelivers it after a minute. 0: none.",
+            help="Negatively acknowledge every Nth message: it is redelivered after a minute. 0: none.",
         ),
     ] = 0,
     receiver_queue: Annotated[

@@ -38,7 +38,9 @@ def produce(
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option("-n", "--num-produce", min=1, metavar="N", help="Send N messages; repeat the messages of -m."),
+        typer.Option(
+            "-n", "--num-produce", min=1, metavar="N", help="Send N messages in total; the messages of -m are repeated."
+        ),
     ] = None,
     rate: Annotated[
         float, typer.Option("--rate", min=0, max=1e9, metavar="N", help="Messages per second; 0: no limit.")
@@ -111,7 +113,7 @@ def produce(
 
     pcli produce orders -m again --producer-name p1 --sequence-id 41
 
-    If the broker refuses a message, the command prints the number of that message and sends no more.
+    If the broker refuses a message, the command prints the number of that message and sends no more messages.
     """
     from pcli.cli.client.message_sending import ProduceRun
 

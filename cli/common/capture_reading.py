@@ -189,7 +189,7 @@ class CaptureReading:
         frames = counted(self._frames, "Pulsar frame")
         if self.filter:
             return f"none of {frames} matches the filter"
-        return f"no frame of an application in {frames}: use --system for those of the broker's internal client"
+        return f"no frame of an application in {frames}: use --system for the frames of the broker's internal client"
 
 
 def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observer:

@@ -82,7 +82,7 @@ def no_frames_text(totals: CaptureTotals) -> str:
     if not totals.connections:
         return f"{text} (no TCP connection)"
     connections = counted(totals.connections, "TCP connection")
-    return f"{text} ({connections}, {numbers_text('port', totals.ports)}; use -d tcp.port==N to force)"
+    return f"{text} ({connections}, {numbers_text('port', totals.ports)}; use -d tcp.port==N to force decoding)"
 
 
 def numbers_text(noun: str, numbers: Sequence[int]) -> str:

@@ -56,7 +56,10 @@ class LogKind(StrEnum):
 Files = Annotated[
     list[str] | None,
     typer.Option(
-        "-r", "--read", metavar="FILE", help="Capture to read: pcap or pcapng, optionally .gz or .zst; - is stdin."
+        "-r",
+        "--read",
+        metavar="FILE",
+        help="Capture to read: pcap or pcapng, optionally compressed as .gz or .zst; - is stdin.",
     ),
 ]
 MoreFiles = Annotated[
@@ -100,7 +103,10 @@ OnlyStream = Annotated[
 DecodeAs = Annotated[
     list[str] | None,
     typer.Option(
-        "-d", "--decode-as", metavar="tcp.port==N[,PROTO]", help="Decode this TCP port as pulsar (default) or other."
+        "-d",
+        "--decode-as",
+        metavar="tcp.port==N[,PROTO]",
+        help="Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
     ),
 ]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")]

@@ -18,7 +18,12 @@ def bundle(
     filter_: ConnectionFilter = "",
     around: Annotated[
         int,
-        typer.Option("--around", metavar="N", min=0, help="Include only frames near frame number N (pulsar.number)."),
+        typer.Option(
+            "--around",
+            metavar="N",
+            min=0,
+            help="Include only frames near frame number N (pulsar.number); 0: include all.",
+        ),
     ] = 0,
     window: Annotated[
         str,

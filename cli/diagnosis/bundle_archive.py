@@ -64,7 +64,10 @@ def make(reading: CaptureReading, order: Order) -> Exit:
         part.replace(order.output)
     finally:
         part.unlink(missing_ok=True)
-    say(f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; see README.txt in it")
+    say(
+        f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; "
+        "see README.txt in the file"
+    )
     return reading.finish()
 
 
@@ -218,7 +221,7 @@ _README: Final = """\
 A redacted capture of Apache Pulsar's binary protocol, made by pcli bundle.
 
 capture.pcapng   {frames} frames{chosen}, for Wireshark and for pcli dissect, diagnose and trace
-findings.txt     the findings of pcli diagnose; findings.json is the same as JSON
+findings.txt     the findings of pcli diagnose; findings.json contains them as JSON
 trace.txt        the lifecycles of the messages with the worst outcome
 versions.txt     versions of pcli, the clients and the brokers
 

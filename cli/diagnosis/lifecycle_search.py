@@ -221,5 +221,5 @@ def _show_mermaid(lifecycles: Iterator[Lifecycle]) -> int:
     for line in lifecycle_diagram(drawn) if drawn else ():
         write_line(line)
     if next(lifecycles, None) is not None:
-        say(f"the diagram has the first {MOST_DRAWN} messages: select fewer, or use -T text")
+        say(f"the diagram shows only the first {MOST_DRAWN} messages: select fewer, or use -T text")
     return len(drawn)

@@ -73,7 +73,10 @@ def trace(
         ),
     ] = "",
     slowest: Annotated[
-        int, typer.Option("--slowest", metavar="N", min=0, help="Show only the N slowest messages, slowest first.")
+        int,
+        typer.Option(
+            "--slowest", metavar="N", min=0, help="Show only the N slowest messages, slowest first; 0: show all."
+        ),
     ] = 0,
     output: Annotated[
         _Format,

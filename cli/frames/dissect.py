@@ -66,14 +66,17 @@ def dissect(
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option("-c", "--count", metavar="N", min=0, help="Stop after frame number N (pulsar.number).")
+        int,
+        typer.Option(
+            "-c", "--count", metavar="N", min=0, help="Stop after frame number N (pulsar.number); 0: no limit."
+        ),
     ] = 0,
     time: TimeOption = TimeFormat.r,
     hexdump: Annotated[bool, typer.Option("-x", "--hex", help="Show the bytes of each frame.")] = False,
     verbose: Annotated[bool, typer.Option("-V", "--verbose", help="Show every field; same as -T tree.")] = False,
     both_passes: Annotated[
         bool,
-        typer.Option("-2", "--two-pass", help="Read twice, so that requests have pulsar.answer_in."),
+        typer.Option("-2", "--two-pass", help="Read the captures twice, so that requests have pulsar.answer_in."),
     ] = False,
     write: Annotated[
         str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Write the packets of the matching frames.")

@@ -48,7 +48,9 @@ def follow(
     message_id: Annotated[
         str,
         typer.Option(
-            "--message-id", metavar="LEDGER:ENTRY", help="Follow a message: sent, stored, delivered, acknowledged."
+            "--message-id",
+            metavar="LEDGER:ENTRY",
+            help="Follow a message: its SEND, receipt, deliveries and acknowledgements.",
         ),
     ] = "",
     request: Annotated[
@@ -102,7 +104,7 @@ def follow(
     code = reading.finish()
     if request is not None and len(streams) > 1:
         where = numbers_text("stream", sorted(streams))
-        say(f"{len(streams)} clients used this id, on {where}: use --stream to choose one")
+        say(f"{len(streams)} clients used this id, on {where}: use --stream to choose a connection")
     if not count:
         fail("the capture contains no such frame", Exit.NO)
     raise typer.Exit(code)

@@ -39,7 +39,10 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
         rest = data[reader.offset :]
         if reader.pending >= 8:
             frames.append(Frame.of(rest))
-        say(f"the input ends inside a frame: only {reader.pending} bytes of it exist (at byte {reader.offset})")
+        say(
+            f"the input ends inside a frame: only {reader.pending} bytes of the frame are present "
+            f"(at byte {reader.offset})"
+        )
         return frames, Exit.DAMAGED
     if not frames:
         raise LocalError("no bytes to decode")

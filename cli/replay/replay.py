@@ -29,7 +29,9 @@ def replay(
     capture: Captures,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="URL", help="Broker URL. Give two to compare brokers. [a mini-broker in memory]"),
+        typer.Option(
+            "--to", metavar="URL", help="Broker URL. Give two URLs to compare two brokers. [a mini-broker in memory]"
+        ),
     ] = None,
     admin: Annotated[
         list[str] | None,
@@ -79,7 +81,7 @@ def replay(
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Replay the clients of a capture against a broker, and compare each response with the captured one.
+    """Replay the clients of a capture against a broker, and compare each response with the captured response.
 
     pcli replay capture.pcapng
 

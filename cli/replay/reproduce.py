@@ -23,10 +23,12 @@ def reproduce(
     capture: Captures,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File of the test. [stdout]")] = "",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="File to which the test is written. [stdout]")
+    ] = "",
     decode_as: DecodeAs = None,
 ) -> None:
-    """Write a pytest test that replays a capture against a mini-broker and asserts the responses.
+    """Write a pytest test that replays a capture against a mini-broker and checks the responses.
 
     pcli reproduce capture.pcapng -Y "pulsar.topic == 'orders'" -o test_orders.py
 

@@ -59,7 +59,11 @@ def broker(
     ] = "",
     log: Annotated[
         LogKind | None,
-        typer.Option("--log", help="Print frames, or connections and errors. [events on a terminal, else quiet]"),
+        typer.Option(
+            "--log",
+            help="frames: print frames; events: print connections and errors; quiet: print nothing. "
+            "[events on a terminal, otherwise quiet]",
+        ),
     ] = None,
     filter_: Annotated[
         str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
@@ -81,7 +85,9 @@ def broker(
     ] = "",
     output: Annotated[
         TextOrJson,
-        typer.Option("-T", "--format", help="json and ndjson: first the URLs, then an object per line of --log."),
+        typer.Option(
+            "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
+        ),
     ] = TextOrJson.text,
     dispatchers: Annotated[
         bool, typer.Option("--dispatchers", help="List the dispatchers and their settings without starting a broker.")
@@ -99,7 +105,8 @@ def broker(
 
     pcli broker --fault "delay ms=200 on pulsar.type == 'SEND_RECEIPT'"
 
-    Faults: drop, delay, duplicate, corrupt, error (error=TopicNotFound), close. See docs/mini-broker.md.
+    The actions of a fault are drop, delay, duplicate, corrupt, error (error=TopicNotFound) and close. See
+    docs/mini-broker.md.
     """
     from pcli.cli.servers.broker_process import Run, list_dispatchers
 

@@ -38,7 +38,10 @@ def proxy(
     write: Annotated[
         str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Capture all bytes to this file, decrypted.")
     ] = "",
-    log: Annotated[LogKind, typer.Option("--log", help="Print frames, or connections and errors.")] = LogKind.frames,
+    log: Annotated[
+        LogKind,
+        typer.Option("--log", help="frames: print frames; events: print connections and errors; quiet: print nothing."),
+    ] = LogKind.frames,
     filter_: Annotated[
         str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
     ] = "",
@@ -47,7 +50,9 @@ def proxy(
     ] = False,
     output: Annotated[
         TextOrJson,
-        typer.Option("-T", "--format", help="json and ndjson: first the URLs, then an object per line of --log."),
+        typer.Option(
+            "-T", "--format", help="json and ndjson: an object with the URLs, then an object for each line of --log."
+        ),
     ] = TextOrJson.text,
     fault: Annotated[
         list[str] | None,

@@ -50,7 +50,7 @@ class CaptureState:
             raise LocalError(f"--at {at}: the capture begins later, at {moment_text(first_ns)}")
         if until_ns is None or not self.continues:
             if until_ns is not None and capture.frames and not self.truncated:
-                say(f"--at {at}: the capture has no later frame; this is its last state")
+                say(f"--at {at}: the capture has no later frame; its last state is shown")
             until_ns = capture.last_ns
         if until_ns:
             say(f"state at {moment_text(until_ns)}, {(until_ns - first_ns) / 1e9:.3f} s after the first frame")

@@ -32,7 +32,7 @@ def consumers(
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
-    """Show topics, subscriptions and consumers at a given time, with the names of `topics stats`.
+    """Show topics, subscriptions and consumers at a given time, with the field names of `topics stats`.
 
     pcli stats consumers -r capture.pcap
 

@@ -18,7 +18,7 @@ from pcli.cli.common.options import (
     decode_as_ports,
     named_files,
 )
-from pcli.cli.common.output import print_json, say, write_line
+from pcli.cli.common.output import counted, print_json, say, write_line
 from pcli.cli.common.text_tables import print_tree
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
@@ -99,14 +99,14 @@ def _print(row: _Row, label: Callable[[str], str]) -> None:
         write_line("")
         print_tree(tuple(_KEYS.values()), (_key(key) for key in notable[:_MOST_KEYS]))
     if len(notable) > _MOST_KEYS:
-        say(f"the table has {_MOST_KEYS} of {len(notable)} keys that moved or were out of order; -T json has all")
+        say(f"the table shows {_MOST_KEYS} of {len(notable)} keys that moved or were out of order; -T json shows all")
     for line in _words(row):
         write_line(printable(label(line)))
 
 
 def _mode(row: _Row) -> str:
     words = f"Key_Shared {row['keySharedMode']}".rstrip()
-    return f"{words}, out of order allowed" if row["allowOutOfOrderDelivery"] else words
+    return f"{words}, out-of-order delivery allowed" if row["allowOutOfOrderDelivery"] else words
 
 
 def _owner(one: _Row) -> list[Any]:
@@ -151,13 +151,14 @@ def _words(row: _Row) -> Iterator[str]:
     waits, broken, known = row["waits"], row["order_broken"], row["keys"]
     if known is not None:
         moved = sum(1 for key in known if key["moved"])
-        yield f"{len(known)} keys seen, {moved} moved to another consumer"
+        yield f"{counted(len(known), 'key')} seen, {moved} moved to another consumer"
     if broken:
         frames = ", ".join(map(str, row["order_broken_frames"]))
-        yield f"order broken {broken} times, first in frames {frames}"
+        yield f"order broken {counted(broken, 'time')}, first in frames {frames}"
     if waits["count"]:
-        now = "; one continues" if waits["waiting"] else ""
-        yield f"{waits['count']} waits for a key that another consumer held, {waits['seconds']:.3f} s in total{now}"
+        now = "; one wait continues" if waits["waiting"] else ""
+        held = f"{counted(waits['count'], 'wait')} for a key that another consumer held"
+        yield f"{held}, {waits['seconds']:.3f} s in total{now}"
         frames = f" (frames {', '.join(map(str, waits['longest_frames']))})" if waits["longest_frames"] else ""
         yield f"longest {waits['longest_seconds']:.3f} s: {waits['holder']}{frames}"
     for name, reason in row.get("unknown", {}).items():

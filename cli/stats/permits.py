@@ -134,5 +134,5 @@ def _draw(records: Sequence[ConsumerRecord], rows: Sequence[_Row], first_ns: int
 
 
 def _title(row: _Row) -> str:
-    every = "" if row["stride"] == 1 else f", every {row['stride']}th change"
+    every = "" if row["stride"] == 1 else f", one of every {row['stride']} changes"
     return ("permits over time" if row["balance"] is not None else "changes of permits in the capture") + every

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from pcli.cli.common.completion import complete_filter
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
-    Filter,
     MoreFiles,
     Output,
     System,
@@ -30,8 +30,19 @@ app = typer.Typer(
 )
 
 
-Interval = Annotated[
-    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Time interval of each row.")
+_INTERVAL: Final[dict[str, Any]] = {"metavar": "SECONDS", "min": 1e-6, "help": "Time interval of each row."}
+Interval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL)]
+HiddenInterval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL, hidden=True)]
+"""The same option for subcommands in which it has no effect. It is accepted so that old command lines work."""
+CountFilter = Annotated[
+    str,
+    typer.Option(
+        "-Y",
+        "--filter",
+        metavar="FILTER",
+        help="Count only frames that match, for example pulsar.type == 'SEND'.",
+        autocompletion=complete_filter,
+    ),
 ]
 
 
@@ -90,7 +101,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
     def command(
         read: Files = None,
         more: MoreFiles = None,
-        filter_: Filter = "",
+        filter_: CountFilter = "",
         interval: Interval = 1.0,
         output: Output = TextOrJson.text,
         decode_as: DecodeAs = None,
@@ -107,6 +118,8 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         print_rows(statistic.rows(reading.unanswered()), output.value, titles)
         raise typer.Exit(reading.finish())
 
+    if name != "io":
+        command.__annotations__["interval"] = HiddenInterval
     app.command(name, help=text, cls=PlainCommand)(command)
 
 

@@ -129,7 +129,7 @@ def show_summary(summary: Summary) -> None:
         counts_text = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in summary.findings.items())
         write_line(f"findings: {counts_text or 'none'}")
     if not summary.packets and "read" in summary.captures:
-        say("no packet was read: the captures are empty, or all packets are outside of --since and --until")
+        say("no packet was read: the captures are empty, or all packets are outside the range of --since and --until")
     write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', unchanged'}")
     for path, status, error in summary.troubles[:_LISTED_FILES]:
         say(f"{path}: {status}: {error}")

@@ -25,8 +25,8 @@ def report(
 ) -> None:
     """Write a self-contained HTML report of the tables of `analyze` or `spark-analyze`.
 
-    It shows traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits, unacknowledged
-    and redelivered messages, the slowest messages, findings, and gaps in the captures.
+    The report shows traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits,
+    unacknowledged and redelivered messages, the slowest messages, findings, and gaps in the captures.
 
     pcli analyze captures/ -o out/ && pcli report out/ -o report.html
     """

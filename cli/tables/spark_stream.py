@@ -35,7 +35,9 @@ def spark_stream(
         float, typer.Option("--every", metavar="SECONDS", min=1, help="Time between two scans of the folder.")
     ] = 10,
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Maximum number of files in a batch.")] = 1000,
-    once: Annotated[bool, typer.Option("--once", help="Read the files that exist, then exit; for cron.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
+    ] = False,
     decode_as: DecodeAs = None,
     debug: Debug = False,
 ) -> None:

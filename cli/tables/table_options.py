@@ -48,7 +48,8 @@ Cluster = Annotated[
 Incremental = Annotated[
     bool,
     typer.Option(
-        "--incremental", help="Read only files that are new since the last incremental run, and add them to the tables."
+        "--incremental",
+        help="Read only files that are new since the last incremental run, and add their rows to the tables.",
     ),
 ]
 Since = Annotated[
@@ -60,7 +61,9 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Ignore packets at or after this time.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Fail if a file cannot be read to its end; OUT is not changed.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Fail if a file cannot be read to its end, and leave OUT unchanged.")
+]
 Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")]
 Master = Annotated[
     str, typer.Option("--master", metavar="URL", help="local[*], local[4], spark://host:7077, yarn, k8s://https://….")

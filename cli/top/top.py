@@ -47,7 +47,9 @@ def top(
             help="With -r: factor of the original speed; max: show the final state.",
         ),
     ] = "1",
-    once: Annotated[bool, typer.Option("--once", help="Print the state once as text; for a file, at its end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the state once as text; with -r, the state at the end of the capture.")
+    ] = False,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     token: Token = "",

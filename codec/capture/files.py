@@ -71,7 +71,7 @@ class Source:
         if self.error is not None:
             raise self.error
         if self.data:
-            place = f"the file ends inside a {unit}, {len(self.data)} bytes after the last one"
+            place = f"the file ends inside a {unit}, {len(self.data)} bytes after the last {unit}"
             raise CaptureError(f"{place}: it is truncated or still being written", self.position)
 
     def _next(self) -> bytes:

@@ -142,9 +142,10 @@ class FrameExtractor:
         offset = direction.offset - len(direction.run) + position
         if total > direction.limit:
             limit = direction.limit
-            text = f"a frame of {total} bytes, but at most {limit} are possible: not Pulsar from here on, or damaged"
+            text = f"a frame of {total} bytes, but at most {limit} are possible"
         else:
-            text = f"a command of {command} bytes in a frame of {total}: not Pulsar from here on, or damaged"
+            text = f"a command of {command} bytes in a frame of {total} bytes"
+        text += ": the data is not Pulsar from here on, or is damaged"
         self.output.note(direction, "length", text, packet, offset, total)
         self.search(direction, position, 1, packet)
 

@@ -125,7 +125,7 @@ class PcapngReader:
 
     def _bad_packet(self, number: int, captured: int, position: int) -> CaptureError:
         if number >= len(self.interfaces):
-            text = f"a packet of interface {number}, but {len(self.interfaces)} are described: the file is damaged"
+            text = f"a packet of interface {number}, but only {len(self.interfaces)} are described: the file is damaged"
         else:
             text = f"a packet of {captured} bytes in a smaller block: the file is damaged"
         return CaptureError(text, self.source.position + position)

@@ -30,7 +30,7 @@ ADVICE: Final[dict[str, tuple[str, str]]] = {
         "or decrypt the capture first with the session keys",
     ),
     "http": ("http", "this is HTTP, not the Pulsar protocol: the admin API, or a client with a wrong port"),
-    "other": ("not-pulsar", "neither Pulsar nor TLS nor HTTP; if it is Pulsar, declare its port"),
+    "other": ("not-pulsar", "neither Pulsar nor TLS nor HTTP; if the traffic is Pulsar, declare its port"),
 }
 """Kind and text of the note for each kind of stream."""
 

@@ -151,7 +151,9 @@ class TcpReassembly:
     def _jump(self, direction: Direction, segment: Segment, packet: int, distance: int) -> int:
         """Handle sequence numbers of a different connection: deliver the rest of the current one and restart."""
         self._deliver(direction.connection, packet, (direction,))
-        text = f"the sequence number jumps by {distance}: another connection on the same ports, or a stray packet"
+        text = (
+            f"the sequence number jumps by {distance}: this is another connection on the same ports, or a stray packet"
+        )
         self.output.note(direction, "gap", text, packet, direction.offset, 0)
         if direction.mode != SKIP:
             self.extractor.interrupt(direction, packet)

@@ -88,7 +88,7 @@ class _Frame:
         bits = int.from_bytes(head, "little")
         kind, size = bits >> 1 & 3, bits >> 3
         if kind == 3 or size > _BLOCK:
-            raise CaptureError("the zstd data is damaged: no such block", source.position - 3)
+            raise CaptureError("the zstd data is damaged: a block header is invalid", source.position - 3)
         body = source.take(1 if kind == 1 else size)
         self.blocks.append(head + body)
         self.packed += len(body) + 3

@@ -5,7 +5,7 @@ Rules of this file
    all timers of the engine.
 2. The engine limits the pending output: each message uses part of ``memoryLimitBytes`` until the broker acknowledges
    it. Writes therefore need no flow control here.
-3. A connection that can't be opened is reported to the engine with a message that contains the remedy.
+3. A connection that cannot be opened is reported to the engine with a message that contains the remedy.
 4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, else as RemoteError. An exception in
    the engine is raised by every call in progress.
 5. HTTP requests run in a thread and ignore proxy settings in the environment, because brokers are reached directly.

@@ -1,7 +1,7 @@
 """Rewriting of the broker addresses in frames and HTTP responses to addresses of the proxy.
 
 Rules of this file
-1. A frame that contains no other broker's address, or that can't be parsed, is returned unchanged. A rewritten frame
+1. A frame that contains no other broker's address, or that cannot be parsed, is returned unchanged. A rewritten frame
    keeps its other fields, including unknown ones.
 2. The URL is set in the field for the client's protocol (plain or TLS). The other field is cleared, so that no client
    bypasses the proxy.

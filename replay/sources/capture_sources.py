@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Only this module opens inputs; ``codec.capture`` receives binary file objects.
-2. An input that can't be opened is reported as one CaptureError before any work starts, with the path and the remedy.
+2. An input that cannot be opened is reported as one CaptureError before any work starts, with the path and the remedy.
 3. Several files are parts of one capture and are sorted by their first packet (codec.capture.rotated).
 4. Live packets are captured by tcpdump or dumpcap if installed, because they lose fewer packets than Python. If not,
    scapy captures them.

@@ -80,7 +80,8 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
     shown = order[: len(LETTERS)]
     series = [Series(letter, *found.curve(key)) for letter, key in zip(LETTERS, shown)]
     worst = max(found.quantile_ns(key, 0.99) for key in shown)
-    alt = f"Curves of the percentage of messages by time {what}; of the slowest, 99 % take up to {duration(worst)}."
+    slowest = f"in the slowest curve, 99 % of the messages take up to {duration(worst)}"
+    alt = f"Curves of the percentage of messages by time {what}; {slowest}."
     svg = lines(series, "milliseconds", "% of messages", title=title, alt=alt, log_x=True)
     section.charts.append(
         Chart(svg, f"Time {what}: percentage of messages up to each duration. The letters are those of the table.")
@@ -117,8 +118,8 @@ def held(figures: MessageFigures) -> Section:
         section.charts.append(
             Chart(
                 svg,
-                "Messages that each consumer had received and not acknowledged, until they were delivered to another "
-                "one. The letters are those of the table.",
+                "Messages that each consumer had received and not acknowledged. A message is counted until it is "
+                "delivered to another consumer. The letters are those of the table.",
             )
         )
         rows = [
@@ -234,4 +235,4 @@ def _most(weights: Sequence[int] | Any) -> list[int]:
 
 
 def _more(keys: Keys) -> str:
-    return f"The {MOST_ROWS} highest of {len(keys.names):,}." if len(keys.names) > MOST_ROWS else ""
+    return f"The {MOST_ROWS} highest of {len(keys.names):,} rows." if len(keys.names) > MOST_ROWS else ""

@@ -45,7 +45,8 @@ def findings(table: pa.Table) -> Section:
     section.findings = [_finding(row) for row in rows[:MOST_FINDINGS]]
     if len(rows) > MOST_FINDINGS:
         section.texts.append(
-            f"The {MOST_FINDINGS} most severe of {number(len(rows))}; the table findings contains all."
+            f"The {MOST_FINDINGS} most severe of {number(len(rows))} findings; the table `findings` contains all of "
+            "them."
         )
     return section
 
@@ -87,7 +88,8 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
     section.charts.append(
         Chart(
             svg,
-            "The lowest balance in each second. At 0 or below, the broker sends nothing. Letters as in the table.",
+            "The lowest balance in each second. If the balance is 0 or below, the broker sends nothing. "
+            "The letters are those of the table.",
         )
     )
     cells = [
@@ -100,7 +102,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
     ]  # fmt: skip
     head = ("", "consumer", "without permits", "lowest below 0", "availablePermits", "unackedMessages", "msgOutCounter")
     caption = "The consumers that were without permits for the longest time; a dash marks an unknown value"
-    more = f"Of {len(rows):,} consumers." if len(rows) > len(worst) else ""
+    more = f"The first {len(worst)} of {len(rows):,} consumers." if len(rows) > len(worst) else ""
     section.tables.append(TableText(caption, head, cells, frozenset(range(2, 7)), more))
     return section
 
@@ -123,9 +125,9 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
     unread = len(troubles_of(captures))
     if unread:
         files = "1 file" if unread == 1 else f"{number(unread)} files"
-        section.texts.append(f"{files} could not be read to the end: see Captures.")
+        section.texts.append(f"{files} could not be read to the end: see the section Captures.")
     if not table.num_rows and not unread:
-        section.texts.append("The captures contain every byte of each connection from its first captured packet.")
+        section.texts.append("The captures contain every byte of each connection from the first captured packet on.")
     if not table.num_rows:
         return section
     lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0
@@ -148,7 +150,7 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
         for row in worst
     ]
     head = ("kind", "file", "connection", "sent by", "bytes", "packet", "description")
-    more = f"The {MOST_GAPS} largest of {table.num_rows:,}." if table.num_rows > MOST_GAPS else ""
+    more = f"The {MOST_GAPS} largest of {table.num_rows:,} gaps and notes." if table.num_rows > MOST_GAPS else ""
     section.tables.append(TableText("The largest gaps", head, rows, frozenset({2, 4, 5}), more))
     return section
 
@@ -166,7 +168,7 @@ def captures(table: pa.Table) -> Section:
         for row in sorted(table.to_pylist(), key=_place)
     ]  # fmt: skip
     head = ("file", "status", "cluster", "size", "packets", "frames")
-    more = f"The first 200 of {len(rows):,}." if len(rows) > 200 else ""
+    more = f"The first 200 of {len(rows):,} files." if len(rows) > 200 else ""
     section.tables.append(TableText("All files", head, rows[:200], frozenset({3, 4, 5}), more))
     return section
 

@@ -96,7 +96,7 @@ class HttpLookup:
 
         def completed(result: pb.CommandGetSchemaResponse | ClientFailure) -> None:
             none = isinstance(result, ClientFailure) and result.error == "NotFound"
-            done(ClientFailure("TopicNotFound", "it has no schema") if none else result)
+            done(ClientFailure("TopicNotFound", "the topic has no schema") if none else result)
 
         self._get(path, _schema, completed)
 
@@ -135,7 +135,9 @@ def _answer(where: str, status: int, body: bytes, read: Callable[[Any], Any]) ->
     if status == 0:
         return ClientFailure("Connect", f"{where}: {body.decode(errors='replace')}")
     if status != 200:
-        return ClientFailure(_ERRORS.get(status, "UnknownError"), f"{where} answers {status}: {_reason(body)}")
+        return ClientFailure(
+            _ERRORS.get(status, "UnknownError"), f"{where} responded with status {status}: {_reason(body)}"
+        )
     try:
         return read(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -94,7 +94,7 @@ class PendingRequests:
             self._engine.call_at(self._engine.now + _MINUTE, self._forget_rejected)
         self._rejected += 1
         if self._rejected > _MOST_REJECTED:
-            self._leave(ClientFailure("Disconnected", f"{self._broker} refuses too many lookups"))
+            self._leave(ClientFailure("Disconnected", f"{self._broker} refused too many lookups"))
 
     def _forget_rejected(self) -> None:
         self._rejected = 0

@@ -256,7 +256,7 @@ class AckGroupingTracker:
         dones = [] if done is None else [done]
         if connection is None:
             for one in dones:
-                one(ClientFailure("Disconnected", f"{id_} can't be acknowledged: there is no connection"))
+                one(ClientFailure("Disconnected", f"{id_} cannot be acknowledged: there is no connection"))
             return
         chunks = self.chunks.pop(id_, None) if bits is None else None
         acks: list[tuple[ClientMessageId, int | None]] = [(id_, bits)]

@@ -256,7 +256,10 @@ class Consumer(ConsumerConnection):
     ) -> None:
         """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
         if self.individual:
-            _refuse(done, ClientFailure("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
+            _refuse(
+                done,
+                ClientFailure("InvalidConfiguration", "cumulative acks require an Exclusive or Failover subscription"),
+            )
         elif not self.may_connect:
             _refuse(done, _CLOSED)
         else:

@@ -69,7 +69,7 @@ def _open_one(engine: ClientContext, topic: str, settings: ConsumerSettings, don
         elif count and settings.startMessageId not in (None, EARLIEST, LATEST):
             done(ClientFailure("InvalidConfiguration", "a reader of partitions starts at the beginning or the end"))
         elif count and not settings.receiverQueueSize:
-            done(ClientFailure("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
+            done(ClientFailure("InvalidConfiguration", "a receiverQueueSize of 0 requires a topic without partitions"))
         elif count:
             several = MultiTopicsConsumer(engine, settings, done)
             several.found_schema = schema

@@ -157,7 +157,7 @@ class _DeadLetterProducer:
         """Send a letter. ``done`` is called with its id or a ClientFailure."""
         if self._producer is not None:
             if not self._producer.send(letter, done):
-                done(ClientFailure("ProducerQueueIsFull", f"no letter can be sent to {self._topic} now"))
+                done(ClientFailure("ProducerQueueIsFull", f"no message can be sent to {self._topic} now"))
             return
         self._waiting.append((letter, done))
         if len(self._waiting) > 1:

@@ -86,7 +86,7 @@ def _fault(settings: ReaderSettings) -> ClientFailure | None:
         return ClientFailure("InvalidTopicName", fault.text)
     both, neither = start not in (None, EARLIEST) and rollback > 0, start is None and rollback <= 0
     if both or neither:
-        return ClientFailure("InvalidConfiguration", "a reader needs a start id or a start time")
+        return ClientFailure("InvalidConfiguration", "a reader requires a start id or a start time")
     if settings.receiverQueueSize < 0:
         return ClientFailure("InvalidConfiguration", "receiverQueueSize must be 0 or more")
     return ranges_fault(settings.keyHashRanges)

@@ -38,7 +38,9 @@ def settings_fault(settings: ConsumerSettings) -> ClientFailure | None:
         except LocalError as fault:
             return ClientFailure("InvalidTopicName", fault.text)
     if settings.readCompacted and not _compacted_fits(settings):
-        return ClientFailure("InvalidConfiguration", "readCompacted is for Exclusive and Failover on persistent topics")
+        return ClientFailure(
+            "InvalidConfiguration", "readCompacted requires Exclusive or Failover, and a persistent topic"
+        )
     policy = settings.keySharedPolicy
     return None if policy is None or not policy.ranges else ranges_fault(policy.ranges)
 
@@ -72,17 +74,17 @@ _CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
     (lambda s: not s.topicNames and not s.topicsPattern, "topicNames or topicsPattern is required"),
     (lambda s: s.topicNames and s.topicsPattern, "topicNames and topicsPattern cannot be combined"),
     (lambda s: isinstance(s.topicNames, str), "topicNames must be a tuple, even for one topic"),
-    (lambda s: len(set(s.topicNames)) < len(s.topicNames), "a topic is named twice"),
-    (lambda s: not s.subscriptionName.strip(), "a subscription must be named"),
+    (lambda s: len(set(s.topicNames)) < len(s.topicNames), "a topic is listed twice"),
+    (lambda s: not s.subscriptionName.strip(), "a subscription must have a name"),
     (
         lambda s: s.keySharedPolicy is not None and s.subscriptionType != "Key_Shared",
-        "keySharedPolicy requires Key_Shared",
+        "keySharedPolicy requires the subscription type Key_Shared",
     ),
     (lambda s: s.schema is not None and not s.schema.IsInitialized(), "a schema must have a name, a type and data"),
     (lambda s: s.receiverQueueSize < 0, "receiverQueueSize must be 0 or more"),
     (
         lambda s: s.receiverQueueSize == 0 and (len(s.topicNames) != 1 or s.topicsPattern or s.retryEnable),
-        "a receiverQueueSize of 0 is for one topic that is not partitioned",
+        "a receiverQueueSize of 0 requires a single topic without partitions",
     ),
     (
         lambda s: s.maxTotalReceiverQueueSizeAcrossPartitions < 0,

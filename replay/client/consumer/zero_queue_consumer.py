@@ -69,7 +69,7 @@ class ZeroQueueConsumer(Consumer):
 
     def reject_batch(self, id_: ClientMessageId) -> None:
         """Close the consumer, because a batch arrived."""
-        failure = ClientFailure("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 can't hold")
+        failure = ClientFailure("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 cannot hold")
 
         def closed(_: ClientFailure | None) -> None:
             if self.on_fault is not None:

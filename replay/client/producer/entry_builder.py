@@ -137,5 +137,5 @@ class EntryBuilder:
 
 
 def _unfit(fault: ValueError) -> ClientFailure:
-    text = f"{fault.object!a} is no UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
-    return ClientFailure("InvalidMessage", f"the metadata can't be encoded: {text}")
+    text = f"{fault.object!a} is not UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
+    return ClientFailure("InvalidMessage", f"the metadata cannot be encoded: {text}")

@@ -58,7 +58,7 @@ _ENDS: Final = {
     State.CLOSING: ClientFailure("Closed", "the producer is closed"),
     State.CLOSED: ClientFailure("Closed", "the producer is closed"),
     State.TERMINATED: ClientFailure("TopicTerminatedError", "the topic accepts no more messages"),
-    State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has fenced it"),
+    State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has fenced this producer"),
     State.FAILED: ClientFailure("Disconnected", "the producer could not be created"),
 }
 """The failure of messages that are sent in a final state."""
@@ -229,7 +229,7 @@ class Producer(ProducerRegistration):
         """Handle chunks that do not fit into the queue: wait if they can fit later, or else fail the message."""
         self._short_of_room = count <= self._most
         if not self._short_of_room:
-            text = f"{count} chunks are more than maxPendingMessages, {self._most}"
+            text = f"{count} chunks exceed maxPendingMessages, {self._most}"
             _tell((done,), ClientFailure("InvalidMessage", text))
         return not self._short_of_room
 
@@ -287,7 +287,7 @@ class Producer(ProducerRegistration):
             return
         if op == MISMATCH:
             first = self.pending.ops[0].sequence_id
-            text = f"a receipt for {body.sequence_id} was received; the expected one is for {first}"
+            text = f"a receipt for {body.sequence_id} was received; a receipt for {first} was expected"
             assert self._last_connection is not None
             self._last_connection.close(ClientFailure("Disconnected", text))
             return

@@ -37,9 +37,9 @@ class FailureKind(Enum):
     """The effect of a failure on the producer."""
 
     TERMINATED = "the topic accepts no more messages"
-    FENCED = "another producer has fenced it"
+    FENCED = "another producer has fenced this producer"
     GONE = "there is no such topic"
-    FAILED = "it never came to be"
+    FAILED = "the producer was never created"
     AGAIN = "try again"
 
 

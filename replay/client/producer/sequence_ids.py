@@ -22,7 +22,7 @@ class DuplicateRisk(Enum):
     """Whether a message is a duplicate, by its sequence id."""
 
     NONE = ""
-    MAYBE = "might be a duplicate; this is not known yet"
+    MAYBE = "may be a duplicate; this is not known yet"
     SURE = "is a duplicate"
 
 

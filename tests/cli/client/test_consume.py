@@ -203,7 +203,7 @@ def test_a_batch_for_a_queue_of_none(produce: Any, consume: Any) -> None:
     produce("batched", "-m", "a", "-m", "b")
     ran = consume("batched", "-s", "s", "--from", "earliest", "--receiver-queue", 0)
     assert ran.code == 2
-    assert "is a batch, which a receiverQueueSize of 0 can't hold" in ran.err.splitlines()[-1]
+    assert "is a batch, which a receiverQueueSize of 0 cannot hold" in ran.err.splitlines()[-1]
 
 
 def test_a_subscription_in_use_is_refused(broker: MiniBroker, consume: Any) -> None:

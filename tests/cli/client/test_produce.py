@@ -218,7 +218,7 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
         (("--file", "/nowhere/at/all"), "/nowhere/at/all: no such file or directory"),
         (("--file", os.sep), "/: is a directory"),
         (("-m", "x", "-p", "novalue"), "-p novalue: write key=value"),
-        (("-m", "x", "-k", "\udcff"), "message 1: the metadata can't be encoded: '\\udcff' is no UTF-8"),
+        (("-m", "x", "-k", "\udcff"), "message 1: the metadata cannot be encoded: '\\udcff' is not UTF-8"),
         (("-m", "x", "--producer-name", "\udcff"), "'\\udcff' is not UTF-8: names, keys and properties must be text"),
         (("-m", "x", "--batch", "many"), "--batch many: write N,BYTES,MS, for example 1000,131072,1"),
         (

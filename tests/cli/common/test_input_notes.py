@@ -55,11 +55,11 @@ def test_a_damaged_file_is_reported_at_once(capsys):
     [
         (
             CaptureTotals(10, 2, [53, 80]),
-            "no Pulsar frames in 10 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force)",
+            "no Pulsar frames in 10 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force decoding)",
         ),
         (
             CaptureTotals(1, 1, [53]),
-            "no Pulsar frames in 1 packet (1 TCP connection, port 53; use -d tcp.port==N to force)",
+            "no Pulsar frames in 1 packet (1 TCP connection, port 53; use -d tcp.port==N to force decoding)",
         ),
         (CaptureTotals(0, 0), "no Pulsar frames in 0 packets (no TCP connection)"),
     ],
@@ -81,6 +81,8 @@ def test_commands_explain_a_capture_without_pulsar(pcli, tmp_path):
         packets += struct.pack("<IIII", 1, 0, len(ip + tcp), len(ip + tcp)) + ip + tcp
     path = tmp_path / "other.pcap"
     path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101) + packets)
-    expected = "no Pulsar frames in 2 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force)"
+    expected = (
+        "no Pulsar frames in 2 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force decoding)"
+    )
     for arguments in (["dissect"], ["stats", "io"], ["trace"], ["diagnose"], ["stats", "permits"]):
         assert expected in pcli(*arguments, "-r", path).err, arguments

@@ -106,7 +106,7 @@ def test_bad_input_is_one_line(pcli, arguments, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (FLOW + FLOW[:10], "the input ends inside a frame: only 10 bytes of it exist (at byte 16)"),
+        (FLOW + FLOW[:10], "the input ends inside a frame: only 10 bytes of the frame are present (at byte 16)"),
         (FLOW + b"\x00\x00\x00\x00", "a frame of 4 bytes"),
         (FLOW + b"\xff\xff\xff\xff", "a frame of 4294967299 bytes"),
         (FLOW + bytes.fromhex("0000000800000064080b5a00"), "a command of 100 bytes in a frame of 12"),

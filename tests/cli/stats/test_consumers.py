@@ -82,7 +82,7 @@ def test_a_time_after_the_capture_shows_the_final_state(result, small_captures):
     capture = small_captures / SHARED
     found, err = result(capture, "--at", "4000000000")
     assert found == result(capture)[0]
-    assert "--at 4000000000: the capture has no later frame; this is its last state\n" in err
+    assert "--at 4000000000: the capture has no later frame; its last state is shown\n" in err
 
 
 @pytest.mark.parametrize(("name", "code"), [("36-ends-mid-frame", 0), ("36b-ends-mid-record", 3)])

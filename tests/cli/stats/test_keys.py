@@ -38,7 +38,7 @@ def test_keys_that_moved_and_waits_for_their_holders(result):
 
 def test_order_that_is_broken_as_was_allowed(result):
     out = result("java/key-shared-out-of-order.pcap").out
-    assert "Key_Shared AUTO_SPLIT, out of order allowed\n" in out
+    assert "Key_Shared AUTO_SPLIT, out-of-order delivery allowed\n" in out
     assert "\norder broken 6 times, first in frames " in out
 
 
@@ -67,7 +67,7 @@ def test_more_keys_than_anybody_reads(result, monkeypatch):
     monkeypatch.setattr("pcli.cli.stats.keys._MOST_KEYS", 2)
     answer = result("python/12-key-shared.pcap")
     assert answer.out.count(" → ") == 2
-    assert "the table has 2 of 6 keys that moved or were out of order; -T json has all\n" in answer.err
+    assert "the table shows 2 of 6 keys that moved or were out of order; -T json shows all\n" in answer.err
 
 
 def test_owners_of_key_ranges_at_a_moment(pcli, captures):

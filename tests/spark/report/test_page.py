@@ -92,7 +92,7 @@ def test_empty_sections_are_explained() -> None:
     assert "The captures contain every byte" in gaps(none, pa.Table.from_pylist([read], captures)).texts[0]
     unread = {"cluster": "c", "path": "b.pcap", "status": "unreadable", "error": "permission denied"}
     printable = gaps(none, pa.Table.from_pylist([read, unread], captures)).texts
-    assert printable == ["1 file could not be read to the end: see Captures."]
+    assert printable == ["1 file could not be read to the end: see the section Captures."]
 
 
 def test_without_packets_all_sections_are_omitted(tmp_path: Path) -> None:

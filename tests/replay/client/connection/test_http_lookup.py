@@ -72,7 +72,7 @@ def test_a_schema(fake_broker: Any) -> None:
 
     found, fetch = _asked(ready_broker, lambda done: ready_broker.engine.schema(TOPIC, b"", done))
     _tell(ready_broker, fetch, 404, b"")
-    assert found == [ClientFailure("TopicNotFound", "it has no schema")]
+    assert found == [ClientFailure("TopicNotFound", "the topic has no schema")]
 
 
 def test_a_token_is_sent_as_bearer(fake_broker: Any) -> None:
@@ -84,8 +84,12 @@ def test_a_token_is_sent_as_bearer(fake_broker: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "response", "failure"),
     [
-        (401, b"<html>", ClientFailure("AuthenticationError", "http://a:8080 answers 401: <html>")),
-        (404, {"reason": "Topic not\nfound"}, ClientFailure("NotFound", "http://a:8080 answers 404: Topic not found")),
+        (401, b"<html>", ClientFailure("AuthenticationError", "http://a:8080 responded with status 401: <html>")),
+        (
+            404,
+            {"reason": "Topic not\nfound"},
+            ClientFailure("NotFound", "http://a:8080 responded with status 404: Topic not found"),
+        ),
         (200, b"<html>", ClientFailure("UnknownError", "http://a:8080 sent an invalid response")),
         (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],

@@ -183,7 +183,7 @@ def test_without_a_connection_acks_wait(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.grouping.connection = None
     acks.add(ClientMessageId(1, 0))
-    assert [str(one) for one in acks.results] == ["Disconnected: 1:0 can't be acknowledged: there is no connection"]
+    assert [str(one) for one in acks.results] == ["Disconnected: 1:0 cannot be acknowledged: there is no connection"]
 
 
 def test_duplicates(acks):
