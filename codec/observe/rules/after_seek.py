@@ -3,7 +3,7 @@
 ## What it means
 
 The application (`seek`) or an administrator (`reset-cursor`) moved the cursor. All messages after the new position are
-delivered again, including acknowledged ones. These are not faulty duplicates.
+delivered again, including acknowledged messages. These are not faulty duplicates.
 
 ## On the wire
 

@@ -70,18 +70,18 @@ def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment) -
 
 
 def how_long(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> str:
-    """Return ``since frame 40, 6.0 s before the end``, or ``from frame 40 until it was closed … later``."""
+    """Return ``since frame 40, 6.0 s before the end``, or ``from frame 40 until the consumer was closed … later``."""
     if attached(consumer) or consumer.session is None:
         return f"since {at(stop.frame)}, {when(moment, stop.since_ns)}"
     return f"from {at(stop.frame)} until {left(consumer)} {span(stop.lasted_ns)} later"
 
 
 def left(consumer: ConsumerRecord) -> str:
-    """Return how the consumer's session ended: ``it was closed (frame 99)``."""
+    """Return how the consumer's session ended: ``the consumer was closed (frame 99)``."""
     session = consumer.session
     if session is not None and session.end in ("closed", "broker"):
-        return f"it was closed ({at(session.ended_frame)})"
-    return "its connection ended"
+        return f"the consumer was closed ({at(session.ended_frame)})"
+    return "the connection ended"
 
 
 def held(consumer: ConsumerRecord) -> int:

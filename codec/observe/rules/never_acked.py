@@ -67,11 +67,11 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = doubts_of(consumer)
     slowest = consumer.ack_age_max_ns
-    compared = "it has acknowledged no message"
+    compared = "the consumer has acknowledged no message"
     if consumer.ack_ages.count:
-        compared = f"its slowest acknowledgement took {span(slowest)}"
+        compared = f"the slowest acknowledgement of the consumer took {span(slowest)}"
     elif consumer.last_ack_frame:
-        compared = f"its last ACK is {at(consumer.last_ack_frame)}"
+        compared = f"the last ACK of the consumer is {at(consumer.last_ack_frame)}"
     oldest = f" ({printable(kept.sample)})" if kept.sample else ""
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
@@ -81,8 +81,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         certainty(doubts),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} {'holds' if here else 'left'} {count_of(kept.count, 'unacknowledged message')}; "
-        "the "
-        f"oldest{oldest} was delivered {since}; {compared}.",
+        f"the oldest{oldest} was delivered {since}; {compared}.",
         consumer.never_acked_oldest_ns,
         [*kept.frames, consumer.last_ack_frame],
         f"An ACK that covers them would disprove this; there is none in the observed {span(age)}." + why_unsure(doubts),

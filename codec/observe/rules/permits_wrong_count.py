@@ -3,8 +3,8 @@
 ## What it means
 
 Permits are counted in messages, including each message of a batch. A batch with an `ack_set` (part of it is already
-acknowledged) uses permits only for the remaining messages. Clients have had errors in both directions; the third case
-is not caused by the client:
+acknowledged) uses permits only for the remaining messages. Known client libraries have returned too few or too many
+permits. There are three cases, the third of which is not caused by the client:
 
 - *batch as one*: the client returns one permit per entry. With batches of ten, a queue of 1000 is used up after about
   1000 messages, because nine of ten permits are not returned.

@@ -9,8 +9,8 @@ may be stored twice. The same happens if a receipt never arrives although later 
 
 ## On the wire
 
-SEND 7, SEND 8, SEND_RECEIPT 8, SEND_RECEIPT 7 (or none for 7) for one producer. Only receipts with a message id count:
-the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may overtake other receipts.
+SEND 7, SEND 8, SEND_RECEIPT 8, SEND_RECEIPT 7 (or no receipt for 7) for one producer. Only receipts with a message id
+count: the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may overtake other receipts.
 
 ## What would disprove it
 

@@ -71,7 +71,7 @@ def repeated_reconnects(
             culprit,
             certainty(peer.doubts - {"start", "end"}, "likely"),
             subject,
-            f"{about} had {peer.sessions} sessions: {rounds} times within {span(ends.last_ns - ends.first_ns)} {what}.",
+            f"{about} had {peer.sessions} sessions: {what} {rounds} times within {span(ends.last_ns - ends.first_ns)}.",
             ends.first_ns,
             ends.frames,
             "Intentional seeks, unloads or restarts would explain this." + why_unsure(peer.doubts),

@@ -90,7 +90,7 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
         culprit,
         certainty(host.doubts - {"start", "end"}, "likely"),
         host_subject(host),
-        f"{about_host(host)}: {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])} {what}{where}, and the "
+        f"{about_host(host)}: {what} {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])}{where}, and the "
         f"client reconnected{'; the last attempt succeeded' if over and cause == 'refused' else ''}.",
         rounds[0][0],
         [frame for _, frame in rounds],

@@ -4,7 +4,7 @@
 
 The consumers receive hundreds of messages per second but make no progress, because the messages are always the same.
 The application rejects all of them (a dependency is down), or the acknowledgement timeout is shorter than the
-processing time, so that every message expires before it is processed. The broker reads each message from storage again
+processing time, so that every message expires before it is processed. The broker reads each message from storage again,
 and the network load is high.
 
 ## On the wire

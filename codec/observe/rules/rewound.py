@@ -4,7 +4,7 @@
 
 REDELIVER_UNACKNOWLEDGED_MESSAGES without ids requests redelivery of all unacknowledged messages. On Shared
 subscriptions the broker redelivers everything that this consumer holds. On Exclusive and Failover subscriptions it
-restarts at the first unacknowledged message: individually acknowledged messages are skipped, but all others are
+restarts at the first unacknowledged message: individually acknowledged messages are skipped, but all other messages are
 redelivered, including those that are being processed. Clients send this command for
 `redeliverUnacknowledgedMessages()`, and on Exclusive and Failover subscriptions also for an acknowledgement timeout or
 a negative acknowledgement of a single message.

@@ -17,4 +17,7 @@ def page_of(rule: Rule) -> str:
     """Return the page as Markdown, with the evaluated fields and the issue in the last line."""
     text = (sys.modules[f"{__package__}.{rule.name.replace('-', '_')}"].__doc__ or "").strip()
     facts = ", ".join(f"`{fact}`" for fact in rule.facts)
-    return f"# {rule.name}\n\n{text}\n\nEvaluated for each {rule.group} from {facts}. Requested in {rule.issue}.\n"
+    origin = (
+        f"This rule is evaluated for each {rule.group} and reads the fields {facts}. It was requested in {rule.issue}."
+    )
+    return f"# {rule.name}\n\n{text}\n\n{origin}\n"

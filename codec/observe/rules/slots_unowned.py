@@ -9,7 +9,7 @@ consumers are idle. These messages stay in the backlog until a consumer requests
 ## On the wire
 
 SUBSCRIBEs with `keySharedMeta` STICKY and `hashRanges` that together do not cover all slots; SENDs whose keys hash to
-the unassigned slots; no MESSAGE for them, although every consumer has permits.
+the unassigned slots; no MESSAGE with those keys, although every consumer has permits.
 
 ## What would disprove it
 

@@ -13,7 +13,7 @@ The response to SUBSCRIBE was an error. The most frequent errors are:
 - *NotAllowedError*: the topic's policies forbid a type or setting, or there were too many subscribe calls.
 - *ServiceNotReady*: the topic is being moved; clients retry.
 
-Schemas and permissions have separate rules: schema-refused-consumer, auth-refused.
+Refused schemas and missing permissions have separate rules: schema-refused-consumer and auth-refused.
 
 ## On the wire
 

@@ -93,6 +93,9 @@ def test_a_delivery_without_permits_moves_the_start(evaluate, paused, ns):
 
 def test_a_consumer_that_left(evaluate, paused):
     [found] = evaluate("paused-client", paused(ended=9))
-    assert "requested no message from frame 40 until it was closed (frame 99) 5.0 s later. It held 10" in found.what
+    assert (
+        "requested no message from frame 40 until the consumer was closed (frame 99) 5.0 s later. It held 10"
+        in found.what
+    )
     [found] = evaluate("paused-client", paused(ended=9, end="reset_client"))
-    assert "until its connection ended 5.0 s later" in found.what
+    assert "until the connection ended 5.0 s later" in found.what
