@@ -2,9 +2,9 @@
 
 The modules, in the order of the data flow, are ``files`` and ``zstd`` (decompressed bytes), ``pcap`` and ``pcapng``
 (records), ``link``, ``ip`` and ``tunnels`` (TCP segments), ``connections`` and ``streams`` (ordered bytes and gaps),
-``frame_extraction`` (frames), with ``stream_kind`` and ``stream_kind_by_bytes`` (kind of stream) and ``resync`` (search
-for the next frame). ``fast_path`` combines all these steps for ordinary packets, and ``reading`` is the entry point.
-``rotated`` sorts the parts of a rotated capture. ``writer`` and ``recorder`` write captures.
+and ``frame_extraction`` (frames), which uses ``stream_kind`` and ``stream_kind_by_bytes`` (kind of stream) and
+``resync`` (search for the next frame). ``fast_path`` combines all these steps for ordinary packets, and ``reading`` is
+the entry point. ``rotated`` sorts the parts of a rotated capture. ``writer`` and ``recorder`` write captures.
 """
 
 from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream, StreamEnd

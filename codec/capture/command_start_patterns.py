@@ -17,7 +17,8 @@ from pcli.codec.wire.commands import COMMANDS
 __all__ = ["BROKER_ONLY", "CLIENT_ONLY", "HEAD_SIZE", "PATTERNS", "TAGS", "legal_types"]
 
 HEAD_SIZE: Final = 12
-"""Two lengths, the type, and two bytes for the body's tag and length: the shortest frame of a known command."""
+"""Bytes of the shortest frame of a known command: two lengths, the type, and two bytes for the body's tag and
+length."""
 
 CLIENT_ONLY: Final = frozenset(row.number for row in COMMANDS.values() if row.sender == "client")
 BROKER_ONLY: Final = frozenset(row.number for row in COMMANDS.values() if row.sender == "broker")

@@ -23,7 +23,7 @@ from pcli.codec.capture.tunnels import ACK, SYN, Segment
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
 
 MAX_CONNECTIONS: Final = 1 << 16
-"""Maximum number of connections in the table. Beyond it, a quarter of them are evicted."""
+"""Maximum number of connections in the table. If it is exceeded, a quarter of the connections are evicted."""
 
 MAX_CLOSED: Final = 4096
 """Maximum number of closed connections that are kept for late packets."""
@@ -82,13 +82,13 @@ class Table:
                 del self.directions[key]
 
     def retire(self, connection: Connection) -> None:
-        """Keep a closed connection for late packets. Beyond the limit, remove the oldest closed one."""
+        """Keep a closed connection for late packets. If the limit is exceeded, remove the oldest closed connection."""
         self._closed.append(connection)
         if len(self._closed) > MAX_CLOSED:
             self.forget(self._closed.popleft())
 
     def surplus(self) -> list[Connection]:
-        """Return the connections to evict when the table is full: non-Pulsar ones first, then the longest inactive."""
+        """Return the connections to evict: those that are not Pulsar first, then the longest inactive."""
         if len(self.living) < MAX_CONNECTIONS:
             return []
         order = sorted(self.living, key=lambda each: (each.stream.kind == "pulsar" and not each.finished, each.last))

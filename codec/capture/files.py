@@ -7,7 +7,7 @@ Rules of this file
 3. The chunks end at the first damage. All bytes that can be decompressed are returned first; ``Source.error`` then
    contains the reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were
    returned.
-4. A file object that returns one byte per read works too, only more slowly.
+4. A file object that returns one byte per read is supported but slow.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pcli.codec.errors import CaptureError
 __all__ = ["CHUNK", "Source", "open_source"]
 
 CHUNK: Final = 256 * 1024
-"""Bytes per read. Larger windows are not faster, and all frames of a window are in memory at the same time."""
+"""Bytes per read. Larger windows do not speed up reading, and all frames of a window are in memory at the same time."""
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class Source:
-    """A window over chunks of bytes that moves forward."""
+    """A window that moves forward through chunks of bytes."""
 
     __slots__ = ("_pieces", "data", "error", "position", "total")
 
@@ -43,7 +43,7 @@ class Source:
         """Why the chunks ended early; None if they did not."""
 
     def fill(self, used: int, needed: int) -> bool:
-        """Drop ``used`` bytes and read until the window has ``needed``. Return False if the file ends earlier."""
+        """Drop ``used`` bytes and read until the window has ``needed`` bytes. Return False if the file ends earlier."""
         rest = self.data[used:]
         self.position += used
         parts, size = [rest], len(rest)
@@ -116,7 +116,7 @@ class _Gunzip:
         self._engine: Any = None
         """The decompressor of the current member; None between members."""
         self._left = 0
-        """Number of bytes of a wrong trailer that are still to be skipped."""
+        """Number of bytes of a wrong trailer that must still be skipped."""
         self._wrong: CaptureError | None = None
         """The first wrong trailer. Its member's data is complete, so the error is raised at the end."""
 

@@ -42,7 +42,7 @@ SKIP: Final = 3
 """The bytes are not Pulsar, or the connection has ended."""
 
 MAX_MARKS: Final = 1 << 16
-"""Maximum number of packets recorded per frame. Beyond it, only the last packet is updated."""
+"""Maximum number of packets recorded per frame. If it is exceeded, only the last packet is updated."""
 
 QueuedSegment = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
 """A queued segment: offset, bytes (None if truncated by the snap length), length, packet, time, fragment packets, and
@@ -116,14 +116,14 @@ class Direction:
         self.fin = -1
         """Offset at which the direction ends; -1 if unknown."""
         self.fin_packet = 0
-        """The packet with the FIN; 0 if there is none, or a reset ended the direction."""
+        """The packet with the FIN; 0 if there is none, or if a reset ended the direction."""
         self.ack = -1
         """The last acknowledgement number from this side, in the peer's sequence space; -1 if none."""
         self.held: list[QueuedSegment] = []
         """Segments queued after a gap, by offset, without overlaps."""
         self.held_bytes = 0
         self.deadline = -1
-        """The packet at which the gap is final; -1 if there is no gap, or it is unconfirmed."""
+        """The packet at which the gap is final; -1 if there is no gap, or if the gap is unconfirmed."""
         # Frame state
         self.mode = SNIFF
         self.limit = limit

@@ -2,13 +2,14 @@
 
 Rules of this file
 1. Each byte is added once, in order; a gap is given by its size. This module does not use sequence numbers.
-2. The length of the open frame is carried over a gap: if the gap ends inside the frame, or at its end, the position of
-   the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
+2. The length of the open frame remains valid across a gap: if the gap ends inside the frame, or at its end, the
+   position of the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
 3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame and
    therefore cannot all be in the payload of one frame. If the check fails, the search continues after the failed
    position in the same bytes, so a wrong result loses no later frame.
 4. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
-5. This is the slow path. ``fast_path`` does the same for frames in order, directly in the window, with the same fields.
+5. This is the slow path. ``fast_path`` extracts frames that are in order directly from the window and updates the same
+   fields.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class FrameExtractor:
             self.output.note(direction, "snaplen", text, packet, direction.offset, size)
 
     def _carry_over(self, direction: Direction, size: int, kind: str) -> bool:
-        """Carry the frame boundary over a gap. Return False if the gap extends beyond the open frame."""
+        """Keep the frame boundary across a gap. Return False if the gap extends beyond the open frame."""
         partial = direction.partial or self._open_frame(direction)
         if partial is None:
             return False

@@ -49,7 +49,8 @@ class Stream:
         self.number = number
         """tshark's tcp.stream: connections are numbered from 0 in the order of their first packets."""
         self.client = client
-        """Address and port. The sender of the SYN is the client; without a SYN, commands or else ports identify it."""
+        """Address and port. The client is the sender of the SYN or, if no SYN was captured, is identified by commands
+        or else by ports."""
         self.server = server
         self.midstream = midstream
         """Whether the capture lacks the connection's SYN."""

@@ -5,8 +5,8 @@ Rules of this file
    card split it (segmentation offload, big TCP). The length on the wire is then used.
 2. Truncated bytes of the packet are counted and not reconstructed: ``Inner.missing``.
 3. Fragments wait in a bounded table, and the oldest datagrams are evicted. If fragments overlap, the bytes received
-   first are used. (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received
-   data.)
+   first are used. (RFC 791, RFC 815, RFC 8200. RFC 5722 forbids overlapping fragments, but an observer shows the
+   received data.)
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Inner:
 
 
 def pull_ip(data: bytes, kind: int, start: int, end: int, wire_end: int) -> Inner | None:
-    """Parse the header at ``start``. The captured bytes end at ``end``, the packet on the wire at ``wire_end``."""
+    """Parse the header at ``start``. The captured bytes end at ``end``; the packet on the wire ends at ``wire_end``."""
     if kind == IPV4:
         return _pull_ipv4(data, start, end, wire_end)
     return _pull_ipv6(data, start, end, wire_end)

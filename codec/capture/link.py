@@ -22,7 +22,7 @@ _MPLS: Final = frozenset({0x8847, 0x8848})
 _PPPOE: Final = 0x8864
 _MAX_TAGS: Final = 16
 _BSD_IPV6: Final = frozenset({10, 24, 28, 30})
-"""Values of AF_INET6 in Linux, NetBSD and OpenBSD, FreeBSD, and macOS."""
+"""Values of AF_INET6 in Linux, in NetBSD and OpenBSD, in FreeBSD, and in macOS."""
 
 _u16 = Struct(">H").unpack_from
 
@@ -59,7 +59,7 @@ def ethernet(data: bytes, position: int, end: int) -> Place:
 
 
 def raw_ip(data: bytes, position: int, end: int) -> Place:
-    """Return EtherType and position for a packet without link header, from the IP version."""
+    """Return EtherType and position for a packet without a link header, based on the IP version."""
     if position >= end:
         return None
     version = data[position] >> 4

@@ -77,7 +77,7 @@ class Output:
         self.out.append(Note(kind, text, packet, direction.stream, direction.from_client, offset, length))
 
     def end(self, connection: Connection) -> None:
-        """Add the end of a connection if it has ended and its end was not added before."""
+        """Add the end of a connection if the connection has ended and this end was not added before."""
         if not self.ends or connection.ended is None:
             return
         direction, packet, time_ns, flags = connection.ended

@@ -30,7 +30,7 @@ the IP header, and the reader of all fields that the fast path needs."""
 
 LEFT_OUT: Final = b"pcli: packets of this direction were left out before this one; it begins with a frame"
 """The comment on a packet of an excerpt after which reading continues without a search: the missing packets were
-omitted on purpose, and the packet's first byte is the first of a frame."""
+omitted on purpose, and the packet's first byte is the first byte of a frame."""
 
 
 class Interface:

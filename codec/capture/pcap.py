@@ -1,11 +1,11 @@
 """Reader of the pcap format: windows of records from the bytes of a file (draft-ietf-opsawg-pcap).
 
 Rules of this file
-1. Supported: microseconds and nanoseconds, both byte orders, and Kuznetzov's patched tcpdump, whose record headers
-   have eight more bytes.
+1. The reader supports microseconds and nanoseconds, both byte orders, and Kuznetzov's patched tcpdump, whose record
+   headers have eight more bytes.
 2. A record that exceeds the end of the file ends the reading: the records before it are returned, then CaptureError
    is raised with the offset. This also happens if the file is still being written.
-3. Lengths up to MAX_PACKET are accepted. Memory is allocated only for bytes that exist.
+3. Lengths up to MAX_PACKET are accepted. Memory is allocated only for bytes that the file contains.
 """
 
 from __future__ import annotations

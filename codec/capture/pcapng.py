@@ -35,7 +35,7 @@ _WANTED: Final = frozenset({_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _
 _MAX_BLOCK: Final = MAX_PACKET + 64 * 1024
 """Maximum size of a block with a packet: the largest packet and its options."""
 _MAX_SECRETS: Final = 64 * 1024 * 1024
-"""Maximum total size of the secrets in a file; later ones are dropped."""
+"""Maximum total size of the secrets in a file; later secrets are dropped."""
 _MAX_INTERFACES: Final = 1 << 16
 
 
@@ -199,7 +199,7 @@ class PcapngReader:
         records.append((start + 4, start + 4 + captured, wire, self._time, interface))
 
     def _old(self, data: bytes, start: int, end: int, records: list[Record]) -> None:
-        """Read the obsolete packet block, used before 2009."""
+        """Read the obsolete packet block, which was used before 2009."""
         number, _, high, low, captured, wire = Struct(self.order + "HHIIII").unpack_from(data, start)
         if number >= len(self.interfaces) or captured > end - start - 20:
             raise self._bad_packet(number, captured, start - 8)

@@ -1,10 +1,10 @@
 """Reading of captures, either as frames with notes or as raw packets.
 
 Rules of this file
-1. Several files are parts of one capture, in the given order: packet numbers and connections continue from file to
-   file.
-2. A file that is damaged, truncated or not a capture is reported by a Note. Its intact part is read, then the next
-   file. CaptureError is raised only if no file is a capture.
+1. Several files are read as parts of one capture, in the given order: packet numbers and connections continue from file
+   to file.
+2. A file that is damaged, truncated or not a capture is reported by a Note. Its intact part is read, and then the next
+   file is read. CaptureError is raised only if no file is a capture.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
 
 
 def is_other_file(file: BinaryIO) -> bool:
-    """Whether a file is certainly no capture, because it is empty or begins differently. A damaged file may be one."""
+    """Whether a file is certainly not a capture: it is empty or begins differently. A damaged file may be a capture."""
     source = open_source(file)
     return bool(_no_capture(source)) and source.error is None
 

@@ -90,7 +90,7 @@ class TcpRecorder:
             self._send(conversation, 1 - side, _ACK, b"", time_ns)
 
     def close(self, conversation: Conversation, time_ns: int, *, from_client: bool, reset: bool = False) -> None:
-        """Close both directions by a FIN or RST from the given side. A second close has no effect."""
+        """Close both directions with a FIN or RST from the given side. A second close has no effect."""
         if conversation.closed:
             return
         conversation.closed = True
@@ -143,7 +143,7 @@ def push_segment(
 def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
     """Return EtherType and IP header for a segment of the given size.
 
-    A length that does not fit the header field is 0, as in a packet captured before the network card splits it.
+    A length that does not fit the header field is written as 0, as packets have it before the network card splits them.
     """
     if len(source) == 16:
         return b"\x86\xdd" + _ipv6(0x60000000, size if size < 65536 else 0, 6, 64, source, target)

@@ -6,9 +6,9 @@ Rules of this file
 2. A candidate is accepted if the chain of frames after it is valid: each whole frame parses with all required fields
    and a correct checksum, if it has one; the last, incomplete frame begins correctly. The chain must be valid up to
    the last byte. If the chain breaks, all positions in it are rejected.
-3. Payloads may contain valid Pulsar frames. Therefore one frame is enough only if it begins and ends exactly with the
-   bytes. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a gap, the end of the
-   connection, a timer). The result may still be wrong, so the frames are marked ``resync``.
+3. Payloads may contain valid Pulsar frames. Therefore one frame is enough only if it begins at the start of a segment
+   and ends at the last byte. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a
+   gap, the end of the connection, a timer). The result may still be wrong, so the frames are marked ``resync``.
 4. The search is linear: a rejected position is not tested again, and full checks stop when they have read BUDGET times
    the bytes of the direction.
 """
@@ -32,7 +32,7 @@ ENOUGH_BYTES: Final = 64 * 1024
 BUDGET: Final = 32
 
 _ENOUGH_ALONE: Final = 64
-"""Number of bytes at which an incomplete frame is accepted without a whole frame, if no more bytes will come."""
+"""Number of bytes at which an incomplete frame is accepted without a whole frame, if no more bytes will follow."""
 
 _MAX_COMMAND: Final = 64 * 1024
 """Maximum size of a command that is parsed before its frame is complete."""
@@ -42,7 +42,7 @@ _u32 = Struct(">I").unpack_from
 
 
 class Budget:
-    """Limit on the bytes that checks may read in one direction, over all searches."""
+    """Limit on the bytes that checks may read in one direction, in all searches together."""
 
     __slots__ = ("spent",)
 
@@ -227,7 +227,7 @@ def _parses(command: bytes) -> bool:
 
 
 def follows(run: bytearray, position: int, limit: int) -> bool:
-    """Whether a frame can begin at ``position`` or the run ends there. Either confirms the previous frame."""
+    """Whether a frame can begin at ``position`` or the run ends there. Both cases confirm the previous frame."""
     if len(run) - position < HEAD_SIZE:
         return len(run) == position
     size, command = _two(run, position)

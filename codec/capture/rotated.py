@@ -23,7 +23,8 @@ __all__ = ["Part", "order_parts", "pull_first_time"]
 
 _NUMBERS: Final = re.compile(r"(\d+)")
 _ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst)$", re.IGNORECASE)
-"""Suffixes of captures and compressed files. ``tcpdump -C`` puts the number after them, other tools before them."""
+"""Suffixes of captures and compressed files. ``tcpdump -C`` puts the number after the suffix; other tools put it before
+the suffix."""
 
 
 @dataclass(frozen=True, slots=True)

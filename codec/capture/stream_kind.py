@@ -36,7 +36,7 @@ ADVICE: Final[dict[str, tuple[str, str]]] = {
 
 
 class StreamClassifier:
-    """Determines the kind and the client of streams."""
+    """A classifier of streams, which determines their kind and their client."""
 
     def __init__(self, decode_as: Mapping[int, str]) -> None:
         self.decode_as = decode_as
@@ -85,7 +85,7 @@ class StreamClassifier:
         return ADVICE[kind]
 
     def orient(self, direction: Direction, kinds: list[int]) -> None:
-        """Determine client and server from the commands found in a direction, if only the ports were known."""
+        """Determine client and server from the commands found in a direction, if they were inferred from ports."""
         if direction.connection.oriented:
             return
         client = any(kind in CLIENT_ONLY for kind in kinds)

@@ -1,7 +1,7 @@
 """The kind of a stream by its first bytes. This module does not consider ports.
 
 Rules of this file
-1. A verdict is a word; an empty text means that more bytes are needed. If ``final`` is set, no more bytes will come,
+1. A verdict is a word; an empty text means that more bytes are needed. If ``final`` is set, no more bytes follow,
    and the verdict is based on the available bytes.
 2. A table lists possible beginnings; the first match determines the kind.
 3. A header of HAProxy's PROXY protocol (v1 is a line of text, v2 is binary) precedes the stream's protocol. Its length
@@ -22,7 +22,7 @@ __all__ = ["pull_proxy", "sniff"]
 _MAX_FRAME: Final = 1 << 28
 
 _TLS: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
-"""A TLS record: content type and version. In the middle of a connection it is usually application data."""
+"""A TLS record: content type and version. In the middle of a connection, a record usually contains application data."""
 _MAX_RECORD: Final = 5 + 16384 + 2048
 _HTTP: Final = re.compile(rb"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH|CONNECT|TRACE) [ -~]|HTTP/[12]|PRI \* HTTP/2")
 _HTTP_STARTS: Final = (
@@ -34,7 +34,7 @@ _MAX_V1: Final = 107
 """The longest line of version 1, line end included."""
 
 _MAX_V2: Final = 4096
-"""Maximum size of a version 2 header, larger than any in practice; the format allows 64 KB."""
+"""Maximum size of a version 2 header, larger than any header in practice; the format allows 64 KB."""
 
 _u16 = Struct(">H").unpack_from
 _two = Struct(">II").unpack_from

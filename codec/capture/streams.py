@@ -149,7 +149,7 @@ class TcpReassembly:
             self.extractor.feed(direction, data, start, end, packet, time_ns)
 
     def _jump(self, direction: Direction, segment: Segment, packet: int, distance: int) -> int:
-        """Handle sequence numbers of a different connection: deliver the rest of the current one and restart."""
+        """Handle sequence numbers of a different connection: deliver the rest of the current connection and restart."""
         self._deliver(direction.connection, packet, (direction,))
         text = (
             f"the sequence number jumps by {distance}: this is another connection on the same ports, or a stray packet"

@@ -1,8 +1,8 @@
 """The interface for observers of the bytes of live connections.
 
 Rules of this file
-1. A tap receives the bytes that crossed the client's socket, in both directions and in order. These include client
-   bytes that a fault withheld from the broker, but only those broker bytes that were sent to the client.
+1. A tap receives the bytes that crossed the client's socket, in both directions and in order. They include bytes of the
+   client that a fault withheld from the broker. They exclude bytes of the broker that were not sent to the client.
 2. Connections, including HTTP, are numbered from 0 in the order in which they opened, as in a capture.
 3. A tap must not affect the connection: it raises no errors and does slow work elsewhere.
 """

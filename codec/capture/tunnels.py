@@ -93,7 +93,7 @@ def _segment(inner: Inner) -> Segment | None:
         return None
     segment = Segment(inner.addresses + ports, seq, ack, flags, inner, payload)
     if payload > inner.end:
-        # The options themselves are truncated: no payload was captured, but the segment may have had some.
+        # The options themselves are truncated: no payload was captured, but the segment may have had a payload.
         over = payload - inner.end
         if over > inner.missing:
             return None
@@ -134,7 +134,7 @@ def _vxlan(data: bytes, start: int, end: int) -> Place:
 
 
 def _geneve(data: bytes, start: int, end: int) -> Place:
-    """Parse Geneve version 0: a header with options in four-byte words, then the protocol named by its EtherType."""
+    """Parse Geneve version 0: a header with options in four-byte words, then the protocol of its EtherType."""
     if data[start] >> 6:
         return None
     position = start + 8 + (data[start] & 0x3F) * 4

@@ -53,7 +53,7 @@ class PcapngWriter:
         number = self._interfaces.get(key)
         if number is None:
             number = self._interfaces[key] = len(self._interfaces)
-            # The packet size is unlimited. Option 2 is the name, option 9 the resolution: ten to the minus ninth.
+            # The packet size is unlimited. Option 2 is the name. Option 9 is the resolution: ten to the minus ninth.
             options = [(2, name.encode()[:0xFFFF])] if name else []
             self._write(1, _interface(link, 0, 0) + _push_options([*options, (9, b"\x09")]))
         return number

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The required compression library (cramjam) decompresses only whole frames. This module therefore reads frames block
-   by block, to determine an upper bound of their size before decompression and reject decompression bombs.
+   by block, to determine an upper bound of their size before decompression and to reject decompression bombs.
 2. A frame above FRAME_LIMIT needs a streaming decompressor: the standard library's (Python 3.14), or pyarrow's if it
    is installed. If neither is available, the error names the remedy.
 3. From a truncated or damaged frame, the content of the whole blocks before the damage is returned. If only the
@@ -31,7 +31,7 @@ _SIP: Final = 4 * 1024
 
 
 class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this file)
-    """Raised at the end of the data."""
+    """An exception that marks the end of the data."""
 
 
 class _Bytes:
@@ -65,7 +65,7 @@ class _Bytes:
 
 
 class _Frame:
-    """A frame while it is read: its header and its blocks so far."""
+    """A partly read frame: its header and its blocks so far."""
 
     def __init__(self, source: _Bytes) -> None:
         descriptor = source.take(1)[0]
@@ -181,7 +181,7 @@ def _undamaged(frame: _Frame, start: int) -> Iterator[bytes]:
     data, count = frame.decompress_undamaged()
     yield from _pack(data)
     if count < len(frame.blocks):
-        raise CaptureError("the zstd data is damaged: a block that cannot be decompressed", start + frame.place(count))
+        raise CaptureError("the zstd data is damaged: a block cannot be decompressed", start + frame.place(count))
 
 
 def _pack(data: memoryview) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Corruption of one bit of a frame: in the payload or checksum, so that they do not match, or otherwise in the command.
+"""Corruption of one bit of a frame: in the payload or the checksum, or in the command if the frame has neither.
 
 The bit depends only on the frame: it is the lowest bit of the payload's last byte. If the payload is empty, it is the
 lowest bit of the checksum, or of the command's last byte if there is no checksum.

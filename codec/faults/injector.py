@@ -55,7 +55,7 @@ class Injector:
     """A converter of the bytes of all connections to steps."""
 
     def __init__(self, faults: Faults, live: LiveFrames) -> None:
-        """``live`` may already contain connections. Afterwards only this injector adds bytes to it."""
+        """``live`` may already contain connections. From now on, only this injector may add bytes to ``live``."""
         self.faults = faults
         self._live = live
         self._ways: dict[tuple[int, bool], _Direction] = {}

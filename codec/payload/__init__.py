@@ -5,8 +5,8 @@
 - ``batch``            splitting and building batches
 - ``chunks``           assembly of large messages from the chunks in several frames
 - ``encryption``       decryption of payloads with given private keys
-- ``schemas``          values decoded with the schemas in the capture, by ``primitives``, ``json_text``, ``avro`` and
-                       ``protobuf_native``; ``texts``: strings with invalid UTF-8
+- ``schemas``          decoding of values with the schemas in the capture, with ``primitives``, ``json_text``, ``avro``
+                       and ``protobuf_native``; ``texts`` converts strings with invalid UTF-8
 """
 
 from pcli.codec.payload.batch import join_batch, split_batch

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The usual library is not safe here: an array of 2**60 nulls takes no bytes but exhausts memory, and a deeply nested
-   list of records overruns the stack of its compiled code. In this decoder every value is charged to a budget that
-   grows with the payload, and depth is limited.
+   list of records overruns the stack of its compiled code. In this decoder the number of values is limited by a budget
+   that grows with the payload, and depth is limited.
 2. Values are suitable for JSON: records and maps are objects, enums are symbols, bytes and fixed are lower-case hex, a
    union is the value of its branch, logical times are ISO 8601, and decimals are text.
 3. Pulsar writes values without a header (the version identifies the schema), so trailing bytes indicate a different
@@ -31,7 +31,8 @@ _FREE_VALUES: Final = 10_000
 """Number of values allowed in addition to two per byte: nulls and empty records take no bytes."""
 
 _MAX_DECIMAL: Final = 64
-"""Maximum size in bytes of a converted decimal, and (times ten) its maximum scale. A larger decimal is kept as hex."""
+"""Maximum size in bytes of a converted decimal, and (times ten) its maximum scale. A larger decimal is returned as
+hex."""
 
 _PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _DAY_NS: Final = 86_400_000_000_000
@@ -41,7 +42,7 @@ _f64 = Struct("<d").unpack_from
 
 
 class _BadError(Exception):
-    """Raised for an invalid schema or value, and caught in this module."""
+    """The error for an invalid schema or value; this module also catches it."""
 
 
 class AvroType:
@@ -51,7 +52,7 @@ class AvroType:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        """A primitive type, or record, enum, fixed, array, map, union."""
+        """A primitive type, or record, enum, fixed, array, map or union."""
         self.logical = ""
         self.scale = 0
         self.size = 0
@@ -146,7 +147,7 @@ class _Parser:
         else:
             for field in _list(declared.get("fields")):
                 if not isinstance(field, dict):
-                    raise _BadError("a field is an object")
+                    raise _BadError("a field must be an object")
                 kind.names.append(str(field.get("name")))
                 kind.children.append(self.parse(field.get("type"), own, depth + 1))
         return kind
@@ -183,7 +184,7 @@ class _Reader:
     def read(self, kind: AvroType, depth: int) -> object:
         self._left -= 1
         if self._left < 0:
-            raise _BadError("more values than its bytes can contain")
+            raise _BadError("more values than the bytes can contain")
         if depth > _MAX_DEPTH:
             raise _BadError(f"more than {_MAX_DEPTH} nested values")
         return _READ[kind.kind](self, kind, depth + 1)
@@ -193,7 +194,7 @@ class _Reader:
         data, position, value, shift = self._data, self.position, 0, 0
         while shift < 70:
             if position >= len(data):
-                raise _BadError("its bytes end")
+                raise _BadError("the bytes end")
             byte = data[position]
             position += 1
             value |= (byte & 127) << shift

@@ -4,7 +4,7 @@ Rules of this file
 1. A batch is a repetition of ``u32 size, SingleMessageMetadata, payload``; ``payload_size`` is the length of a payload
    (Commands.serializeSingleMessageInBatchWithPayload). The batch ends where its bytes end.
 2. Splitting reads the lengths and records offsets. A payload is copied only on access.
-3. The number of messages in the metadata is untrusted: it limits the loop, and nothing is allocated from it.
+3. The number of messages in the metadata is untrusted: it limits the loop, and no memory is allocated for that number.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
     if position == end:
         return f"{split} of {count} messages are complete; then the bytes end"
     if split == most:
-        return f"{count} messages, of which only the first {split} are split"
+        return f"only the first {split} of {count} messages are split"
     return f"message {split} of {count}, at byte {position} of {end}, has a wrong length or cannot be parsed"
 
 

@@ -3,9 +3,9 @@
 Rules of this file
 1. The chunks of one message have the same ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks
    of different messages may be interleaved, but the chunks of one message are in order.
-2. Other cases are handled as in the Java client (ConsumerImpl.processMessageChunk). A chunk 0 restarts the message,
-   because a redelivery starts with the first chunk. A duplicate chunk is ignored. If any other chunk is out of order,
-   the message is discarded.
+2. Other cases are handled as the Java client handles them (ConsumerImpl.processMessageChunk). A chunk 0 restarts the
+   message, because a redelivery starts with the first chunk. A duplicate chunk is ignored. If any other chunk is out of
+   order, the message is discarded.
 3. A uuid is unique only within one producer, and each consumer receives a separate sequence of chunks. The caller's
    ``scope``, such as "this consumer on this connection", separates these sequences.
 4. The fields of a chunk are checked separately (chunk_problems). Totals that differ between chunks are reported, and
@@ -29,13 +29,13 @@ MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
 """Maximum total size of all incomplete messages in bytes."""
 
 MAX_PENDING: Final = 1000
-"""Maximum number of incomplete messages. A Java consumer keeps 10; one joiner serves a whole capture."""
+"""Maximum number of incomplete messages. A Java consumer keeps 10, but one joiner is used for a whole capture."""
 
 _CHUNK_COST: Final = 64
-"""Memory overhead per chunk in bytes, so that a million empty chunks are limited too."""
+"""Memory overhead per chunk in bytes, so that the limit in bytes also applies to empty chunks."""
 
 _SHOWN: Final = 80
-"""Maximum number of characters shown of a uuid, because a producer may choose any length."""
+"""Maximum number of characters of a uuid that are shown, because a producer may choose any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ChunkJoiner:
             self._drop(key)
         elif number > len(one.parts):
             self._drop(key)
-            wrong.append(_problem(metadata, f"came where {len(one.parts)} was expected: the message is discarded"))
+            wrong.append(_problem(metadata, f"arrived where {len(one.parts)} was expected: the message is discarded"))
         elif number == len(one.parts):
             one.parts.append(payload)
             one.cost += len(payload) + _CHUNK_COST
@@ -176,7 +176,7 @@ def _contradictions(one: _Pending, metadata: pb.MessageMetadata) -> list[Problem
     found = []
     total = metadata.total_chunk_msg_size
     if metadata.num_chunks_from_msg != one.count:
-        end = "it is discarded" if metadata.chunk_id else "it starts again"
+        end = "the message is discarded" if metadata.chunk_id else "the message starts again"
         found.append(_problem(metadata, f"belongs to a message of {one.count} chunks: {end}"))
     if one.total and total and total != one.total:
         what = f"belongs to a message of {total} bytes; chunk 0 specifies {one.total}"

@@ -2,11 +2,11 @@
 
 Rules of this file
 1. A payload is encrypted with AES-GCM under the producer's data key (nonce: ``encryption_param``, tag after the
-   ciphertext, no associated data). The metadata contains the data key, wrapped once per reader's key
+   ciphertext, no associated data). The metadata contains the data key, wrapped once with each reader's key
    (``encryption_keys``). Sources: class MessageCryptoBc, and MessageCrypto of the C++ client.
 2. RSA keys wrap the data key with OAEP and SHA-1. Elliptic-curve keys (ECDSA in the Java client; the C++ client
    supports only RSA) wrap it with Bouncy Castle's ECIES: IEEE P1363a in stream mode with KDF2 and HMAC, both with
-   SHA-1, a MAC key of 128 bits and no vectors (IESParameterSpec(null, null, 128))::
+   SHA-1, a MAC key of 128 bits and no derivation or encoding vector (IESParameterSpec(null, null, 128))::
 
        ephemeral point V | data key xor K1 | HMAC(K2, ciphertext | eight zero bytes)
        K2 (16 bytes) | K1 = SHA1(V | Z | 1) | SHA1(V | Z | 2) | …   Z: x of the shared point, as long as the field
@@ -101,7 +101,7 @@ class PrivateKeys:
         why = (
             "the data key can be decrypted but the payload cannot: it is damaged or truncated"
             if unwrapped
-            else "no given key decrypts them"
+            else "no given key decrypts the payload"
         )
         return Problem("encryption", f"encrypted for {names}: {why}")
 

@@ -1,4 +1,4 @@
-"""End-to-end encryption: encrypts payloads with the public keys of their readers. See `encryption` for the formats.
+"""End-to-end encryption of payloads with the public keys of their readers. See `encryption` for the formats.
 
 Rules of this file (MessageCryptoBc, 4.2.4)
 1. A producer generates a data key of 256 bits and wraps it once per public key. The metadata of every entry contains
@@ -34,7 +34,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class PublicKeys:
-    """The readers' public keys, from PEM files, by name. Encrypts payloads for these readers."""
+    """The readers' public keys, from PEM files, by name, with methods to encrypt payloads for these readers."""
 
     __slots__ = ("_data_key", "_pems", "_wrapped")
 

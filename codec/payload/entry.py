@@ -1,10 +1,10 @@
 """Opening of an entry: from the payload of a SEND or MESSAGE to the application's messages.
 
 Rules of this file
-1. The order is the same as in the Java client (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split
+1. The steps are those of the Java client (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split
    the batch. If a step fails, opening ends with a Problem; nothing is raised.
 2. An entry that cannot be opened still has one message: the payload as transmitted, with the entry's key and
-   properties, as in a consumer without the private key. ``state`` distinguishes the two cases.
+   properties, as a consumer without the private key receives it. ``state`` distinguishes the two cases.
 3. For a plain entry, which contains one unmodified message, only the metadata is checked and nothing is copied. Reading
    the keys in a batch does not copy its payloads.
 """
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
 
 OPEN: Final = "open"
-"""Opened: the entry has the application's messages. A truncated or damaged batch has only the complete ones."""
+"""Opened: the entry has the application's messages. If a batch is truncated or damaged, the entry has only its complete
+messages."""
 
 CHUNK: Final = "chunk"
 """A chunk of a larger message that ends in a later entry. The entry has no messages."""
 
 SEALED: Final = "sealed"
-"""Not decrypted: the entry has one message with the ciphertext as payload. If there are no private keys, this is no
+"""Not decrypted: the entry has one message with the ciphertext as payload. If no private keys are given, this is not a
 Problem."""
 
 CLOSED: Final = "closed"
@@ -92,7 +93,7 @@ class Message:
 
     @property
     def key_is_bytes(self) -> bool:
-        """Whether the key is bytes: ``key`` is then their base64, and ``key_bytes`` the bytes."""
+        """Whether the key is bytes: ``key`` is then the base64 text, and ``key_bytes`` contains the bytes."""
         return self._source.partition_key_b64_encoded
 
     @property
@@ -138,7 +139,7 @@ class Message:
 
     @property
     def null_value(self) -> bool:
-        """Whether the message has no value (not an empty value). Compaction then deletes the key."""
+        """Whether the message has no value, which differs from an empty value. Compaction then deletes the key."""
         return self._source.null_value
 
     @property
@@ -214,7 +215,7 @@ def open_entry(
     """Open one entry.
 
     ``missing`` is the number of payload bytes that the capture lacks. ``chunks`` stores chunks between calls,
-    separately for each ``scope`` (a producer or a consumer of a connection); without it, chunks are not joined.
+    separately for each ``scope`` (a producer or a consumer of a connection); if it is None, chunks are not joined.
     ``max_size`` limits the decompressed size of an entry.
     """
     if is_encrypted(metadata) or is_chunk(metadata):

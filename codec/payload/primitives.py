@@ -56,7 +56,7 @@ def date_text(day: int) -> str:
 
 
 def clock_text(nanos: int, digits: int) -> str:
-    """Return a time of day from nanoseconds since midnight, with that many decimals of a second."""
+    """Return a time of day from nanoseconds since midnight, with ``digits`` decimals of a second."""
     seconds, fraction = divmod(nanos, _SECOND_NS)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -75,7 +75,7 @@ def _instant(data: bytes) -> str:
 
 
 def _time(data: bytes) -> str:
-    # java.sql.Time: a timestamp on 1970-01-01 of which only the time of day matters.
+    # java.sql.Time: a timestamp on 1970-01-01; only its time of day matters.
     return clock_text(_i64(data)[0] % _DAY_MS * 1_000_000, 3)
 
 

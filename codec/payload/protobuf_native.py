@@ -48,9 +48,9 @@ def parse_native(data: bytes) -> type[Message] | Problem:
         _add_all(pool, {file.name: file for file in files.file})
         return GetMessageClass(pool.FindMessageTypeByName(str(declared.get("rootMessageTypeName"))))
     except (binascii.Error, ValueError, DecodeError):
-        return Problem("schema", "its fileDescriptorSet is not a set of descriptors in base64")
+        return Problem("schema", "fileDescriptorSet is not a set of descriptors in base64")
     except (TypeError, KeyError, RecursionError) as error:
-        return Problem("schema", f"its descriptors define no message: {' '.join(str(error).split())[:200]}")
+        return Problem("schema", f"the descriptors define no message: {' '.join(str(error).split())[:200]}")
 
 
 def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:

@@ -4,9 +4,9 @@ Rules of this file
 1. A schema is known after a request and its response, which together contain topic and version: PRODUCER and
    PRODUCER_SUCCESS, GET_SCHEMA and its response, GET_OR_CREATE_SCHEMA and its response. Partitions share the schemas of
    their topic.
-2. SUBSCRIBE contains a schema, but its response contains no version. As in the client, this schema decodes messages
-   without a version. It decodes other messages only if the encoding does not depend on the version: Avro with a
-   different version could produce plausible but wrong values.
+2. SUBSCRIBE contains a schema, but its response contains no version. Like the client, this module uses this schema for
+   messages without a version. For other messages the schema is used only if the encoding does not depend on the
+   version: Avro with a different version could produce plausible but wrong values.
 3. Values are plain (dict, list, str, int, float, bool, None) and suitable for JSON. A decoding failure is a Problem.
 """
 
@@ -30,7 +30,7 @@ from pcli.codec.wire.topic_name import split_partition
 __all__ = ["Decoder", "SchemaBook", "decode"]
 
 _Read = Callable[[bytes | None, bytes | None], object]
-"""Function from (payload or None for no value, bytes of the key) to a value or a Problem."""
+"""Function of (payload or, if there is no value, None; bytes of the key) that returns a value or a Problem."""
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size in bytes of the stored schemas, and of the schemas whose responses are pending. The oldest are
@@ -74,7 +74,7 @@ class Decoder:
         """Decode one message.
 
         ``payload`` is None if there is no value. ``key`` is the message key, for separated KeyValues. A KeyValue is
-        returned as an object with ``key`` and ``value``, a missing value as None.
+        returned as an object with ``key`` and ``value``; a missing value is returned as None.
         """
         read = self._prepared()
         return read if isinstance(read, Problem) else read(payload, key)

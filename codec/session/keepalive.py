@@ -1,4 +1,4 @@
-"""Keep-alive: sends a PING at each tick, and closes a connection whose peer was silent for a whole interval.
+"""Keep-alive: a PING at each tick, and the end of a connection whose peer was silent for a whole interval.
 
 Rules of this file (class PulsarHandler, the same on both sides)
 1. Ticks occur at a fixed interval from the time the connection was accepted, regardless of traffic.

@@ -1,7 +1,7 @@
 """The states of a connection, and the commands that a broker accepts in each.
 
 Source: class ServerCnx. The states follow in the order `START`, `CONNECTING` (only with authentication), `CONNECTED`;
-`FAILED` is final. After a command in the wrong state the broker closes the connection without a response.
+`FAILED` is final. If a command arrives in the wrong state, the broker closes the connection without a response.
 """
 
 from __future__ import annotations

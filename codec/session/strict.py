@@ -1,10 +1,10 @@
-"""Strict parsing of commands: like a peer, it rejects an incomplete or invalid command.
+"""Strict parsing of commands: an incomplete or invalid command is rejected, as a peer would reject it.
 
 Rules of this file (the broker's PulsarDecoder and LightProto, observed on 4.2.4)
 1. Bytes that are not a BaseCommand, an unknown type, a missing required field or a missing body raise RemoteError. The
    connection ends without a response. An unknown enum value leaves its field unset, so a required field is then
    missing.
-2. Invalid UTF-8 is replaced with U+FFFD, as in Java's decoder.
+2. Invalid UTF-8 is replaced with U+FFFD, as Java's decoder does.
 """
 
 from __future__ import annotations

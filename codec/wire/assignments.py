@@ -101,7 +101,7 @@ def _value(field: Any, text: str, word: str) -> Any:
     if text.startswith(("{", "[")) and (field.message_type is not None or field.is_repeated):
         try:
             return json.loads(text)
-        except (ValueError, RecursionError) as error:  # also for thousands of digits or deep nesting
+        except (ValueError, RecursionError) as error:  # also raised for thousands of digits or deep nesting
             raise LocalError(f"{word}: not JSON: {error}") from None
     if field.message_type is not None and field.message_type.name == "MessageIdData":
         place = MessageId.parse(text)

@@ -18,7 +18,7 @@ def ones(count: int) -> int:
 def left_of(value: int, messages: int) -> int:
     """Return how many messages of a batch are not acknowledged; bits beyond the batch size are ignored.
 
-    No set of the batch size is created, because a client may send a batch size of two billion.
+    No set with that many bits is created, because a client may send a batch size of two billion.
     """
     return (value & ones(messages)).bit_count() if value.bit_length() > messages else value.bit_count()
 

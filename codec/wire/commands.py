@@ -6,17 +6,17 @@ this table. A test compares every row with the descriptors and every command of 
 Columns
 - number, name    BaseCommand.Type
 - field           the field of BaseCommand that contains the body (its number always equals the type's number)
-- sender          the side that sends it: client, broker, or both. A broker that connects to a different broker (or to
-                  itself, for system topics and transactions) acts as a client.
-- ids             the ids it contains, by meaning: ``meaning`` if the field has that name, otherwise ``meaning=path``.
-                  The meanings are the fields that `pcli fields` lists as ``pulsar.<meaning>``.
-- answers         its responses (the first for success, the others for errors); empty if it has none
+- sender          the side that sends the command: client, broker, or both. A broker that connects to a different broker
+                  (or to itself, for system topics and transactions) acts as a client.
+- ids             the ids in the command, by meaning: ``meaning`` if the field has that name, otherwise
+                  ``meaning=path``. The meanings are the fields that `pcli fields` lists as ``pulsar.<meaning>``.
+- answers         the responses to the command (the first for success, the others for errors); empty if there are none
 - paired_by       how a response is matched to its request: ``request_id``; ``sequence``: producer and sequence id;
                   ``order``: the oldest open request of that type; ``session_id``, ``watch_id``: only the first response
                   is paired
 - since           the protocol version that introduced it (ProtocolVersion; for a command added without a new version,
                   the newest version at that time)
-- feature         the feature flag of CONNECT/CONNECTED that is required to send it
+- feature         the feature flag of CONNECT/CONNECTED that is required to send the command
 """
 
 from __future__ import annotations

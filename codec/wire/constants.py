@@ -33,7 +33,7 @@ FRAME_OVERHEAD: Final = 10 * 1024
 
 MAX_FRAME_SIZE: Final = DEFAULT_MAX_MESSAGE_SIZE + FRAME_OVERHEAD
 """The largest frame, length prefix included. It is checked before buffering. Otherwise a reader would wait for 352 MiB
-after a TLS ClientHello, because the first bytes give the length 369,295,616."""
+after a TLS ClientHello, because the first bytes, read as a length, are 369,295,616."""
 
 MINUS_ONE: Final = 2**64 - 1
 """-1 in an unsigned field, for example in the message id of a receipt for a duplicate."""

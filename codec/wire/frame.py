@@ -247,7 +247,7 @@ def _required(message: Message) -> list[Problem]:
 
 
 def split(data: bytes, type_: int, size: int) -> Parts:
-    """Find the parts within the first ``size`` bytes of a frame. Stop at the first length that exceeds them.
+    """Find the parts within the first ``size`` bytes of a frame. Stop at the first length that exceeds these bytes.
 
     Bytes after the metadata are not read and may be absent from ``data``.
     """
@@ -275,7 +275,7 @@ def split(data: bytes, type_: int, size: int) -> Parts:
 def _split_entry(data: bytes, parts: Parts, position: int, end: int, whole: bool) -> None:
     """Find the headers and the payload in data[position:end]."""
     if end - position >= 10:
-        # Nearly all entries have a checksum block and no other. One read covers this case.
+        # Nearly all entries have a checksum block and no broker entry block. One read covers this case.
         magic, checksum, size = _headers(data, position)
         start = position + 10
         if magic == CHECKSUM_MAGIC and start + size <= end:

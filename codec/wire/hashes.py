@@ -35,7 +35,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
+    """Return Java's String.hashCode, computed from UTF-16 code units, as a signed 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
@@ -73,7 +73,7 @@ def murmur3_31(data: bytes) -> int:
 def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
     """Return the bytes that Key_Shared hashes for a partition key (Commands.resolveStickyKey).
 
-    ``base64_encoded`` is the field partition_key_b64_encoded. A key that is not valid base64 is hashed as it is.
+    ``base64_encoded`` is the field partition_key_b64_encoded. A key that is not valid base64 is hashed unchanged.
     """
     if base64_encoded:
         with suppress(binascii.Error):
@@ -82,7 +82,7 @@ def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
 
 
 def slot_of(key_hash: int, slots: int = SLOTS) -> int:
-    """Return the slot of a Murmur3 hash in 1..slots-1 for auto-split and sticky ranges. Slot 0 is reserved."""
+    """Return the slot, 1 to slots-1, of a Murmur3 hash for auto-split and sticky ranges. Slot 0 is reserved."""
     return key_hash % slots or 1
 
 
@@ -97,7 +97,7 @@ def consistent_hash(key: bytes) -> int:
 
 
 def partition_of(key: str, partitions: int, *, murmur: bool = False) -> int:
-    """Return the partition to which a client routes a key. JavaStringHash is the default, Murmur3_32Hash optional.
+    """Return the partition to which a client routes a key. JavaStringHash is the default; Murmur3_32Hash is optional.
 
     Raise LocalError for a topic with no partitions.
     """

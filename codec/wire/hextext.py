@@ -1,4 +1,4 @@
-r"""Parser for pasted bytes: the common forms of hex, base64, or the bytes themselves.
+r"""Parser for pasted bytes in the common forms of hex, in base64, or without encoding.
 
 Rules of this file
 1. An error names the invalid token by its offset in the input.
@@ -91,7 +91,7 @@ def _dump_groups(text: str) -> tuple[_Groups, int]:
 
 
 def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]:
-    """Return the next expected offset in each base that still fits. Any first offset fits; 0 starts a new dump."""
+    """Return the next expected offset in each base that fits all offsets so far; offset 0 starts a new dump."""
     following = {}
     for base, due in expected.items():
         try:
@@ -106,8 +106,8 @@ def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]
 def _line_groups(line: str, position: int) -> _Groups:
     """Return the hex digits of a line of a dump, up to the gap before the text column.
 
-    All groups have the width of the first; the last group of the data may be shorter. hexdump -C also prints two spaces
-    after the eighth byte, so that gap alone does not end the hex column.
+    All groups are as wide as the first group; the last group of the data may be shorter. hexdump -C also prints two
+    spaces after the eighth byte, so that gap alone does not end the hex column.
     """
     groups: _Groups = []
     width = size = 0
@@ -136,7 +136,7 @@ def _joined(groups: _Groups) -> bytes:
     for offset, digits in groups:
         if len(digits) % 2:
             count = "1 hex digit" if len(digits) == 1 else f"{len(digits)} hex digits"
-            raise LocalError(f"{count}: one is missing or too many", offset)
+            raise LocalError(f"{count}: one is missing, or there is one too many", offset)
     return bytes.fromhex("".join(digits for _, digits in groups))
 
 

@@ -5,7 +5,7 @@ Rules of this file
    whole frame. Tests compare both with protobuf on every frame of the corpus.
 2. A reader returns None for an unusual command (with a transaction, a chunk, bit sets, properties, unknown fields, the
    body before the type, a repeated id, or a number too large for its field). The caller then parses ``Frame.command``.
-   Support for these cases would slow down the common ones.
+   Support for these cases would slow down the common cases.
 3. Ids are returned unsigned, as they are on the wire. Only ``partition``, an int32, is converted to a signed number:
    -1 is encoded in ten bytes.
 
@@ -105,9 +105,9 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
 def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
     """Return fields 1 and 2 of a whole frame's body if they are its first two fields. A missing field is -1.
 
-    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). This takes a third of the time
-    of the complete reader, but supports only the layout of the known encoders. If a value is -1, use the complete
-    reader.
+    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). The function takes a third of
+    the time of the complete reader, but supports only the layout of the known encoders. If a value is -1, use the
+    complete reader.
     """
     try:
         # Layout: 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second.
@@ -126,7 +126,7 @@ def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
 
 
 def pull_first_id(frame: bytes, tag: int) -> int:
-    """Return field 1 like ``pull_ids``: the consumer id of MESSAGE, ACK and FLOW (``tag`` 0x4a, 0x52, 0x5a)."""
+    """Return field 1 as ``pull_ids`` does: the consumer id of MESSAGE, ACK and FLOW (``tag`` 0x4a, 0x52, 0x5a)."""
     if len(frame) > 13 and frame[10] == tag and frame[11] < 128 and frame[12] == 8 and frame[13] < 128:
         return frame[13]
     return -1
@@ -163,7 +163,7 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
 
 
 def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
-    """Return producer id, sequence id, number of messages and highest sequence id of a SEND; -1 if one is unset."""
+    """Return producer id, sequence id, number of messages and highest sequence id of a SEND; an unset number is -1."""
     try:
         position = _body(data, start, end, _SEND)
         if position < 0:
@@ -260,7 +260,7 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
 
 
 def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[int, int, int, int]], int] | None:
-    """Return consumer id, type (1: cumulative), (ledger, entry, partition, batch) ids and request id of an ACK."""
+    """Return consumer id, type (1 if cumulative), (ledger, entry, partition, batch) ids and request id of an ACK."""
     try:
         position = _body(data, start, end, _ACK)
         if position < 0:
@@ -320,7 +320,7 @@ _ONE = [bytes([value]) for value in range(128)]
 
 
 def push_varint(value: int) -> bytes:
-    """Encode a varint. As in protobuf, a negative number is a 64-bit two's complement and takes ten bytes."""
+    """Encode a varint. Like protobuf, encode a negative number as a 64-bit two's complement in ten bytes."""
     if 0 <= value < 1 << 21:
         if value < 128:
             return _ONE[value]

@@ -1,13 +1,13 @@
 """Lossless conversion between a frame and JSON: `decode -T wire` writes this JSON and `encode` reads it.
 
-SEND and MESSAGE have all these keys, other commands only the first two::
+SEND and MESSAGE have all these keys; other commands have only the first two::
 
     {"type": "SEND", "send": {"producer_id": 1, "sequence_id": 5, …},
      "entry": {…}, "checksum": "good" | "1a2b3c4d", "metadata": {…}, "payload": "68656c6c6f"}
 
 Rules of this file
-1. Keys are proto names, enum values are names, bytes are lower-case hex, and unsigned -1 is -1. Nothing is redacted:
-   the lossless form contains credentials and payload.
+1. Keys are proto names, enum values are names, bytes are lower-case hex, and -1 in an unsigned field is -1. Nothing is
+   redacted: the lossless form contains credentials and payload.
 2. ``checksum`` is "good" if the CRC-32C is correct, the stored number in hex if it is wrong, and absent if there is no
    checksum block. For "good" the encoder computes the CRC-32C again, so an edited frame has a correct checksum. For
    SEND and MESSAGE, the encoder requires only one of the four keys after the command: missing metadata is empty. Other
@@ -15,7 +15,7 @@ Rules of this file
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
 4. Protobuf allows several encodings of a message: different field orders, long varints, invalid UTF-8. If encoding the
    object does not reproduce the original bytes, they are kept under ``bytes`` (``{"command": hex, …}``). The encoder
-   uses them while they match the object. If the object was edited, the encoder ignores them.
+   uses these bytes unless the object was edited.
 5. The JSON is strict: non-finite doubles are the strings ``inf``, ``-inf`` and ``nan:`` with 16 hex digits.
 6. A type that no known version has is ``UNKNOWN_<number>``, and the type field is not repeated in ``unknown``.
    ``NO_TYPE`` is a command without a type.
@@ -78,7 +78,7 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
     body = _block(pb.BaseCommand(), command, "command", exact, _unknown_type(frame.type))
     row = COMMANDS.get(frame.type)
     if row.field not in body if row is not None else "type" in body:
-        # Encoding would replace a missing body by an empty one. A command with an unknown type may contain a second,
+        # Encoding would replace a missing body with an empty body. A command with an unknown type may contain a second,
         # known type.
         exact["command"] = command.hex()
     out |= {key: value for key, value in body.items() if key != "type"}
@@ -192,7 +192,7 @@ def _packed(
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:
-    """Return the object of the bytes. After a parse error it contains only the fields before the error."""
+    """Return the object that the bytes encode. After a parse error it contains only the fields before the error."""
     came = type(message)()
     with suppress(DecodeError):  # the written object contained the fields before the error
         came.MergeFromString(data)

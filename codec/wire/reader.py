@@ -5,8 +5,8 @@ Rules of this file
 2. Only a length that no valid frame can have ends the stream. ``error`` is then set, with the offset, and no further
    bytes are read. The frames before that offset are returned. A peer closes the connection in this case; the broker's
    frame decoder does so as soon as it has the length prefix.
-3. The frames do not depend on how the bytes are divided, and the work is linear in the bytes: the buffer is examined
-   only when the next frame is complete.
+3. The frames do not depend on how the bytes are divided, and the work is linear in the number of bytes: the buffer is
+   examined only when the next frame is complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FrameReader:
         self.offset = 0
         """Total bytes of the frames returned so far: the offset of the next frame in the stream."""
         self.error: RemoteError | None = None
-        """Why the stream cannot continue; None while it can."""
+        """The reason why the stream cannot continue, or None."""
         self._buffer = bytearray()
         self._needed = 8
 

@@ -1,4 +1,4 @@
-"""Topic names: the short forms, both generations of the long form, partitions, percent-encoding.
+"""Topic names: the short forms, both generations of the long form, partitions, and percent-encoding.
 
 Sources: class TopicName; the broker's rules, observed on 4.2.4. A v1 name has a cluster between tenant and namespace
 (``persistent://tenant/cluster/namespace/topic``). The local name may contain slashes in v1, but not in v2.
@@ -102,7 +102,7 @@ class TopicName:
 
     @property
     def schema_id(self) -> str:
-        """``tenant/namespace/encoded local name`` without partition: partitions share one schema."""
+        """``tenant/namespace/encoded local name`` without a partition suffix, because partitions share one schema."""
         base = self.base
         place = f"{base.tenant}/{base.namespace}" if base.cluster is None else base._v1_namespace
         return f"{place}/{base.encoded_local}"
@@ -111,7 +111,7 @@ class TopicName:
 def split_partition(local: str) -> tuple[str, int]:
     """Split a local name into base and partition index; the index is -1 if the name has none.
 
-    Only a plain number that fits Java's int, after the last ``-partition-``, counts: no sign, no leading zeros.
+    The index must follow the last ``-partition-``, fit Java's int, and have no sign and no leading zeros.
     """
     base, separator, index = local.rpartition(_PARTITION)
     if separator and base and _INDEX.fullmatch(index) and int(index) < 1 << 31:

@@ -86,7 +86,7 @@ def test_encode_from_assignments(pcli):
     ("arguments", "message"),
     [
         (["decode", "00 0g"], "'g' is not a hex digit (at byte 4)"),
-        (["decode", "00 0"], "1 hex digit: one is missing or too many (at byte 3)"),
+        (["decode", "00 0"], "1 hex digit: one is missing, or there is one too many (at byte 3)"),
         (["decode", ""], "no bytes to decode"),
         (["encode", "FLOWS"], "unknown command FLOWS; near: FLOW"),
         (["encode", "FLOW", "consumer=1"], "near: consumer_id"),

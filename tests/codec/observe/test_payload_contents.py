@@ -170,7 +170,7 @@ def test_chunks_that_contradict_each_other(produce):
     assert told == [
         [],
         ["chunk: chunk 1 (from 0) of 3 of 'u' belongs to a message of 7 bytes; chunk 0 specifies 6"],
-        ["chunk: chunk 1 (from 0) of 2 of 'u' belongs to a message of 3 chunks: it is discarded"],
+        ["chunk: chunk 1 (from 0) of 2 of 'u' belongs to a message of 3 chunks: the message is discarded"],
     ]
 
 

@@ -120,7 +120,7 @@ def test_blocks_with_their_size() -> None:
 @pytest.mark.parametrize(
     ("declared", "data", "said"),
     [
-        ("long", b"\x80", "its bytes end"),
+        ("long", b"\x80", "the bytes end"),
         ("long", b"\xff" * 11, "more than ten bytes"),
         ("long", b"\x02\x02", "the value ends at byte 1 of 2"),
         ("string", b"\x0aab", "5 bytes are required, but only 2 are left"),
@@ -148,7 +148,7 @@ def test_problems_of_values(declared: Any, data: bytes, said: str) -> None:
         ('"unknown"', "'unknown' is not declared"),
         ('{"type": "record", "fields": []}', "without a name"),
         ('{"type": "record", "name": "R"}', "lists"),
-        ('{"type": "record", "name": "R", "fields": [5]}', "a field is an object"),
+        ('{"type": "record", "name": "R", "fields": [5]}', "a field must be an object"),
         ('{"type": "record", "name": "R", "fields": [{"name": "f"}]}', "a type must be a name"),
         ('{"type": "fixed", "name": "F", "size": -1}', "a size must be a number"),
         ('{"type": "array"}', "a type must be a name"),

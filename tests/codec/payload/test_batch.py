@@ -129,7 +129,7 @@ def test_more_messages_than_the_limit() -> None:
     data = b"\x00\x00\x00\x02\x18\x00" * 10
     pieces, problem = split_batch(data, 10, most=7)
     assert len(pieces) == 7
-    assert problem == Problem("batch", "10 messages, of which only the first 7 are split")
+    assert problem == Problem("batch", "only the first 7 of 10 messages are split")
 
 
 @given(st.binary(max_size=200), st.integers(-(2**31), 2**31 - 1), st.integers(0, 100))

@@ -67,7 +67,7 @@ def test_a_chunk_out_of_order_discards_the_message(send: Callable[..., Joined]) 
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0")
     (problem,) = send(joiner, "a", 2, 3, b"A2").problems
-    assert problem == ("chunk", "chunk 2 (from 0) of 3 of 'a' came where 1 was expected: the message is discarded")
+    assert problem == ("chunk", "chunk 2 (from 0) of 3 of 'a' arrived where 1 was expected: the message is discarded")
     assert joiner.waiting == []
     (problem,) = send(joiner, "a", 1, 3, b"A1").problems
     assert "the earlier chunks were not captured" in problem.detail
@@ -108,7 +108,7 @@ def test_a_restart_with_other_sizes_is_reported(send: Callable[..., Joined]) -> 
     joiner = ChunkJoiner()
     send(joiner, "a", 0, 3, b"A0", total=6)
     first, second = send(joiner, "a", 0, 2, b"A0", total=4).problems
-    assert first.detail == "chunk 0 (from 0) of 2 of 'a' belongs to a message of 3 chunks: it starts again"
+    assert first.detail == "chunk 0 (from 0) of 2 of 'a' belongs to a message of 3 chunks: the message starts again"
     assert second.detail.endswith("belongs to a message of 4 bytes; chunk 0 specifies 6")
     assert send(joiner, "a", 1, 2, b"A1", total=4) == Joined(b"A0A1")
 

@@ -84,7 +84,7 @@ def test_without_the_right_key(case: Case) -> None:
     problem = stranger.open(metadata, payload)
     assert isinstance(problem, Problem)
     assert problem.kind == "encryption"
-    assert problem.detail == f"encrypted for {metadata.encryption_keys[0].key!r}: no given key decrypts them"
+    assert problem.detail == f"encrypted for {metadata.encryption_keys[0].key!r}: no given key decrypts the payload"
 
 
 def test_damage_at_any_byte_is_a_problem(java: dict[str, Any]) -> None:

@@ -148,7 +148,7 @@ def test_the_number_of_split_messages_is_limited(meta: Meta, peak: Callable[[Cal
     found: list[Entry] = []
     peak(lambda: found.append(open_entry(metadata, packed)))
     assert len(found[0].messages) == 100_000
-    assert found[0].problems == [Problem("batch", "1000000 messages, of which only the first 100000 are split")]
+    assert found[0].problems == [Problem("batch", "only the first 100000 of 1000000 messages are split")]
 
 
 def test_reading_keys_copies_no_payloads(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
