@@ -100,11 +100,9 @@ fuzz: $(READY)
 clean:
 	rm -rf build $(VENV) $(VENV)-proto
 
-# pyspark has no wheel on PyPI. pip builds one; its 450 MB are not compressed, which would take most of the time.
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip -q --disable-pip-version-check install --no-compile --require-hashes -r requirements/dev.txt \
-	  --config-settings=--build-option=--compression=stored
+	$(BIN)/pip -q --disable-pip-version-check install --no-compile --require-hashes -r requirements/dev.txt
 	$(BIN)/pip -q --disable-pip-version-check install --no-deps --no-build-isolation -e .
 	touch $@
 
