@@ -26,7 +26,7 @@ from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
 from pcli.minibroker.error_responses import NOBODY, error
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.policy_store import Policies
-from pcli.minibroker.scheduler import Runnable
+from pcli.minibroker.scheduler import HashedWheelTimer, Runnable
 from pcli.minibroker.schema.registry import SchemaRegistry
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.rates import Rates
@@ -87,6 +87,7 @@ class Broker:
         self._paused: list[Connection] = []
         self._scheduled: dict[Runnable, None] = {}
         self._timers = Timers()
+        self.delayed_delivery_timer = HashedWheelTimer(settings.delayedDeliveryTickTimeMillis)
         self._ledger_ids = itertools.count()
         self._names = itertools.count()
         self.policies = Policies(settings, self.policies_changed)

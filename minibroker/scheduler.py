@@ -1,4 +1,4 @@
-"""The interface through which topics and dispatchers schedule work in the broker's turns."""
+"""How topics and dispatchers schedule work in the broker's turns, and the ticks of delayed delivery."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
 
-__all__ = ["Runnable", "Scheduler"]
+__all__ = ["HashedWheelTimer", "Runnable", "Scheduler"]
 
 
 class Runnable(Protocol):
@@ -32,3 +32,22 @@ class Scheduler(Protocol):
 
     def schedule(self, runnable: Runnable) -> None:
         """Call an object's `run` once at the end of this turn."""
+
+
+class HashedWheelTimer:
+    """The ticks of io.netty.util.HashedWheelTimer. The first tick begins when the timer is first used.
+
+    A timeout expires at the end of the tick that contains its deadline.
+    """
+
+    __slots__ = ("_began", "_tick")
+
+    def __init__(self, tick_ms: int) -> None:
+        self._tick = max(1, tick_ms)
+        self._began = -1
+
+    def expiry(self, now: int, deadline: int) -> int:
+        """Return the time at which a timeout that is set now expires, in milliseconds since 1970."""
+        if self._began < 0:
+            self._began = now
+        return self._began + ((max(now, deadline) - self._began) // self._tick + 1) * self._tick

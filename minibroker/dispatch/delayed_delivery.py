@@ -1,8 +1,10 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
-Delivery times are grouped into intervals of 2^n milliseconds, the longest that fits into a tick. Unless
-``deliverAtTimeStrict`` is set, an entry can be delivered up to one tick early. Offsets are returned in order of
-delivery time.
+Rules of this file (InMemoryDelayedDeliveryTracker, AbstractDelayedDeliveryTracker; 4.2.4)
+1. Delivery times are grouped into intervals of 2^n milliseconds, the longest that fits into a tick. Offsets are
+   returned in order of delivery time.
+2. Unless ``deliverAtTimeStrict`` is set, a read can return entries up to one tick early. No read is made for this
+   reason: the timer expires at the time of the first group or later, because at most one timer per tick expires.
 """
 
 from __future__ import annotations
@@ -15,12 +17,23 @@ __all__ = ["InMemoryDelayedDeliveryTracker"]
 class InMemoryDelayedDeliveryTracker:
     """Offsets of the delayed entries, by delivery time."""
 
-    __slots__ = ("_groups", "_heap", "_precision", "_strict", "_tick", "fixed_delays", "highest", "size")
+    __slots__ = (
+        "_groups",
+        "_heap",
+        "_precision",
+        "_strict",
+        "fixed_delays",
+        "highest",
+        "last_tick_run",
+        "size",
+        "tick",
+    )
 
     def __init__(self, tick_ms: int, *, strict: bool) -> None:
-        self._tick = tick_ms
         self._strict = strict
-        self._precision = 1 << max(0, tick_ms.bit_length() - 1)
+        self.set_tick(tick_ms)
+        self.last_tick_run = 0
+        """Time at which the timer last expired."""
         self._heap: list[int] = []
         self._groups: dict[int, list[int]] = {}
         self.size = 0
@@ -29,9 +42,14 @@ class InMemoryDelayedDeliveryTracker:
         self.fixed_delays = True
         """Whether all times were added in ascending order. If so, no entry added later can be due earlier."""
 
+    def set_tick(self, tick_ms: int) -> None:
+        """Set the length of a tick. The groups of earlier entries remain."""
+        self.tick = tick_ms
+        self._precision = 1 << max(0, tick_ms.bit_length() - 1)
+
     def cutoff(self, now: int) -> int:
         """Return the time up to which entries are due."""
-        return now if self._strict else now + self._tick
+        return now if self._strict else now + self.tick
 
     def add(self, offset: int, deliver_at: int, now: int) -> bool:
         """Add an entry. Return False if it is already due."""
@@ -67,11 +85,10 @@ class InMemoryDelayedDeliveryTracker:
             self.highest, self.fixed_delays = 0, True
         return found
 
-    def wait(self, now: int) -> int:
-        """Return the milliseconds until an entry is due, or -1 if there is none."""
-        if not self._heap:
-            return -1
-        return max(0, self._heap[0] - self._limit(now))
+    @property
+    def next_delivery_time(self) -> int:
+        """The time of the first group, or -1 if there are no entries."""
+        return self._heap[0] if self._heap else -1
 
     def clear(self) -> None:
         """Remove all entries, because they will be read again."""

@@ -14,6 +14,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pcli.minibroker.dispatch.delayed_delivery import InMemoryDelayedDeliveryTracker
@@ -46,6 +47,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         are read."""
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
+        self._delay_target = -1
+        """The delivery time for which the timer is set, or -1."""
         self._chunks: dict[str, Consumer] = {}
         """The consumer that received the first chunk of each message, by uuid."""
 
@@ -58,6 +61,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.replay.clear()
             if self.delayed_tracker is not None:
                 self.delayed_tracker.clear()
+                self._cancel_delay_timer()
         self.end_of_topic_sent = False
         self.round_robin.add(consumer)
 
@@ -81,9 +85,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.replay.clear()
         self.total_permits = self.total_unacked = 0
         self.blocked = False
-        if self._delay_timer is not None:
-            self._delay_timer.cancel()
-            self._delay_timer = None
+        self._cancel_delay_timer()
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -196,6 +198,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.delayed_tracker = InMemoryDelayedDeliveryTracker(
                 self.subscription.delayed_tick, strict=settings.isDelayedDeliveryDeliverAtTimeStrict
             )
+        elif self.delayed_tracker.tick != self.subscription.delayed_tick:
+            self.delayed_tracker.set_tick(self.subscription.delayed_tick)
         if not self.delayed_tracker.add(entry.offset, entry.deliver_at, self.broker.now):
             return False
         self._set_delay_timer()
@@ -213,17 +217,26 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return bool(due)
 
     def _set_delay_timer(self) -> None:
-        wait = self.delayed_tracker.wait(self.broker.now) if self.delayed_tracker is not None else -1
-        if self._delay_timer is not None:
-            if 0 <= self._delay_timer.due - self.broker.now <= wait:
-                return  # the timer expires early enough and is then set again
-            self._delay_timer.cancel()
-            self._delay_timer = None
-        if wait >= 0:
-            self._delay_timer = self.broker.call_later(wait, self._delay_expired)
+        tracker, now = self.delayed_tracker, self.broker.now
+        target = tracker.next_delivery_time if tracker is not None else -1
+        if target == self._delay_target:
+            return
+        self._cancel_delay_timer()
+        if tracker is None or target < now:
+            return  # the next read returns the entries of a group whose time has passed
+        deadline = max(target, tracker.last_tick_run + tracker.tick)
+        due = self.broker.delayed_delivery_timer.expiry(now, deadline)
+        self._delay_timer = self.broker.call_at(due, partial(self._delay_expired, tracker))
+        self._delay_target = target
 
-    def _delay_expired(self) -> None:
-        self._delay_timer = None
+    def _cancel_delay_timer(self) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+        self._delay_timer, self._delay_target = None, -1
+
+    def _delay_expired(self, tracker: InMemoryDelayedDeliveryTracker) -> None:
+        self._delay_timer, self._delay_target = None, -1
+        tracker.last_tick_run = self.broker.now
         self.broker.schedule(self)
 
     # -- sending ---------------------------------------------------------------------------------------------------

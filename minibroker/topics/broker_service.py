@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pcli.minibroker.scheduler import Scheduler
+from pcli.minibroker.scheduler import HashedWheelTimer, Scheduler
 
 if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Policies
@@ -57,6 +57,8 @@ class BrokerService(Scheduler, Protocol):
     """The publish rate limit of the whole broker, or None."""
     dispatch_rate: RateLimiter | None
     """The dispatch rate limit of the whole broker, or None."""
+    delayed_delivery_timer: HashedWheelTimer
+    """The ticks at which the timers of delayed delivery expire."""
 
     @property
     def rates(self) -> ClientRates:

@@ -172,6 +172,17 @@ def test_a_delayed_message_uses_no_permit(scene):
     assert a.got() == ["later"]
 
 
+def test_a_delayed_message_arrives_at_the_end_of_a_tick(scene):
+    a = scene.consumer("Shared", "a")
+    a.flow(1)
+    scene.world.wait(1024 - scene.world.now % 512)  # groups of delivery times begin at multiples of 512 ms
+    scene.publish("later", deliver_at_time=scene.world.now + 3400)
+    scene.world.wait(3990)
+    assert a.got() == []
+    scene.world.wait(10)
+    assert a.got() == ["later"]
+
+
 def test_a_dispatch_rate(make_scene):
     scene = make_scene(dispatchThrottlingRatePerSubscriptionInMsg=2)
     a = scene.consumer("Shared", "a")
