@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pcli.codec.capture import CapturedFrame
+    from pcli.codec.observe.observer_state import ObservedFrame
 
 __all__ = ["PacketIndex"]
 
@@ -20,7 +20,7 @@ class PacketIndex:
     def __init__(self) -> None:
         self._packets = array("Q", [0])
 
-    def add(self, frame: CapturedFrame) -> None:
+    def add(self, frame: ObservedFrame) -> None:
         """Record the packet number of a frame."""
         while len(self._packets) <= frame.number:
             self._packets.append(0)
