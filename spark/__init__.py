@@ -1,4 +1,4 @@
-"""Analysis of captures of any size: tables and a report, in one process or on Spark.
+"""Analysis of captures of any size in one process or on Spark. The results are tables and a report.
 
 `analyze` and `read_messages` are for programs with a Spark session; they take and return DataFrames. pyspark is
 imported only when one of them is used.

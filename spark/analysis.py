@@ -1,4 +1,4 @@
-"""An analysis from captures to tables: the same stages in one process and on Spark, over an `Engine`.
+"""The analysis of captures, which writes tables. An `Engine` runs the same stages in one process or on Spark.
 
 plan -> parse and aggregate each split -> (merge of splits, if they were read in parallel) -> merge -> observe -> commit
 
@@ -45,7 +45,8 @@ __all__ = ["analyze"]
 def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
     """Write the requested tables and return a summary.
 
-    ``may_be_none``: no error if none of the files is a readable capture; the table `captures` then lists the files.
+    If ``may_be_none`` is true and none of the files is a readable capture, the table `captures` lists the files, and no
+    error is raised.
 
     Raise LocalError if OUT is not a folder of tables or cannot be written, or if the request is invalid. Raise
     CaptureError if no capture can be read, or if the request is strict and a file cannot be read. In these cases OUT
@@ -78,7 +79,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
-    """Read all recordings; return them, and the plan including the files that earlier runs read."""
+    """Read all recordings; return the results, and a plan that includes the files of earlier runs."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
@@ -91,7 +92,7 @@ def _read(
 def _make(
     request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
 ) -> tuple[list[WrittenFile], set[str]]:
-    """Write the files of all tables; return them and the names of the partitioned tables."""
+    """Write the files of all tables; return the files and the names of the partitioned tables."""
     names = {table.name for table in request.tables}
     captures = _captures(found, readings)
     troubles = troubles_of(captures)

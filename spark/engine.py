@@ -1,12 +1,12 @@
-"""How an analysis runs its tasks: in this process (`InProcess`) or on Spark (`pcli.spark.jobs.spark_engine`).
+"""The engine that runs an analysis's tasks, in this process (`InProcess`) or on Spark (`pcli.spark.jobs.spark_engine`).
 
 Rules of this file
-1. An analysis uses only the methods of `Engine`, so both engines write the same tables. A task is a function
-   that can be imported, or a `functools.partial` of one; its arguments and results can be pickled.
+1. An analysis uses only the methods of `Engine`, so both engines write the same tables. A task is a function that can
+   be imported, or a `functools.partial` of such a function; its arguments and results can be pickled.
 2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
    tasks passes through `exchange` as rows, in a few large pieces.
 3. The order is deterministic. Results have the order of the items. Pieces are ordered by rank, then by item, then by
-   the order in which they were yielded. Nothing depends on which task finished first, or how often it ran.
+   the order in which they were yielded. Nothing depends on which task finished first, or on how often a task ran.
 4. Memory holds only what one task needs; `InProcess` stores pieces beyond `_HELD` in a temporary file.
 """
 
@@ -39,8 +39,8 @@ class Block:
     bucket: int
     """Number of the bucket, from 0."""
     rank: int
-    """Pieces of a bucket are sorted by rank; pieces with the same rank have the order of the items, then of
-    yielding."""
+    """Pieces of a bucket are sorted by rank. Pieces with the same rank are in the order of their items, then in the
+    order in which they were yielded."""
     kind: str
     """The kind of rows; `exchange` passes it to ``join``."""
     rows: pa.RecordBatch
@@ -83,13 +83,13 @@ class Engine(Protocol):
 
     @property
     def apart(self) -> bool:
-        """Whether tasks are independent. If so, the splits of a recording are read in parallel and merged."""
+        """Whether tasks are independent. If they are, the splits of a recording are read in parallel and merged."""
         ...
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
     ) -> list[_R]:
-        """Apply the function to each item, one task per item; return results in the order of items.
+        """Apply the function to each item, in one task per item; return the results in the order of the items.
 
         ``sizes``: bytes of work for each item, used only for progress. A PcliError in a task is raised here.
         """
@@ -108,8 +108,8 @@ class Engine(Protocol):
         """Group rows by bucket: ``cut`` yields the pieces of an item, and ``join`` processes the pieces of a bucket.
 
         ``join`` is called for each bucket that has pieces, with the bucket's number and an iterator over the kinds and
-        rows of its pieces, which ``join`` need not exhaust. Results have the order of buckets; empty buckets have no
-        result.
+        rows of its pieces, which ``join`` need not exhaust. Results are in the order of the buckets; empty buckets have
+        no result.
         """
         ...
 
@@ -195,7 +195,7 @@ class InProcess:
 
 
 class _BucketStore:
-    """Pieces by bucket, in memory or in a file."""
+    """Storage of pieces by bucket, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -63,17 +63,17 @@ class Request:
     out: str
     """The folder of the tables, as a path or a URI."""
     cluster: str = ""
-    """Label or pattern of the clusters, see `pcli.spark.input.read_plan`; empty if there is only one cluster."""
+    """Label or pattern of the clusters (`pcli.spark.input.read_plan`); empty if there is only one cluster."""
     only: tuple[str, ...] = ()
-    """Names of tables; empty for all tables except those on request."""
+    """Names of tables; empty for all tables except the tables that are written only on request."""
     frames: bool = False
-    """Whether to write the table `frames` in addition to the others."""
+    """Whether to write the table `frames` in addition to the other tables."""
     since_ns: int | None = None
     """Packets before this time (ns since 1970) are omitted."""
     until_ns: int | None = None
     """Packets at or after this time (ns since 1970) are omitted."""
     incremental: bool = False
-    """Whether to read only files that are new since the last run, and to keep the input of the next run."""
+    """Whether to read only files that are new since the last run, and to keep the data that the next run needs."""
     strict: bool = False
     """Whether to fail if a file cannot be read to its end."""
     decode_as: dict[int, str] = field(default_factory=dict)

@@ -1,12 +1,12 @@
-"""The columnar reader: capture bytes to tables with numpy and pyarrow, without a Python object for each frame.
+"""The columnar reader converts capture bytes to tables with numpy and pyarrow, without a Python object for each frame.
 
 Packages in the order of the data: ``reading`` (bytes to frame positions), ``fields`` (frame positions to columns),
 ``split_merge`` (splits that were read independently), ``lifecycles`` (tables `messages` and `exchanges`), ``permits``,
 and ``observation`` (frames shuffled to the tasks that run the Tracker and the rules). `frame_columns` contains the
-shared types, and `table_schema` the notation of schemas.
+shared types, and `table_schema` contains the functions that define schemas.
 
-Ordinary frames are read in bulk. The objects of codec.capture and codec.observe process all others and convert them to
-rows. Both paths give the same results; the tests compare them on every capture.
+Ordinary frames are read in bulk. The objects of codec.capture and codec.observe process all other frames, and the
+results are converted to rows. Both paths give the same results; the tests compare them on every capture.
 """
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
 """Bytes of all rows as an Arrow array, computed from their start and end positions without Python code for each row.
 
 Rules of this file
-1. The ranges are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The bytes
-   between them are therefore treated as ranges too, and a `take` copies only every second range.
+1. The ranges are not adjacent in the data, so the offsets of a single Arrow array cannot represent them. The array
+   therefore also contains the bytes between the ranges, and a `take` copies only every second element.
 2. A row with a negative start is null.
 """
 
@@ -38,7 +38,7 @@ def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.Larg
 
     The ranges must be in order.
     """
-    # With many large frames the offsets of a window may exceed 32 bits.
+    # If many frames are large, the offsets of a window may exceed 32 bits.
     kind, width = (pa.binary(), np.int32) if len(data) < 1 << 31 else (pa.large_binary(), np.int64)
     offsets = np.zeros(2 * len(begin) + 1, width)
     offsets[0:-1:2] = begin
@@ -49,6 +49,6 @@ def _between(data: Bytes, begin: Longs, stop: Longs) -> pa.BinaryArray | pa.Larg
 
 
 def _one_by_one(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """Return the bytes of ranges that may overlap. They overlap if a frame occurs twice."""
+    """Return the bytes of ranges that may overlap. Ranges overlap if a frame occurs twice."""
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     return pa.array([data[start:end].tobytes() if start >= 0 else None for start, end in pairs], pa.binary())

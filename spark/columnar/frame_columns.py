@@ -1,11 +1,11 @@
-"""Frames as columns: the contents of a window's frames. They are equal to those of codec's frame objects.
+"""The frames of a window as columns. The values are equal to the values of codec's frame objects.
 
 Rules of this file
 1. A row is a frame. Rows are in the order in which `read_capture` yields the frames.
 2. Numbers are int64, whatever the width of the field; -1 means absent. Fields of the frequent commands are never
    negative, except ``partition`` and ``batch_index``, whose default is -1. 64-bit unsigned ids are stored with the same
    bits.
-3. Bytes are not copied: ``data`` contains them, and columns contain positions in it.
+3. Bytes are not copied: ``data`` contains them, and columns contain positions in ``data``.
 4. ``complete`` is false if the command has content without a column: decode the bytes of `Frames.head` instead.
 """
 
@@ -42,7 +42,7 @@ ORDERING: Final = 2
 
 @dataclass(slots=True)
 class Places:
-    """Positions of frames: in the bytes of the window, in their connections, in the recording."""
+    """Positions of frames in the bytes of the window, in their connections and in the recording."""
 
     data: Bytes
     """The bytes of the window's frames, with other bytes between them."""
@@ -98,24 +98,23 @@ class Frames:
 
     places: Places
     type: Longs
-    """Number of the command type; a 64-bit type keeps its bits. -1 if it could not be read."""
+    """Number of the command type; -1 if it could not be read. A 64-bit type is stored with the same bits."""
     size: Longs
     """Bytes of the whole frame, including its length prefix, according to that prefix."""
     complete: Bools
-    """Whether the columns below contain all of the command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW as `wire.hot`
-    reads them, including transactions, several ids, ack sets and epochs; ACK_RESPONSE without error; PING, PONG. False
-    for other types and for commands with further fields (is_chunk); the columns then contain what they can
+    """Whether the columns below contain the whole command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW as `wire.hot`
+    reads them, including transactions, several ids, ack sets and epochs; ACK_RESPONSE without an error; PING, PONG.
+    False for other types and for commands with further fields (is_chunk); the columns then contain what they can
     represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
-    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, the one that the command contains."""
+    REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, whichever of the two ids the command contains."""
     request: Longs
     """request_id of any command."""
     sequence: Longs
     """sequence_id of SEND, SEND_RECEIPT, SEND_ERROR."""
     highest: Longs
-    """highest_sequence_id of the same commands. It is -1 if there is none, which is also the value that brokers send in
-    receipts."""
+    """highest_sequence_id of the same commands. It is -1 if the field is absent; brokers also send -1 in receipts."""
     messages: Longs
     """num_messages of SEND; messagePermits of FLOW."""
     ledger: Longs
@@ -127,7 +126,7 @@ class Frames:
     epoch: Longs
     """consumer_epoch of MESSAGE."""
     ack_type: Longs
-    """0: individual, 1: cumulative."""
+    """0 for an individual ACK, 1 for a cumulative ACK."""
     txn_most: Longs
     txn_least: Longs
     """txnid of SEND, ACK, ACK_RESPONSE."""
@@ -154,7 +153,7 @@ class Frames:
     """highest_sequence_id of the metadata."""
     deliver_at_ms: Longs
     chunk: Longs
-    """chunk_id; -1 if it is not a chunk."""
+    """chunk_id; -1 if the message is not a chunk."""
     chunks: Longs
     """num_chunks_from_msg."""
     marker: Longs
@@ -174,9 +173,9 @@ class Frames:
     uuid_end: Longs
     """uuid of a chunk."""
     metadata_complete: Bools
-    """Whether the columns above contain all metadata that pcli.codec.observe.tracking reads. False if it is absent,
-    truncated or invalid, contains `dead_letters.MARK`, or has a number equal to the column's value for absence. The
-    columns then contain what `tracking.metadata.pull_fields` finds."""
+    """Whether the columns above contain all metadata that pcli.codec.observe.tracking reads. False if the metadata is
+    absent, truncated or invalid, contains `dead_letters.MARK`, or has a number equal to the column's value for absence.
+    The columns then contain what `tracking.metadata.pull_fields` finds."""
 
     def __len__(self) -> int:
         return len(self.type)

@@ -1,4 +1,4 @@
-"""Columns of a table schema: name, type and one line of description.
+"""The definition of columns in a table schema: name, type and one line of description.
 
 Rules of this file
 1. The description is the metadata ``what`` of the field. It is copied to the Parquet files and to docs/tables.md.

@@ -1,8 +1,8 @@
 """Conversion of milliseconds in the wire format to nanoseconds in the tables.
 
 Rules of this file
-1. A time that does not fit in 64 bits as nanoseconds (from the year 2262 on) is null. Some producers send microseconds,
-   or Long.MAX for "never".
+1. A time whose nanoseconds do not fit in 64 bits (after the year 2262) is null. Some producers send microseconds, or
+   Long.MAX for "never".
 2. -1 means absent, as in all columns. A uint64 above the maximum of int64 appears here as a negative number.
 """
 

@@ -1,12 +1,12 @@
-"""The files that paths name, on any file system that pyarrow supports: found, described and opened, but not read.
+"""Functions that find, describe and open the files that paths name, on any file system that pyarrow supports.
 
 Rules of this file
 1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are displayed as
    the user named them. ``where`` is a name that works in any folder, and on a different machine that has the files at
    the same paths.
 2. The name of a file found below a URI is also a URI: it is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
-3. A folder stands for all files in it and in its subfolders, except hidden files. Patterns (``*``, ``**``, …) also work
-   in URIs.
+3. A folder denotes all files in it and in its subfolders, except hidden files. Patterns (``*``, ``**``, …) also work in
+   URIs.
 4. A file that is missing or inaccessible is a `CaptureFile` with an error. If there are no files at all, LocalError is
    raised. A name that is not UTF-8 is also an error, because Arrow can neither decode it nor open the file.
 """
@@ -29,7 +29,8 @@ from pcli.spark.tables.uri_redaction import hidden, shown
 __all__ = ["CaptureFile", "Place", "find", "open_file", "place_of", "reason_of"]
 
 Place = Callable[[str], tuple[Any, str]]
-"""Returns the pyarrow.fs.FileSystem of a path or URI and the path in it; raises LocalError if there is none."""
+"""A function that returns the pyarrow.fs.FileSystem of a path or URI and the path in the file system, or raises
+LocalError if there is no file system."""
 
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -37,7 +38,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_TEXT: Final = "its name is not UTF-8: give it another one"
 
 _PLAIN: Final = "/!$&'()*+,;=:@~"
-"""Characters that the path of a URI may contain unquoted, besides letters and digits (RFC 3986, 3.3)."""
+"""Characters, in addition to letters and digits, that the path of a URI may contain unquoted (RFC 3986, 3.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class CaptureFile:
     changed_ns: int = 0
     """Time of the last change, ns since 1970; 0 if the file system does not provide it."""
     error: str = ""
-    """Why the file is not accessible; empty if it is accessible."""
+    """The reason why the file is not accessible; empty if it is accessible."""
 
 
 def place_of(path: str) -> tuple[Any, str]:
@@ -125,9 +126,9 @@ def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str
 
 
 def _no_file(info: Any) -> str:
-    """Return why a file does not support random access; empty if it does.
+    """Return the reason why a file does not support random access; empty if it does.
 
-    The file is not opened: a pipe could block.
+    The file is not opened, because a pipe could block.
     """
     return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
 

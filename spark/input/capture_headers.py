@@ -1,9 +1,9 @@
-"""The beginning of a file: whether it is a capture, its format, and what a reader needs before the packets.
+"""The beginning of a file: whether the file is a capture, its format, and the bytes that a reader needs before packets.
 
 Rules of this file
 1. A file is read up to its first packet. Later damage is found when the whole file is read.
-2. ``preamble`` consists of bytes of the file. The preamble and any later records of the file (in a pcapng, of its first
-   section) together form a capture.
+2. ``preamble`` consists of bytes of the file. The preamble and any later records of the file (in a pcapng, records of
+   its first section) together form a capture.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Head:
     status: str = "read"
     """One of `pcli.spark.tables.inventory_schemas.STATUSES`; ``read`` if the file looks like a capture."""
     error: str = ""
-    """Why the file is not a capture or cannot be read."""
+    """The reason why the file is not a capture or cannot be read."""
     format: str = ""
     """``pcap`` or ``pcapng``; empty if the file is not a capture."""
     packing: str = ""
@@ -46,7 +46,7 @@ class Head:
     first_ns: int | None = None
     """Time of the first packet, or None if there is none."""
     preamble: bytes = b""
-    """The bytes that must precede records from the middle of the file; empty if it cannot be split."""
+    """The bytes that must precede records from the middle of the file; empty if the file cannot be split."""
     records: int = 0
     """Offset of the first record; 0 if the file cannot be split."""
 

@@ -1,4 +1,4 @@
-"""The plan of a request without files in OUT, and the errors if no file can be read or a strict run fails."""
+"""The plan of a request, without files in OUT, and the errors if no file can be read or a strict run fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["planned", "strict_error"]
 
 
 def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
-    """Return the plan without files in OUT; ``apart``: whether files are divided into splits.
+    """Return the plan without files in OUT; ``apart`` determines whether files are divided into splits.
 
     Raise CaptureError if no file can be read (unless ``may_be_none``), or if the request is strict and a file cannot be
     read.
@@ -43,7 +43,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
 
 
 def _is_in_store(store: Store, found: CaptureFile) -> bool:
-    """Return whether a file is in the store. Both may be named by a path, a symbolic link or a URI."""
+    """Return whether a file is in the store. A path, a symbolic link or a URI may name either of them."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
         return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")

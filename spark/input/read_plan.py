@@ -1,12 +1,12 @@
-"""The data to read, planned from the paths that a user names: files, recordings, splits.
+"""The plan of the files, recordings and splits to read, made from the paths that a user names.
 
 Rules of this file
-1. A problem with one file does not affect the others: each file found is an `Entry`, which contains the reason if the
-   file will not be read. LocalError is raised only if nothing can be read or a label is invalid.
-2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections
-   continue from part to part, and so do packet numbers.
-3. A plan depends only on the files and the options. Part numbers do not depend on the split size. Split numbers do, so
-   they must not be stored.
+1. A problem with one file does not affect the others: each file found is an `Entry`. If the file will not be read, the
+   `Entry` contains the reason. LocalError is raised only if nothing can be read or a label is invalid.
+2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections and
+   packet numbers continue from part to part.
+3. A plan depends only on the files and the options. Part numbers do not depend on the split size. Split numbers depend
+   on it, so they must not be stored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Recording:
     cluster: str
     parts: tuple[Entry, ...]
     splits: tuple[Split, ...]
-    """The splits in order, at least one for each part, without those outside the time range."""
+    """The splits in order, at least one for each part, without splits outside the time range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def plan(
     """Find the files that the paths name and decide how to read them.
 
     ``cluster`` is a label, a pattern for paths that contain the label (``captures/{cluster}/*.pcap``), or a regular
-    expression with a group named ``cluster``. ``split``: size of a split in bytes, or None for one split per file.
-    Splits that are certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file,
-    if no capture is readable (unless ``may_be_none``), or if the pattern does not match every file.
+    expression with a group named ``cluster``. ``split`` is the size of a split in bytes, or None for one split per
+    file. Splits that are certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no
+    file, if no capture is readable (unless ``may_be_none``), or if the pattern does not match every file.
     """
     found = find(paths, place)
     labels = _labels(hidden(cluster), found)
@@ -132,7 +132,7 @@ def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
 
 
 def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, int | None]]:
-    """Return the start offset of each split of a file, and the time of its first packet."""
+    """Return the start offset of each split of a file, and the time of the split's first packet."""
     out = [(0, entry.head.first_ns)]
     if every is None or entry.found.size < every + every // 4:
         return out

@@ -1,12 +1,12 @@
-"""Where a capture file may be split: offsets at which a record begins, found without reading all earlier bytes.
+"""Offsets at which a capture file may be split: record boundaries, found without reading all earlier bytes.
 
 Rules of this file
 1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In a pcap,
    lengths, fraction of the second and time must be plausible. In a pcapng, types must be known, and both lengths of a
    block must be equal. Payload can still look like records (for example, in a captured transfer of captures). The
-   reader therefore checks that a split ends where the next one begins, and `pcli.spark.input.splits.corrected_splits`
+   reader therefore checks that a split ends where the next split begins, and `pcli.spark.input.splits.corrected_splits`
    corrects the splits.
-2. If there is no such offset within REACH after the wanted one, the file is not split there.
+2. If no offset is accepted within REACH bytes after the wanted offset, the file is not split there.
 3. A pcapng is split only before a packet block that contains a timestamp.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["CHAIN", "cuts"]
 CHAIN: Final = 8
 REACH: Final = 4 << 20
 _LOOK: Final = 256 << 10
-"""Number of bytes to read first. REACH bytes are read only if these are not sufficient."""
+"""Number of bytes to read first. REACH bytes are read only if this number is not sufficient."""
 
 _DAY: Final = 86_400
 _YEARS: Final = 10 * 366 * _DAY
@@ -40,7 +40,8 @@ _KNOWN: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x4
 def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[int, int | None]]:
     """Yield increasing offsets of records, about ``every`` bytes apart, at which the file may be split.
 
-    Each offset is followed by the time of its packet in ns, or None if more of the file must be read to determine it.
+    Each offset is followed by the time of its packet in ns, or None if more of the file must be read to determine the
+    time.
     """
     if not head.records:
         return
@@ -55,7 +56,7 @@ def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[in
 
 
 def _find(file: BinaryIO, head: Head, size: int, wanted: int) -> tuple[int, int | None]:
-    """Return the first accepted offset from ``wanted`` on, and its packet's time; -1 if REACH contains none."""
+    """Return the first accepted offset at or after ``wanted``, and its packet's time; -1 if REACH contains none."""
     for reach in (_LOOK, REACH):
         file.seek(wanted)
         data = file.read(reach)

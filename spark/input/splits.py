@@ -3,8 +3,9 @@
 Rules of this file
 1. A split is a range of a file and the preamble that the range needs. Together they form a small capture.
 2. The end position and the interfaces of a split are known after the split is read (`SplitEnd`). `corrected_splits`
-   compares the end positions with the plan. If a split does not end where the next one starts, the next one is wrong.
-   After damage, all splits are wrong. The splits that `corrected_splits` returns are read instead.
+   compares the end positions with the plan. If a split does not end where the next split starts, the next split is
+   wrong. After damage, all splits are wrong. The splits that `corrected_splits` returns are read instead of wrong
+   splits.
 3. A single process does not benefit from splits: with ``split=None``, `plan` makes each file one split.
 """
 
@@ -68,7 +69,7 @@ class SplitEnd:
 
 
 class _Range(io.RawIOBase):
-    """A file that consists of a preamble and a range of a file. It can be read once, from its start."""
+    """A file object that contains a preamble and a range of a file. It can be read once, from its start."""
 
     def __init__(self, file: BinaryIO, before: bytes, start: int, end: int) -> None:
         super().__init__()
@@ -138,12 +139,12 @@ class SplitReader:
         self._source = open_source(file)
         self._shift = split.start - len(split.preamble)
         self.ended = SplitEnd(split.start, split.preamble)
-        """Where the split ended; valid after the last window."""
+        """The position at which the split ended; valid after the last window."""
 
     def windows(self) -> Iterator[Records | Note]:
         """Yield packets, some megabytes at a time. If the file is damaged or truncated, the last item is a note.
 
-        Raise OSError if reading fails, and CaptureError if the file is not a capture, as `read_capture` does.
+        Like `read_capture`, raise OSError if reading fails, and CaptureError if the file is not a capture.
         """
         source = self._source
         source.fill(0, 24)
@@ -171,7 +172,7 @@ def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list
 
     Correct splits are returned unchanged. The caller reads the other splits and calls this function again until nothing
     changes. After that, only the note about the file from the last split is valid. Splits after damage are removed.
-    ``index`` does not change, so indices may have gaps.
+    ``index`` does not change, so some indices may be missing.
     """
     out: list[Split] = []
     for number, (split, end) in enumerate(zip(splits, ended, strict=True)):
@@ -183,7 +184,7 @@ def corrected_splits(splits: Sequence[Split], ended: Sequence[SplitEnd]) -> list
             if end.preamble != rest[0].preamble:
                 return out + [replace(one, preamble=end.preamble) for one in rest]
         elif end.position > split.start:
-            # If the split ended before the next one starts, the next one begins within a record, or the file is
+            # If the split ended before the next split starts, the next split begins within a record, or the file is
             # damaged.
             return [*out, replace(rest[0], start=end.position, preamble=end.preamble), *rest[1:]]
         else:

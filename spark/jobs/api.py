@@ -1,4 +1,4 @@
-"""The analysis for programs that have a Spark session: DataFrame in, DataFrame out.
+"""The analysis for programs that have a Spark session. Its functions take and return DataFrames.
 
 Rules of this file
 1. A DataFrame of captures has a column ``path``; other columns are ignored. The list of files can therefore come from
@@ -34,11 +34,11 @@ def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
     """Write the tables of these captures to the folder ``out``; return a DataFrame with table, rows, bytes and files.
 
     ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or one name as text),
-    ``frames=True``, ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raises PcliError for
+    ``frames=True``, ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raise PcliError for
     any problem.
 
-    >>> captures = spark.read.format("binaryFile").load("captures/").select("path") >>> analyze(captures, "out/",
-    only=("messages", "findings")).show()
+    >>> captures = spark.read.format("binaryFile").load("captures/").select("path")
+    >>> analyze(captures, "out/", only=("messages", "findings")).show()
     """
     session = captures.sparkSession
     if isinstance(options.get("only"), str):
@@ -64,7 +64,7 @@ def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
     """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` wrote, according to the current manifest.
 
-    Raises LocalError if ``out`` contains no tables or lacks this table.
+    Raise LocalError if ``out`` contains no tables or lacks this table.
     """
     stored = StoredTables(out)
     files = stored.files(name)

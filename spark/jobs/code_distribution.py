@@ -1,4 +1,4 @@
-"""The packages pcli.codec and pcli.spark as a zip for workers without them.
+"""The packages pcli.codec and pcli.spark as a zip, for workers on which they are not installed.
 
 Rules of this file
 1. The zip contains only the packages that tasks import. Their dependencies (numpy, pyarrow, google-crc32c, cramjam,
@@ -36,7 +36,7 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def ship(context: SparkContext, folder: Path) -> str:
-    """Send the code to an application's workers. Returns the name of the zip, which must remain in ``folder``."""
+    """Send the code to an application's workers; return the name of the zip, which must remain in ``folder``."""
     path = code_zip(folder)
     context.addPyFile(str(path))
     return path.name

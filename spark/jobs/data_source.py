@@ -2,7 +2,8 @@
 
     from pcli.spark.jobs.data_source import PulsarCapture
 
-    spark.dataSource.register(PulsarCapture) frames = spark.read.format("pulsar_capture").load("captures/")
+    spark.dataSource.register(PulsarCapture)
+    frames = spark.read.format("pulsar_capture").load("captures/")
     frames.groupBy("type").count().show()
 
 Rules of this file
@@ -10,8 +11,9 @@ Rules of this file
 2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
    recording, because frames span files. To read large recordings in parallel, write the table instead: ``pcli
    spark-analyze --only frames``.
-3. As in Spark's own sources, a file that cannot be read to its end is an error. With the option ``ignoreCorruptFiles``,
-   only its rows are missing. A file that is not a capture is no error if other files are captures.
+3. A file that cannot be read to its end is an error, the default of Spark's own sources. If the option
+   ``ignoreCorruptFiles`` is set, only the rows of the file are missing. A file that is not a capture is no error if
+   other files are captures.
 4. Spark requires batches with exactly the declared schema, and does not prune columns for a source in Python.
 """
 
@@ -49,7 +51,7 @@ _ROWS = 8192
 class PulsarCapture(DataSource):
     """Captures of Pulsar traffic.
 
-    Options: ``path`` (a file, folder, pattern or URI; a list of them for ``load``), ``cluster`` (as --cluster),
+    Options: ``path`` (a file, folder, pattern or URI; ``load`` also accepts a list), ``cluster`` (like --cluster),
     ``ignoreCorruptFiles`` (false).
     """
 

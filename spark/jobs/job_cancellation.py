@@ -1,12 +1,12 @@
-"""Cancellation of interrupted jobs: no task continues to write into a folder that is about to be removed.
+"""Cancellation of interrupted jobs, so that no task continues to write into a folder that is about to be removed.
 
 Rules of this file
 1. pcli adds a tag to its jobs. In a caller's session only the jobs with this tag are cancelled.
 2. Ctrl-C interrupts a thread while it waits for a response of the JVM. The response will still arrive on the thread's
-   connection, and a new connection of this thread may be closed before it is used. Therefore a different thread with
-   its own connection calls the JVM.
+   connection, and a new connection of this thread may be closed before it is used. Therefore a different thread, which
+   has a separate connection, calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
-   spark.python.task.killTimeout. pcli waits, up to a limit, until the scheduler counts no running tasks.
+   spark.python.task.killTimeout. pcli waits, up to a time limit, until the scheduler counts no running tasks.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 
 def stop_in_thread(stop: Callable[[], None]) -> None:
     """Call ``stop`` in a thread, like `call_in_thread`; ignore errors, because the JVM ends anyway."""
-    with suppress(Exception):  # the JVM may have ended before
+    with suppress(Exception):  # the JVM may already have ended
         call_in_thread(stop)
 
 
 def call_in_thread(work: Callable[[], None]) -> None:
     """Call ``work`` in a separate thread, wait for its end, and raise its exception.
 
-    A Ctrl-C during the call is raised when the call returns or takes too long. If it were raised at once, a stopping
-    JVM would end while threads use it, and errors would be printed. A starting JVM would continue to run unnoticed. A
-    second Ctrl-C is raised at once.
+    A KeyboardInterrupt during the call is raised when the call returns or takes too long. If it were raised
+    immediately, a stopping JVM would end while threads use it, and errors would be printed; a starting JVM would
+    continue to run unnoticed. A second KeyboardInterrupt is raised immediately.
     """
     done = threading.Event()  # in Python 3.11, interrupting join() marks the joined thread as ended
     faults: list[Exception] = []

@@ -1,7 +1,7 @@
 """The progress of a job, from Spark's status and from the numbers of bytes that tasks report as processed.
 
 Rules of this file
-1. A thread polls Spark's status a few times a second and reports it as `Progress`.
+1. A thread polls Spark's status a few times a second and reports `Progress`.
 2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task adds its size
    twice, so the sum is limited to the total. If progress is not reported, there is no accumulator.
 """
@@ -42,7 +42,7 @@ class _Watch:
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks
-        # An ended job is no longer active, but the number of completed tasks must not decrease.
+        # A completed job is no longer active, but the number of completed tasks must not decrease.
         self._done = max(self._done, min(done, self._tasks))
         size = min(self._size, self.bytes.value)
         return Progress(self._what, self._done, active, self._tasks, size, self._size)
@@ -58,7 +58,7 @@ def watched(
 ) -> Iterator[Callable[[int], None] | None]:
     """Call ``report`` regularly with the progress of the block, and once more after the block succeeds.
 
-    Yields a function that tasks call with the size of their item; it can be pickled. Yields None if ``report`` is None.
+    Yield a function that tasks call with the size of their item; it can be pickled. Yield None if ``report`` is None.
     """
     if report is None:
         yield None

@@ -1,4 +1,4 @@
-"""Conversion between the file names of Spark, which are Hadoop paths, and those of pyarrow, which opens the files.
+"""Conversion between Spark's file names, which are Hadoop paths, and pyarrow's file names, which open the files.
 
 Hadoop paths look like URIs but are not percent-encoded: spaces and percent signs are not escaped.
 """

@@ -1,8 +1,8 @@
-"""Spark as pcli starts it: without output, with this Python, without a network, within the machine's memory.
+"""The start and stop of Spark: without output, with this Python, without a network, within the machine's memory.
 
 Rules of this file
 1. Only pcli prints on the terminal. The output of the JVM and the Python workers is written to a file. If Spark does
-   not start, the end of this output is shown. With ``debug``, the output is printed instead.
+   not start, the end of this output is shown. If ``debug`` is set, the output is printed instead.
 2. Spark SQL is loaded only for DataFrames (`open_spark`); the analysis needs only `open_context`.
 3. A caller's session is used without changes and is never stopped here.
 4. pcli handles Ctrl-C, because pyspark's handler calls the JVM on a connection that waits for a response, and prints a
@@ -55,7 +55,7 @@ _TAIL: Final = 4096
 
 
 def parsed_conf(words: Sequence[str]) -> dict[str, str]:
-    """Return the values of --conf as a dict; raise LocalError if one is not ``key=value``."""
+    """Return the values of --conf as a dict; raise LocalError if a value does not have the form ``key=value``."""
     conf = {}
     for word in words:
         key, equal, value = word.partition("=")
@@ -82,7 +82,7 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
 def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkContext]:
     """Start Spark on this master, and stop it at the end of the block. Workers without pcli receive its code.
 
-    Raises LocalError if pyspark or Java is missing, or if Spark does not start (bad master or conf).
+    Raise LocalError if pyspark or Java is missing, or if Spark does not start (bad master or conf).
     """
     try:
         import pyspark
@@ -124,7 +124,7 @@ def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
 
 @contextmanager
 def _set(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set these environment variables in this process, where pyspark reads them, during the block."""
+    """Set environment variables of this process, which pyspark reads, during the block."""
     before = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)
     try:
@@ -187,7 +187,7 @@ def _silent() -> Iterator[None]:
 
 
 def _end(gateway: Any = None) -> None:
-    """End the JVM, if there is one: the next session may need a different JVM."""
+    """End the JVM if there is one, because the next session may need a different JVM."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -214,7 +214,7 @@ def _check_master(master: str) -> None:
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
     """Add the log4j configuration for the driver's JVM. Executors write their logs to their own files.
 
-    On one machine the driver's JVM only moves bytes: full optimization of its code takes more time than it saves (27
+    On one machine the driver's JVM only moves bytes, so full optimization of its code takes more time than it saves (27
     instead of 16 CPU seconds for the smallest job).
     """
     properties = folder / "log4j2.properties"

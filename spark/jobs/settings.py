@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A value of --conf overrides every setting here, even if pcli does not work with it (a different Python, for example).
-2. Payloads never pass through the JVM, so it needs little memory: most memory is for the Python workers.
+2. Payloads never pass through the JVM, so it needs little memory. Most memory is left for the Python workers.
 3. On one machine no network is used: Spark binds to the loopback address and resolves no host names.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 __all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
 
 _TRIES: Final = 4
-"""Number of attempts for each task, as on a cluster, so that the job does not fail if one worker is killed."""
+"""Number of attempts for each task, the default of clusters. With it, a job does not fail if one worker is killed."""
 
 
 def driver_memory_mb(machine_mb: int) -> int:
@@ -38,7 +38,7 @@ _UNITS_KB: Final = {"k": 1, "": 1 << 10, "m": 1 << 10, "g": 1 << 20, "t": 1 << 3
 
 
 def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return Spark's settings for a master and for this machine's memory; ``conf``: the user's settings."""
+    """Return Spark's settings for a master and for this machine's memory; ``conf`` contains the user's settings."""
     settings = {
         "spark.master": _retrying(master),
         "spark.app.name": "pcli",
@@ -47,8 +47,8 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Tasks already compress the data that is shuffled.
         "spark.shuffle.compress": "false",
-        # Workers allocate and free tables of megabytes. With malloc they hold a fifth less memory than with Arrow's
-        # allocator.
+        # Workers allocate and free tables of megabytes. With malloc instead of Arrow's allocator, they hold a fifth
+        # less memory.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         # A cancelled task needs no time to clean up.
         "spark.python.task.killTimeout": "100ms",
@@ -66,7 +66,7 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
 
 
 def _retrying(master: str) -> str:
-    """Return the master with a number of attempts. Without the number, a local Spark stops at the first failed task."""
+    """Return the master with a number of attempts, because otherwise a local Spark stops at the first failed task."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     return f"local[{found[1] or 1},{_TRIES}]" if found else master
 

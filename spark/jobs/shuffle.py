@@ -77,9 +77,9 @@ def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
-    """Yield the buckets of a partition in order, each with the kinds and rows of its pieces in order.
+    """Yield the buckets of a partition in order, each with the kinds and rows of its sorted pieces.
 
-    Raises the PcliError of a cutting task; if there are several, the error of the first item.
+    Raise the PcliError of a cutting task. If several tasks failed, raise the error of the first item.
     """
     with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
         shelf = _BlockStore(file)
@@ -89,7 +89,7 @@ def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str
 
 
 def _scratch() -> str | None:
-    """Return Spark's local folder on this machine, from the workers' environment (as in pyspark/shuffle.py)."""
+    """Return Spark's local folder on this machine, from the workers' environment, like pyspark/shuffle.py."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((folder for folder in folders if folder and Path(folder).is_dir()), None)
 
@@ -138,7 +138,7 @@ class _BlockStore:
             self._blocks.append(_StoredBlock(bucket, rank, item, place, kind, kept, start, len(data)))
 
     def in_order(self) -> Iterator[_StoredBlock]:
-        """Yield all pieces in order. A piece is released when the next one is yielded."""
+        """Yield all pieces in order. A piece is released when the next piece is yielded."""
         self._blocks.sort(reverse=True)
         while self._blocks:
             yield self._blocks.pop()

@@ -6,7 +6,8 @@ Rules of this file
 2. Spark SQL is not used, because moving bytes needs no query plans, and a JVM that does not load Spark SQL starts its
    first task in half the CPU time (docs/spark.md). A caller may pass an existing session.
 3. Pieces also pass through the JVM as bytes (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
-4. A PcliError about bad input is a result, not a failure of the task: Spark would repeat a failed task three times.
+4. A PcliError about bad input is a result, not a failure of the task, because Spark would repeat a failed task three
+   times.
 5. A broadcast is destroyed when it is no longer referenced, because it occupies memory and files of all executors.
 6. If a stage is interrupted (Ctrl-C), its jobs are cancelled first, so that no task continues to write.
 """
@@ -40,7 +41,7 @@ _R = TypeVar("_R")
 _V = TypeVar("_V")
 
 _LARGE: Final = 1 << 20
-"""Size in bytes from which an item is sent as a broadcast, because Spark's messages to executors must be small."""
+"""Minimum size in bytes of an item that is sent as a broadcast, because Spark's messages to executors must be small."""
 
 _PARTITION: Final = 32 << 20
 """Bytes of items for each partition of an exchange. A task usually needs less memory than this."""
@@ -49,7 +50,7 @@ _UNKNOWN: Final = 200
 """Number of partitions of an exchange if the sizes are unknown."""
 
 _Row = tuple[int, int, bytes]
-"""An item in the form sent to its task: number, size, pickle (empty if it is a broadcast)."""
+"""An item in the form sent to its task: number, size, pickle (empty if the item is a broadcast)."""
 
 _Result = tuple[int, bool, bytes]
 """The result of a task: the position of its item, whether it succeeded, and the pickled value or PcliError."""
@@ -72,7 +73,10 @@ class SparkEngine:
         return int(self._context.defaultParallelism)
 
     def share(self, value: _V) -> Shared[_V]:
-        """Broadcast the value; each worker process reads it once. It is destroyed when the handle is released."""
+        """Broadcast the value; each worker process reads it once.
+
+        The broadcast is destroyed when the handle is released.
+        """
         self._sweep()
         with plain_errors():
             return _Shared(self._context.broadcast(value), self._release)
@@ -169,7 +173,7 @@ class _Stage:
 
 
 class _Shared(Generic[_V]):
-    """A handle that queues its broadcast for destruction when it is released. Tasks receive the broadcast."""
+    """A handle that queues its broadcast for destruction when the handle is released. Tasks receive the broadcast."""
 
     def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
         self._broadcast = broadcast

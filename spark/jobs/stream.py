@@ -1,12 +1,13 @@
-"""Analysis of rotated captures when they are finished: Spark detects new files, and each batch is an incremental run.
+"""Analysis of rotated captures as they are finished. Spark detects new files, and each batch is an incremental run.
 
 Rules of this file
 1. Before a batch is processed, Spark's file source lists the folder and records the files of the batch in its
    checkpoint. Only paths come from Spark. The capture readers read the content, so a file may be larger than 2 GB, the
    limit of a value in Spark.
-2. A batch is one run over the tables and is atomic. If it is killed before its commit, Spark repeats the batch. If it
-   is killed after its commit but before Spark records this, Spark also repeats it; the tables then already contain all
-   its files, and nothing changes. Every file is therefore processed exactly once.
+2. A batch is one run over the tables and is atomic. If the run is killed before its commit, Spark repeats the batch. If
+   the run is killed after its commit but before Spark records the batch as completed, Spark also repeats the batch; the
+   tables then already contain all files of the batch, and nothing changes. Every file is therefore processed exactly
+   once.
 3. If the tables of a checkpoint are missing, an error is raised, because the files of these tables would never be read
    again.
 4. A late file is read together with the files that follow it, if these still exist. A run therefore receives all files
@@ -65,7 +66,7 @@ class Stream:
     ) -> None:
         """``request.paths`` contains one folder; a batch contains up to ``most`` files, the oldest first.
 
-        Raises LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
+        Raise LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
         """
         self._session = session
         self._request = request
@@ -77,9 +78,11 @@ class Stream:
         _check(request, self._checkpoint)
 
     def run(self, *, every_s: float = 10, once: bool = False) -> None:
-        """Read new files every ``every_s`` seconds until the stream stops; ``once``: read only the existing files.
+        """Read new files every ``every_s`` seconds until the stream stops.
 
-        Raises the PcliError that stopped the stream.
+        If ``once`` is set, read only the existing files.
+
+        Raise the PcliError that stopped the stream.
         """
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         files = reader.option("maxFilesPerTrigger", self._most).load(spark_path(self._request.paths[0]))

@@ -5,7 +5,7 @@ second of CPU time. Each replacement of a killed worker would also import them.
 
 Rules of this file
 1. This daemon is used only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`).
-   A cluster uses Spark's own daemon, because the code of pcli arrives there later, as a zip.
+   A cluster uses Spark's own daemon, because a cluster receives the code of pcli later, as a zip.
 2. Imported objects are frozen, so the garbage collector does not modify them and workers share their memory pages.
 3. No other thread may run when the daemon forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's
    library from starting threads. pyarrow starts its threads when they are needed, and its allocator supports forks.

@@ -1,7 +1,7 @@
-"""An HTML report of the tables: one file with charts, made without Spark.
+"""An HTML report of the tables. It is one file with charts, and its creation does not need Spark.
 
-``message_figures`` and ``histograms`` compute figures of the messages in one pass, ``message_sections`` and
-``other_sections`` turn figures into text and ``charts``, and ``page`` builds the page from page.html.
+``message_figures`` and ``histograms`` compute figures of the messages in one pass. ``message_sections`` and
+``other_sections`` convert figures to text, and to charts with ``charts``. ``page`` builds the page from page.html.
 """
 
 from pcli.spark.report.page import page_of

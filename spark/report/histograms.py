@@ -3,9 +3,9 @@
 Rules of this file
 1. A step is an eighth of an octave. From a microsecond to a day, a quantile differs from the true quantile by at most 9
    %.
-2. A duration below a nanosecond is counted in the first step, for example if a response was captured before its
-   request.
-3. Keys beyond MAX_KEYS are counted together as OTHERS: only their names are lost.
+2. A duration below a nanosecond is counted in the first step. It occurs, for example, if a response was captured before
+   its request.
+3. Keys beyond MAX_KEYS are counted together as OTHERS. Only their names are lost.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Histograms:
         return float(min(2 ** ((step + 0.5) / _STEPS), self._longest[key]))
 
     def curve(self, key: int) -> tuple[list[float], list[float]]:
-        """Return durations in milliseconds and the percentage of durations up to each, for a chart."""
+        """Return durations in milliseconds, each with the percentage of durations up to it, for a chart."""
         used = np.nonzero(self._counts[key])[0]
         steps = np.arange(used[0], used[-1] + 1)
         share = np.cumsum(self._counts[key][steps]) / self._counts[key].sum() * 100

@@ -1,12 +1,12 @@
-"""One pass over the table ``messages``: all figures of the report. The memory depends on names, not on messages.
+"""All figures of the report about messages, computed in one pass. The memory depends on names, not on messages.
 
 Rules of this file
 1. Columns are processed in batches, without an object per message; only the few slowest messages are kept as rows.
 2. Durations are differences of the capture's timestamps. Publish: from SEND to SEND_RECEIPT. Dispatch: from SEND to the
    first MESSAGE of a subscription. Ack: from the first MESSAGE to a consumer to its ACK of the entry.
-3. For each interval, a consumer holds the messages that were delivered to it and not acknowledged by the end of the
-   interval. If an entry is delivered to a different consumer of the subscription, the first consumer no longer holds
-   it, because it disconnected or sent a negative acknowledgement.
+3. At the end of an interval, a consumer holds the messages that were delivered to it and not yet acknowledged. If an
+   entry is delivered to a different consumer of the subscription, the first consumer no longer holds it, because it
+   disconnected or sent a negative acknowledgement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sections about messages: traffic, durations, unacknowledged messages, the slowest messages."""
+"""The sections about messages: traffic, durations, unacknowledged messages and the slowest messages."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def slowest(figures: MessageFigures) -> Section:
 
 
 def _last(row: dict[str, Any]) -> str:
-    """Return the subscription and consumer of a message's last event, and the message's delivery count there."""
+    """Return the subscription and consumer of a message's last event, and its number of deliveries to the consumer."""
     last = max(row["deliveries"], key=lambda one: max(one["delivered_ns"] or 0, one["acked_ns"] or 0))
     times = f", delivered {last['count']} times" if last["count"] > 1 else ""
     again = f" ({name_text(last['again'])})" if last["again"] else ""

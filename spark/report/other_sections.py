@@ -71,8 +71,8 @@ def _finding(row: dict[str, Any]) -> FindingText:
 def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span: Span) -> Section:
     """Return the section on permits over time, for the consumers that had no permits for the longest time.
 
-    ``read`` returns the rows of the table permits that match an expression, because the table may be too large to be
-    read completely.
+    ``read`` returns only the rows of the table permits that match an expression, because the whole table may be too
+    large.
     """
     section = Section("Permits over time", "permits")
     rows = [row for row in consumers.to_pylist() if row["flows"] and not row["system"]]

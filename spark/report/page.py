@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The template escapes all text from the wire. Only charts, which contain no such text, are inserted without escaping.
-2. Sections for tables that a run did not write are omitted. If no packet was read, all sections are omitted, because a
-   report without findings would be misleading.
+2. Sections about tables that a run did not write are omitted. If no packet was read, all sections are omitted, because
+   a report without findings would be misleading.
 """
 
 from __future__ import annotations

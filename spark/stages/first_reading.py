@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Only partials of lifecycles can be computed in the first reading (`RequiredData.once`). They refer to frames and
-   connections by number, and `partial_renumbering` replaces the numbers when the tables are loaded. No table is written
-   twice.
+   connections by number, and `partial_renumbering` replaces the numbers when the tables are loaded. Therefore no table
+   is written twice.
 2. Frames that the merge adds have the recording's numbers and are aggregated as one more split.
 3. If bytes are missing, or an assumed state was wrong, the split is read again, because the certainty of its frames
    then depends on their offsets.
@@ -80,7 +80,7 @@ def stands(joined: MergedSplit) -> bool:
 
 
 def correct_split(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
-    """Return the tables of the split ``number``, which satisfies `stands`, and of the frames that were added to it."""
+    """Return the tables of the split ``number``, for which `stands` is true, and of the frames added to it."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
     numbers, others = joined.numbers(turn, stream)

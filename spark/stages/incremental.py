@@ -2,16 +2,16 @@
 
 Steps
 - The reader's state after each of the last files and the tables of every split are kept. A file that follows all
-  earlier ones is read from the last state. The remaining stages use the tables of old and new files.
+  earlier files is read from the last state. The remaining stages use the tables of old and new files.
 - Results from the end of the recording are not kept, because files may follow.
 - If a file arrived late and precedes others, or has changed (it was still being written), it is read together with all
   files after it, from the last state before it. These files must still exist.
 
 Rules of this file
-1. The tables have the same rows as those of one run over all files, in whatever order the files arrived.
+1. In whatever order the files arrived, the tables have the same rows as tables that one run over all files writes.
 2. The rows of a file remain in the tables if the file no longer exists or cannot be read now. The table `captures`
    reports a file that cannot be read.
-3. Options that affect what is read must be those of the first run.
+3. Options that affect which packets are read or how they are read must be equal to the options of the first run.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
-"""Number of the last files after which the reader's state is kept. If one of them is late or changes, little is read
-again."""
+"""Number of the last files after which the reader's state is kept. If one of these files is late or changes, little is
+read again."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class KeptRecording:
     splits: list[SplitParts] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
-    """Names of the files that contain the reader's state, by the number of captures read until then."""
+    """Names of the files that contain the reader's state, by the number of captures read before the state was kept."""
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ def keep(run: Run, kept: IncrementalState) -> dict[str, str]:
 
 
 def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
-    """Return the number of unchanged files before the first changed one."""
+    """Return the number of unchanged files before the first changed file."""
     pairs = zip(map(_identity, old), map(_identity, new))
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

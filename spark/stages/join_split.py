@@ -3,8 +3,8 @@
 Rules of this file
 1. Each window contains what one reader of the whole recording would produce: the same frames, notes and ends in the
    same order, with the recording's numbers.
-2. A window contains all rows of its packets. Frames that the merge adds at these packets therefore belong to it; other
-   added frames follow the last window.
+2. A window contains all rows of its packets. Frames that the merge adds at these packets therefore belong to the
+   window; other added frames follow the last window.
 3. A window without added frames is renumbered without copying.
 """
 

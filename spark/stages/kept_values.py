@@ -1,8 +1,8 @@
-"""Serialization of the values that an incremental run keeps for the next one.
+"""Serialization of the values that an incremental run keeps for the next run.
 
 The values are pickled, because they contain objects of the reader. A pickle can name any function, so a manipulated
 file could run code. Therefore only classes of pcli, numpy arrays and plain containers are loaded. Class names are part
-of the format: after a class is renamed, older values are rejected as values of a different version.
+of the format: if a class was renamed, older values are rejected as values of a different version.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def load(data: bytes, where: str) -> Any:
 
 class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
-        """Return a class that `dump` may contain; raise UnpicklingError for any other."""
+        """Return a class that `dump` may contain; raise UnpicklingError for any other class."""
         if (module, name) in _PLAIN or (module.startswith("pcli.") and "." not in name):
             found = super().find_class(module, name)
             if (module, name) in _PLAIN or isinstance(found, type):

@@ -1,11 +1,11 @@
 """The tables `messages` and `exchanges`, from the partials of all splits.
 
 Rules of this file
-1. The small tables (names, sessions, cumulative acks, gaps) are collected on the driver and sent to all tasks as
+1. The small tables (names, sessions, cumulative ACKs, gaps) are collected on the driver and sent to all tasks as
    `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large connection does
    not make the buckets uneven.
-2. The few messages that cannot be computed from their own rows alone (resent, refused, lost, chunked) are matched on
-   the driver.
+2. The few messages that cannot be computed from only their own rows (resent, refused, lost, chunked) are matched on the
+   driver.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. Connections that share a topic, a transaction or a proxied conversation form a group. A group is observed completely,
    in the order of the recording, and its results do not depend on other groups in the same task.
 2. If one group would keep a task busy while others are idle, the group is divided: its connections are observed first,
-   then its topics (observe_topics). This is a third more work, so small groups are not divided.
+   then its topics (observe_topics). A division adds a third of the work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 
@@ -49,7 +49,7 @@ _Tables = dict[str, pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Facts that all tasks need."""
+    """The facts that all tasks need."""
 
     cluster: str
     recording: Recording
@@ -120,7 +120,7 @@ def _recording_events(splits: Iterable[SplitParts]) -> list[list[RecordingEvent]
 def _groups(
     engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
 ) -> tuple[dict[int, int], Division]:
-    """Return the group of each connection (its part, if the group is divided), and the division."""
+    """Return the group of each connection (or its part if the group is divided), and the division."""
     ties = [
         batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
     ]

@@ -29,7 +29,7 @@ __all__ = ["observe_topic_parts"]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Facts that all tasks need."""
+    """The facts that all tasks need."""
 
     cluster: str
     recording: Recording

@@ -1,4 +1,4 @@
-"""Reading of a recording by independent tasks, split by split. The results are equal to those of one reader.
+"""Reading of a recording by independent tasks, split by split. The results are equal to the results of one reader.
 
 scan -> merge on the driver, with repeated reading of some splits -> parse
 
@@ -6,7 +6,8 @@ Rules of this file
 1. The first reading of a split determines how its connections start and end. The merge then determines its valid rows
    and their numbers. The second reading produces tables with the recording's numbers. Tables that can be renumbered are
    produced in the first reading (`first_reading`), so few splits are read twice.
-2. If a split does not end where the next one starts (a wrong boundary, damage), the next one is read again from there.
+2. If a split does not end where the next split starts (a wrong boundary, damage), the next split is read again from the
+   end.
 3. If the state assumed for a connection at the start of a split was wrong, the connection is read again in that split
    from its true state. This may affect the next split.
 4. The driver holds only frames at the boundaries of splits, and frames of connections that are read again.
@@ -59,7 +60,7 @@ class ParallelReading:
     positions: dict[int, int]
     """Number of bytes read from each part, after decompression."""
     again: int
-    """How many times a connection was read again."""
+    """Number of times that a connection was read again."""
 
 
 def read_in_parallel(
@@ -168,7 +169,7 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
 def _scan_all(
     recording: Recording, task: Callable[[tuple[Split, bool]], ScanResult], engine: Engine
 ) -> tuple[list[Split], list[ScanResult]]:
-    """Return the corrected splits of the recording and the result for each."""
+    """Return the corrected splits of the recording, each with its result."""
     splits = list(recording.splits)
     known: dict[tuple[Split, bool], ScanResult] = {}
     while True:
@@ -191,7 +192,7 @@ def _corrected(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[S
 
 
 def _with_last_notes(splits: Sequence[Split], scanned: Sequence[ScanResult]) -> list[ScanResult]:
-    """Keep the note about a file only in its last split: in other splits it is caused by a wrong boundary."""
+    """Keep the note about a file only in its last split, because in other splits a wrong boundary causes it."""
     out = []
     for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
         last = follows is None or follows.part != split.part

@@ -70,7 +70,7 @@ def _of_parallel_reading(recording: Recording, read: ParallelReading) -> ReadRec
 
 
 def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
-    """Return a function that reports progress by part and bytes; ``first``: the part number of the first entry."""
+    """Return a function that reports progress by part and bytes; ``first`` is the part number of the first entry."""
     total = sum(entry.found.size for entry in entries)
 
     def report_progress(part: int, done: int) -> None:

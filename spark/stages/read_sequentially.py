@@ -1,7 +1,7 @@
 """Reading of a recording from its first packet to its last, by one reader in one process.
 
 Rules of this file
-1. The reader continues from file to file. No merge is needed, and all numbers are the recording's.
+1. The reader continues from file to file. No merge is needed, and all numbers refer to the recording.
 2. A split is finished after a number of bytes, so that memory does not grow with the file.
 3. If a file cannot be read to its end, the reader reports this and continues with the next file, as `read_capture`
    does.
@@ -105,7 +105,8 @@ def read_in_order(
 def collection_disabled() -> Iterator[None]:
     """Disable cyclic garbage collection.
 
-    Columns contain no reference cycles, and searching the long-lived objects for cycles takes a tenth of the time.
+    Columns contain no reference cycles, and searching the long-lived objects for cycles takes a tenth of the reading
+    time.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,9 +1,9 @@
 """Conversion of a split's frames, window by window, to the tables that later stages need.
 
 Rules of this file
-1. Each window is released before the next one: partials, header rows and sums are kept, never frames.
+1. Each window is released before the next window is read: partials, header rows and sums are kept, but no frames.
 2. Only data that the requested tables need is produced: header rows only for findings, sums only for permits.
-3. The caller numbers the frames: within the split if it is the first of two readings, otherwise within the recording.
+3. The caller numbers the frames: within the split in the first of two readings, otherwise within the recording.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["SplitParser"]
 Events = Sequence[tuple[int, Note | StreamEnd]]
 
 _LARGE: Final = 64 << 20
-"""Size in bytes from which the collected rows of a table are stored."""
+"""Minimum size in bytes at which the collected rows of a table are stored."""
 
 
 class _Collector(Protocol):
-    """An object that produces some of a split's tables."""
+    """An object that produces some tables of a split."""
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
         """Add a window and return the tables that are complete."""
@@ -55,7 +55,7 @@ class SplitParser:
         self.parts = SplitParts(split, part)
 
     def add(self, frames: Frames, numbers: Longs, events: Events = ()) -> None:
-        """Add a window: its frames and their numbers, and its notes and ends, each with the row that follows it."""
+        """Add a window: its frames, their numbers, and its notes and ends, each with the row that follows it."""
         for collector in self._collectors:
             self._hold(collector.add(frames, numbers, events))
         self.parts.counted.frames += len(frames)

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A task in a different process writes its tables to files and returns the file names. In a single process, tables
-   remain in memory up to a limit; the others are written to files.
-2. The file format is Arrow IPC with lz4: writing and reading take a tenth of the time of Parquet.
+   remain in memory up to a limit; tables beyond the limit are written to files.
+2. The file format is Arrow IPC with lz4: writing and reading take a tenth of the time that Parquet takes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pcli.spark.tables.table_store import refused
 __all__ = ["MEMORY", "Part", "PartStorage", "PlacedEvent", "ReadCounts", "SplitParts", "as_batch", "load", "size_of"]
 
 MEMORY: Final = 256 << 20
-"""Bytes of tables that one process keeps in memory; the other tables are in files of the run."""
+"""Maximum bytes of tables that one process keeps in memory; all other tables are in files of the run."""
 
 _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 

@@ -1,4 +1,4 @@
-"""The requested packets of a split, and where the split ended. Each reading yields the same results."""
+"""The requested packets of a split, and the position at which the split ended. Each reading yields the same results."""
 
 from __future__ import annotations
 

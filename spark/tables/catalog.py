@@ -1,4 +1,4 @@
-"""The catalog of tables: name, meaning of a row, schema, order of rows.
+"""The catalog of tables: the name, meaning of a row, schema and row order of each table.
 
 Rules of this file
 1. Each schema is defined next to the code that computes its rows. This module lists the tables in the order of
@@ -109,7 +109,7 @@ ON_REQUEST: Final = frozenset({"frames"})
 
 
 def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
-    """Return the tables of a run: the named tables, or all except those on request.
+    """Return the tables of a run: the named tables, or all tables except those that are written only on request.
 
     ``captures`` and ``gaps`` are always included, because they show how reliable the other tables are. Raise LocalError
     for an unknown name.

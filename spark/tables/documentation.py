@@ -1,4 +1,4 @@
-"""Generates docs/tables.md, which describes every table and column, from the schemas."""
+"""The generator of docs/tables.md, which describes every table and column."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The manifest: the files of the tables after the last completed run.
 
 Rules of this file
-1. It is deterministic: the same run over the same captures writes the same content. It contains no timestamps and no
-   random names.
-2. For a manifest of a later version, a LocalError with the advice to update pcli is raised.
+1. The manifest is deterministic: the same run over the same captures writes the same content. The manifest contains no
+   timestamps and no random names.
+2. If the manifest has a later version, a LocalError that recommends updating pcli is raised.
 """
 
 from __future__ import annotations

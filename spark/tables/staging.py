@@ -1,16 +1,16 @@
-"""Files of tables in preparation: any process writes them to a folder that readers ignore; the driver commits them.
+"""Files of tables in preparation. Any process writes them to a folder that readers ignore; the driver commits them.
 
 A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver.
-There, `pcli.spark.tables.table_commit.Run.commit` commits them as a generation. If a task fails or runs twice, some of
-its files are in no manifest. They are removed with the folder of the run.
+The driver commits the files as a generation (`pcli.spark.tables.table_commit.Run.commit`). If a task fails or runs
+twice, some of its files are in no manifest. These files are removed with the folder of the run.
 
 Rules of this file
-1. A file name consists of the part number and a digest of the file's bytes. The same rows therefore give the same file,
-   and a run without new data moves no files.
+1. A file name consists of the part number and a digest of the file's bytes. The same rows therefore result in the same
+   file, and a run without new data moves no files.
 2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then contains both
-   columns (``cluster=…/hour=…``). The file omits ``cluster``, because pyarrow rejects a column that is in the path and
-   in the file.
-3. Parquet is written by pyarrow, never through the JVM, which would take twelve times as long.
+   columns (``cluster=…/hour=…``). The file omits ``cluster``, because pyarrow rejects a column that is both in the path
+   and in the file.
+3. pyarrow writes the Parquet files; writing through the JVM would take twelve times as long.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _IN_LIST: Final = ".list.element"
 """The part of a Parquet column name that denotes the elements of a list."""
 
 _RUN: Final = 256
-"""Average length from which moving whole runs of rows is faster than moving single rows."""
+"""Minimum average length of runs at which moving whole runs of rows is faster than moving single rows."""
 
 _HOUR_NS: Final = 3_600_000_000_000
 
@@ -72,7 +72,7 @@ def write_rows(
     """Write a part of a table: one file, or one per cluster and hour if ``partitioned``; no file if there are no rows.
 
     ``part`` must be unique among the parts of the table. The rows need all columns of the table's schema, in any order.
-    Raises LocalError if the file system reports an error.
+    Raise LocalError if the file system reports an error.
     """
     if not rows.num_rows:
         return []
@@ -128,7 +128,7 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
             pa.PythonFile(file, "w"),
             compression="zstd",
             row_group_size=_ROW_GROUP,
-            # Only text columns benefit from a dictionary. Most numbers are close to the previous one, so deltas are
+            # Only text columns benefit from a dictionary. Most numbers are close to the previous number, so deltas are
             # smaller, and writing them takes a quarter less time. No reader skips rows by the statistics of a list.
             use_dictionary=[name for name, kind in leaves if pa.types.is_string(kind)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name, kind in leaves if pa.types.is_integer(kind)},

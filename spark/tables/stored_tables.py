@@ -1,9 +1,9 @@
-"""Reading the tables of a completed run by its manifest. A run that commits during the reading is not visible.
+"""The reader of a completed run's tables, by its manifest. A run that commits during the reading is not visible.
 
 Rules of this file
 1. A table has the columns of its schema, in order, whether or not it is partitioned.
-2. After the manifest is read, a different run may commit and remove a file. In this case the new manifest is read, and
-   reading is repeated once.
+2. After the manifest is read, a different run may commit and remove a file. If this happens, the new manifest is read,
+   and reading is repeated once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoredTables:
     """The tables in a folder."""
 
     def __init__(self, place: str | Store) -> None:
-        """``place``: a path, a URI, or a store. Raises LocalError if it contains no tables of pcli."""
+        """``place`` is a path, a URI or a store. Raise LocalError if it contains no tables of pcli."""
         self._store = open_store(place) if isinstance(place, str) else place
         self.manifest: Manifest = self._manifest()
         """The current manifest."""

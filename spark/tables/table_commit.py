@@ -1,9 +1,9 @@
 """A run over a folder of tables, as a transaction: readers see the old tables until the run ends, then all new tables.
 
 The folder
-- ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct unless a run is just committing.
-- ``OUT/_manifest.json``: the list of these files. A read by this list (`pcli.spark.tables.stored_tables`) is always
-  consistent.
+- ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct except while a run commits.
+- ``OUT/_manifest.json``: the list of these files. A read that uses this list (`pcli.spark.tables.stored_tables`) is
+  always consistent.
 - ``OUT/_work/<run>/``: the files of a run in progress. ``OUT/_state/…``: input of the next incremental run.
 
 Rules of this file
@@ -11,11 +11,11 @@ Rules of this file
    to their final paths; the manifest is replaced; files that no longer belong to the tables are removed. On a local
    file system this takes milliseconds.
 2. A run that is killed before its intent is written has changed nothing. If it is killed later, the next run completes
-   it, because every step may be repeated. Until then, the manifest lists the old tables, and a plain read may find
-   both.
-3. If two runs are simultaneous, the second to commit finds a newer generation than the one it began with, and changes
-   nothing. A lock on the folder serializes commits; the kernel releases it when the process ends. On a file system
-   without locks, only the manifest distinguishes two simultaneous commits.
+   the commit, because every step may be repeated. Until the commit is complete, the manifest may list the old tables,
+   and a plain read may find both old and new files.
+3. If two runs are simultaneous, the run that commits second finds a newer generation than the generation at its start,
+   and changes nothing. A lock on the folder serializes commits; the kernel releases it when the process ends. On a file
+   system without locks, only the manifest distinguishes two simultaneous commits.
 4. Files are removed from the folders of tables only if an earlier manifest of pcli lists them and the current manifest
    does not.
 5. A run never moves or removes the files of a different active run. A run is dead if its process no longer exists or,
@@ -70,11 +70,11 @@ class Run:
         run: Mapping[str, Any],
         state: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Commit these files as the tables and return the manifest. If nothing is new, it is the old manifest.
+        """Commit these files as the tables; return the new manifest, or the old manifest if nothing is new.
 
-        ``tables`` are all requested tables, including empty ones. ``state``: the current and the final path of each
-        file for the next run. Existing files are kept. Raises LocalError if a different run has committed since this
-        run began.
+        ``tables`` are all requested tables, including empty ones. ``state`` contains the current and the final path of
+        each file for the next run. Existing files are kept. Raise LocalError if a different run has committed since
+        this run began.
         """
         files = list(made)
         there = {file.stored.table for file in files}
@@ -110,7 +110,7 @@ class Run:
 def begin(store: Store) -> Run:
     """Begin a run, after completing killed runs or removing their files.
 
-    Raises LocalError if the folder contains other files or cannot be written.
+    Raise LocalError if the folder contains other files or cannot be written.
     """
     with _locked(store):
         _check_ours(store)
@@ -118,7 +118,7 @@ def begin(store: Store) -> Run:
         base = read_manifest(store) or Manifest()
         host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
         folder = f"{_WORK}/g{base.generation + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
-        # Writing this file shows at once whether the folder is writable.
+        # Writing this file shows immediately whether the folder is writable.
         try:
             store.write(f"{folder}/begun", b"")
         except LocalError as error:
@@ -138,7 +138,7 @@ def _locked(store: Store) -> Iterator[None]:
     """Hold an exclusive lock on the folder if its file system supports locks. It is not reentrant."""
     place = -1
     if store.local:
-        with suppress(ImportError, OSError):  # no folder yet, or a system or file system without locks
+        with suppress(ImportError, OSError):  # the folder does not exist yet, or there are no locks
             import fcntl
 
             place = os.open(store.root, os.O_RDONLY)

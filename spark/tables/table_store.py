@@ -29,14 +29,17 @@ _PUT: Final = frozenset({"s3", "gcs", "abfs"})
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A file system and the path of a folder in it. It can be sent to other processes if the file system can."""
+    """A file system and the path of a folder in it.
+
+    It can be sent to other processes if the file system object can be sent.
+    """
 
     files: Any
     """A pyarrow.fs.FileSystem."""
     root: str
     """Path of the folder in the file system, without a trailing slash."""
     place: str = ""
-    """The path or URI that the user gave; empty if it is ``root``."""
+    """The path or URI that the user specified; empty if it is ``root``."""
 
     def path(self, name: str) -> str:
         """Return the complete path of a name in the folder. Names contain ``/`` as the separator."""
@@ -53,7 +56,7 @@ class Store:
         return isinstance(self.files, fs.LocalFileSystem)
 
     def list(self, name: str = "", *, deep: bool = False) -> list[str]:
-        """Return the names in a subfolder, or none if it does not exist; ``deep``: all files below it."""
+        """Return the names in a subfolder (if ``deep``, of all files below it), or no names if it does not exist."""
         base = self.path(name) if name else self.root
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=deep))
@@ -66,7 +69,7 @@ class Store:
             return bool(self.files.get_file_info(self.path(name)).type != fs.FileType.NotFound)
 
     def changed_ns(self, name: str) -> int:
-        """Return when a file below a subfolder was last changed, in ns since 1970; 0 if unknown."""
+        """Return the time at which a file below a subfolder was last changed, in ns since 1970; 0 if unknown."""
         base = self.path(name)
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))

@@ -1,8 +1,8 @@
-"""Removes passwords from URIs, because tables and messages must not contain them.
+"""The removal of passwords from URIs, because tables and messages must not contain passwords.
 
 Rules of this file
 1. In ``s3://key:secret@bucket/a``, the part before ``@`` is hidden: ``s3://***@bucket/a``. A name without a password is
-   kept, because it is a user (HDFS) or a container (Azure).
+   not hidden, because it is a user (HDFS) or a container (Azure).
 2. In the query, the value of every parameter whose name contains secret, token, password or key is hidden.
 3. An unquoted secret that contains ``/`` is also hidden, because the error message that rejects this URI contains the
    URI.

@@ -1,4 +1,4 @@
-"""`read_fields`: frame positions to columns of fields.
+"""`read_fields`, which converts frame positions to columns of fields.
 
 - frame_headers, commands, metadata, payload_sections, checksums: each decodes one part of the frame
 - message_layouts, command_layouts, metadata_layouts, layout_groups, byte_matrix, layout_values: frames with the same

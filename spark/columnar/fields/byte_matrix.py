@@ -1,10 +1,11 @@
 """Bytes of many rows gathered into a matrix, and numbers read from its columns.
 
 Rules of this file
-1. Each row of a matrix contains the bytes from one position in ``data`` on, with zeros after the end of ``data``. One
-   gather of 64 bytes costs as much as five gathers of one byte, and columns of a matrix are read without an index.
-2. A varint of known length is read with one unaligned load of eight bytes and, for each doubling of its length, one
-   step that moves its groups of seven bits together.
+1. Each row of a matrix contains the bytes that start at one position in ``data``. Bytes after the end of ``data`` are
+   0. One gather of 64 bytes costs as much as five gathers of one byte, and columns of a matrix are read without an
+   index.
+2. A varint of known length is read with one unaligned load of eight bytes. For each doubling of the length, one step
+   then joins adjacent groups of seven bits.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ Matrix = npt.NDArray[np.uint8]
 """A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested bytes."""
 
 SLACK: Final = 8
-"""Number of bytes of a row after the requested bytes, so that an unaligned load of the last byte stays within the
-row."""
+"""Number of bytes of a row after the requested bytes. They keep an unaligned load of the last byte within the row."""
 
 _ONE: Final = 0x7F7F7F7F7F7F7F7F
 _STEPS: Final = (

@@ -1,9 +1,9 @@
 """Columns under construction, and how they are written.
 
 Rules of this file
-1. In most windows most columns are empty: no chunks, no transactions, no epochs. An empty column is one number in
-   memory, repeated by a stride of 0 and read-only. Its full memory is assigned when the column is first written, so
-   every write must use `Blank.column`.
+1. In most windows most columns are empty, because there are no chunks, transactions or epochs. An empty column is one
+   number in memory, repeated by a stride of 0 and read-only. Its full memory is assigned when the column is first
+   written, so every write must use `Blank.column`.
 2. This memory is one block, allocated at once and touched only where it is used. This lets the system use large pages
    and avoids most page faults, the largest cost of this package.
 """
@@ -33,7 +33,7 @@ class FrameBuilder(Frames):
     __slots__ = ("_room",)
 
     def __init__(self, places: Places) -> None:
-        """Begin with empty columns."""
+        """Create empty columns."""
         size = len(places)
         columns: dict[str, Any] = {name: np.broadcast_to(np.int64(_absent_value(name)), size) for name in _NUMBERS}
         columns |= {name: np.zeros(size, np.bool_) for name in _FLAGS}

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. ``complete`` can be true only for the commands in LISTED. For other commands, the columns contain only the ids.
-2. It is true if every field of the command has a column, all required fields are present, and no number equals the
-   value that its column uses for an absent field. The command consists of its type and one body.
+2. ``complete`` is true if the command consists of its type and one body, every field of the command has a column, all
+   required fields are present, and no number equals the value that its column uses for an absent field.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LISTED: Final[dict[str, dict[str, str]]] = {
     "PING": {},
     "PONG": {},
 }  # fmt: skip
-"""Fields to columns, for the commands that columns can represent; ``!`` marks a required field."""
+"""The column of each field, for the commands that columns can represent; ``!`` marks a required field."""
 
 _OTHERS: Final = {"SEND_ERROR": {"sequence_id": "sequence"}}
 """Columns of other commands besides owner and request."""
@@ -153,4 +153,4 @@ OF_METADATA: Final[dict[int, MetadataColumn]] = {
     FIELD["num_chunks_from_msg"]: MetadataColumn("chunks"),
     FIELD["chunk_id"]: MetadataColumn("chunk"),
 }
-"""Field numbers of the metadata to columns, without the two keys, of which only one is stored."""
+"""Columns by field number of the metadata, without the two keys, because only one key is stored."""

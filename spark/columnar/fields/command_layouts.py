@@ -1,4 +1,4 @@
-"""Layouts of commands: the positions of the numbers in a SEND, an ACK with three ids, a PING and others.
+"""Layouts of commands: the positions of the numbers in a SEND, an ACK with three ids, a PING and other commands.
 
 Rules of this file
 1. A command has a layout only if columns can represent it. A field without a column, a number too large for its field,
@@ -64,7 +64,7 @@ class _Kind:
 
 
 def _kind(message: Descriptor, keys: dict[str, str], prefix: str, needed: frozenset[str]) -> _Kind:
-    """Return the fields in ``keys`` directly below ``prefix``, and the nested messages that contain further ones."""
+    """Return the fields in ``keys`` directly below ``prefix``, and the nested messages that contain further fields."""
     kind = _Kind(needed=needed)
     for one in message.fields:
         key, tag = prefix + one.name, one.number << 3
@@ -114,7 +114,10 @@ def id_layout(data: bytes) -> CommandLayout:
 
 
 def command_layout(data: bytes) -> CommandLayout:
-    """Return a command's layout (bytes without the frame's lengths); raise UnsupportedLayoutError if it has none."""
+    """Return a command's layout; raise UnsupportedLayoutError if it has none.
+
+    ``data`` begins after the frame's lengths.
+    """
     start = body_of(data, 0, len(data))
     kind = _KINDS.get(data[1])
     if kind is None:

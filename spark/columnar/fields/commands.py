@@ -29,7 +29,7 @@ WIDEST: Final = 255
 """Maximum size of a command that is decoded by its layout."""
 
 MANY: Final = 32
-"""An ACK of at least this size contains several ids, or large ones."""
+"""An ACK of at least this size contains several ids or large numbers."""
 
 _ACK: Final = BY_NAME["ACK"].number
 _LAYOUTS: Final = LayoutCache(command_layout, few=8, share=1 << 30)

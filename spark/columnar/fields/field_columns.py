@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Three decoders fill the same columns: rows of one layout together, metadata of many layouts field by field, and
-   single rows with the readers of the object path. The choice affects speed only; tests compare all three with the
-   object path.
+   single rows with the readers of the object path. The choice affects only the speed; tests compare all three decoders
+   with the object path.
 """
 
 from __future__ import annotations

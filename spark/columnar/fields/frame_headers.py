@@ -30,7 +30,7 @@ def read_heads(frames: FrameBuilder) -> Bools:
     lengths = pull_column(head, 0, ">u8").astype(np.uint64)
     frames.size = (lengths >> _HALF).view(np.int64) + 4
     command = (lengths & _LOW).view(np.int64) + _LENGTHS
-    # The captured part of the command, computed as in wire.frame.
+    # The captured part of the command. wire.frame computes it in the same way.
     end = np.minimum(frames.size, kept)
     frames.command_end = start + np.minimum(command, end)
     begin = pull_u16(head, 8)

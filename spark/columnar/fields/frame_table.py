@@ -100,7 +100,7 @@ _SYNC: Final = [word for word, _ in sorted(SYNC.items(), key=lambda pair: pair[1
 
 
 def frame_rows(frames: Frames, numbers: Longs, *, cluster: str = "") -> pa.RecordBatch:
-    """Return rows of FRAMES in the order of ``frames``; ``numbers``: the `CapturedFrame.number` of each frame."""
+    """Return rows of FRAMES in the order of ``frames``; ``numbers`` contains each frame's `CapturedFrame.number`."""
     columns = _places(frames, numbers, cluster) | _commands(frames) | _metadata(frames)
     return pa.record_batch([columns[name] for name in FRAMES.names], schema=FRAMES)
 

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. All values come from the objects; nothing is parsed again. The bytes of the frames are concatenated.
-2. An object contains the packet in which its frame ends, not the packet that completed it. ``turn`` is therefore the
-   highest packet so far. It never decreases, and it is exact unless a frame had to wait for older bytes.
+2. An object contains the packet in which its frame ends, not the packet that completed the frame. ``turn`` is therefore
+   the highest packet so far. ``turn`` never decreases, and it is exact unless a frame had to wait for earlier bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns of unknown length: words of ack sets, message ids of ACKs.
+"""Columns of unknown length: words of ack sets, and message ids of ACKs.
 
 Arrays are appended when they are decoded, in any order of rows, and concatenated once.
 """
@@ -55,7 +55,7 @@ class GrowingIds:
         self._pieces.append(columns)
 
     def put_lists(self, row: int, ids: list[tuple[int, int, int, int, int, int]]) -> None:
-        """Append the ids of one frame; the last two numbers of each are set_start and set_end."""
+        """Append the ids of one frame; the last two numbers of each id are set_start and set_end."""
         if ids:
             columns = list(np.array(ids, np.int64).T)
             self._pieces.append([np.full(len(ids), row, np.int64), *columns])

@@ -23,9 +23,9 @@ from pcli.spark.columnar.frame_columns import Bytes, Longs
 __all__ = ["LayoutCache", "by_key", "read_alike"]
 
 MOST: Final = 8
-"""Maximum number of layouts that are tried for one size, and that are kept for one size and beginning."""
+"""Maximum number of layouts that are tried for one size, and that are kept for one pair of size and first two bytes."""
 KEPT: Final = 2048
-"""Number of pairs of size and beginning for which layouts are kept, at most MOST for each pair."""
+"""Number of pairs of size and first two bytes for which layouts are kept, at most MOST for each pair."""
 
 
 class HasLayout(Protocol):
@@ -89,15 +89,15 @@ def read_alike(
 ) -> Longs:
     """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.
 
-    Returns the rows that were not decoded. If there are only a few rows, none is decoded.
+    Return the rows that were not decoded. If there are only a few rows, none is decoded.
     """
     if len(rows) < book.few:
         return rows
     matrix = gather(data, starts, size)
     odd: list[int] = []
     for _ in range(MOST):
-        # Ids increase, so the first row often has the layout of shorter ids, which few rows share. The middle row is
-        # more typical.
+        # Ids increase, so the first row often has a layout for shorter ids, which few other rows have. The middle row
+        # is more typical.
         middle = len(rows) >> 1
         try:
             found = book.find(matrix[middle, :size].tobytes())

@@ -1,6 +1,6 @@
 """Numbers and ack sets from a matrix of messages with the same layout.
 
-A spot is a varint: its first byte and its size, which is 0 if the value is -1 in all rows.
+A spot describes a varint by its first byte and its size. The size is 0 if the value is -1 in all rows.
 """
 
 from __future__ import annotations

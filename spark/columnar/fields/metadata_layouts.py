@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Metadata has a layout only if columns can represent it. A repeated field that has a column, an unexpected wire type,
-   a value of -1, or bytes that are not protobuf prevent this. Fields without a column do not matter.
+   a value of -1, or bytes that are not protobuf prevents this. Fields without a column do not matter.
 2. The flag for a base64 partition key must be one byte that is the same in all rows of a layout.
 """
 

@@ -35,7 +35,7 @@ _LAYOUTS: Final = LayoutCache(id_layout, few=8, share=1 << 30)
 
 
 def read_many_acks(frames: FrameBuilder, rows: Longs, target: GrowingIds) -> Longs:
-    """Read complete ACKs into their columns and their ids into ``target``; return the remaining rows."""
+    """Read complete ACKs into the columns, and the ids of these ACKs into ``target``; return the remaining rows."""
     numbers: list[dict[str, int]] = []
     done: list[int] = []
     odd: list[int] = []

@@ -1,8 +1,7 @@
 """Flat messages with many layouts: in each round all rows advance by one field, which need not be the same field.
 
 Rules of this file
-1. For a valid protobuf message, the result is equal to that of `row_decoder.pull_places`: a repeated field has its last
-   value.
+1. For a valid protobuf message, `row_decoder.pull_places` returns the same result: a repeated field has its last value.
 2. A row is rejected, and decoded row by row, if a field has a fixed size, a tag has more than two bytes, a number has
    more than eight bytes, or a field with a column has an unexpected wire type.
 """
@@ -39,7 +38,7 @@ class Plan:
 def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bools]:
     """Return one row for each number and two rows (start and end in ``data``) for each text; -1 if a field is absent.
 
-    The fields are in the order of the plan, all numbers first. Also returns which messages were read to their end.
+    The fields are in the order of the plan, all numbers first. Also return which messages were read to their end.
     """
     slots, texts = _slots(plan)
     found = np.full((len(plan.numbers) + 2 * len(plan.texts) + 1, len(starts)), -1, np.int64)
@@ -65,7 +64,7 @@ def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bo
 
 
 def _slots(plan: Plan) -> tuple[Longs, Bools]:
-    """Return, for each field number, the row of its value (-1 if not in the plan) and whether it is a text."""
+    """Return, for each field number, the row of its value (-1 if the plan lacks it) and whether the value is a text."""
     slots = np.full(_FIELDS, -1, np.int64)
     texts = np.zeros(_FIELDS, np.bool_)
     slots[list(plan.numbers)] = np.arange(len(plan.numbers))

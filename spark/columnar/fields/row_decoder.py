@@ -99,7 +99,7 @@ class RowReader:
 
 
 def _is_alone(data: bytes) -> bool:
-    """Return whether a command consists of a type and one body; observe.walk skips a second type and merges bodies."""
+    """Return whether a command consists of a type and one body. observe.walk skips a second type and merges bodies."""
     try:
         return body_of(data, 8, 8 + _u32(data, 4)[0]) > 0
     except UnsupportedLayoutError:

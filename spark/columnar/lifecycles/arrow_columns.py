@@ -50,7 +50,7 @@ def texts_at(texts: list[str], places: Longs, *, empty_is_null: bool = False) ->
 
 
 def table_in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table. They are read in batches, so that few of them exist as dicts at the same time."""
+    """Return rows as a table. The rows are read in batches, so only a few rows exist as dicts at the same time."""
     rows, tables = iter(rows), [schema.empty_table()]
     while some := list(islice(rows, _AT_ONCE)):
         tables.append(pa.Table.from_pylist(some, schema))

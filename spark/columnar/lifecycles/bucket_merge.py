@@ -1,9 +1,9 @@
 """The merge of one bucket: rows of producers and consumers that have the same message id.
 
 Rules of this file
-1. A message is usual if all of this is true: each subscription received it once, or twice with a REDELIVER of its id in
-   between; each subscription acknowledged it at most once, and completely; the columns contain all its data. Usual
-   messages never become Python objects. event_histories.py processes the others one by one.
+1. A message is usual if all of these conditions are met: each subscription received it once, or twice with a REDELIVER
+   of its id in between; each subscription acknowledged it at most once, and completely; the columns contain all data of
+   the message. Usual messages never become Python objects. event_histories.py processes all other messages one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
 3. Chunks and messages of non-persistent topics are not identified by message ids (chunked_messages.py,
    non_persistent_messages.py).
@@ -37,8 +37,8 @@ _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_num
 
 
 _AT_ONCE: Final = 8192
-"""Maximum number of messages without an id that exist as objects at the same time. A capture of only one direction
-contains no other messages."""
+"""Maximum number of messages without an id that exist as objects at the same time. If a capture contains only the
+clients' frames, no message has an id."""
 _FEW: Final = 32
 """Maximum number of rows that are inserted one by one."""
 _FAR: Final = np.iinfo(np.int64).max
@@ -60,7 +60,7 @@ def merge_bucket(
     """Return the messages of one bucket.
 
     ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose shuffle key belongs to the bucket,
-    with the recording's numbers; ``published`` without the rows that `separate_candidates` removed.
+    with the recording's numbers. ``published`` lacks the rows that `separate_candidates` removed.
     """
     resolved = resolved.filter(pc.equal(resolved.column("uuid"), ""))
     producers = producers_of(published.combine_chunks(), facts)
@@ -85,8 +85,8 @@ def merge_bucket(
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
     """Return both tables as one table.
 
-    If ``rest`` is short, the result is in order of time. If it is long, inserting its rows one by one would take too
-    long.
+    If ``rest`` is short, the result is in order of time. If ``rest`` is long, its rows are appended, because inserting
+    them one by one would take too long.
     """
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
@@ -109,7 +109,7 @@ def _id(row: dict[str, Any]) -> tuple[int, int]:
 
 
 class _MessageGroups:
-    """Rows grouped by message id: one number for each id, in order of ids."""
+    """Rows grouped by message id. Groups are numbered in order of ids."""
 
     def __init__(self, producers: Producers, consumers: Consumers, resolved: pa.Table) -> None:
         self._producers, self._consumers, self._resolved = producers, consumers, resolved
@@ -191,10 +191,9 @@ class _MessageGroups:
         return usual
 
     def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
-        """Return the pairs with a delivery, a REDELIVER for it, a second delivery, and then at most one ACK.
+        """Return the pairs that have a delivery, a REDELIVER for it, a second delivery, and then at most one ACK.
 
-        The subscription must be Shared or Key_Shared, because a REDELIVER requests all messages of any other
-        subscription.
+        The subscription must be Shared or Key_Shared, because on other subscriptions a REDELIVER requests all messages.
         """
         consumers = self._consumers
         first, second = both[:, 0], both[:, 1]
@@ -269,7 +268,7 @@ class _Pairs:
         self._begins = np.cumsum(counts) - counts
 
     def count_and_last(self, numbers: Longs) -> tuple[Longs, Longs]:
-        """Return how many rows of each pair have a number, and the last of these rows; -1 if there is none."""
+        """Return how many rows of each pair have a number (not -1), and the last of these rows; -1 if there is none."""
         there = numbers.take(self.first) >= 0
         count, last = there.astype(np.int64), np.where(there, self.first, -1)
         if len(self._many):

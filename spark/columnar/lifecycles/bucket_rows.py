@@ -56,7 +56,7 @@ class Consumers:
     """Index into `RecordingFacts.sessions`; -1 if the SUBSCRIBE was not captured."""
     delivered: Longs
     acked: Longs
-    """Frame of an effective ACK; rows without a delivery can have one. -1 if none."""
+    """Frame of an effective ACK; -1 if none. A row without a delivery can have an ACK."""
     persistent: Bools
     unusual: Bools
     """Whether the columns lack data of the frame."""
@@ -75,7 +75,10 @@ class Consumers:
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows as dicts with the added keys ``sub`` and ``session``. An ACK without effect is -1."""
+        """Return the rows as dicts with the added keys ``sub`` and ``session``.
+
+        If an ACK has no effect, its columns are -1.
+        """
         found: list[dict[str, Any]] = self.table.to_pylist()
         for row, sub, session, acked in zip(
             found, self.sub.tolist(), self.session.tolist(), self.acked.tolist(), strict=True
@@ -120,7 +123,7 @@ def consumers_of(consumed: pa.Table, facts: RecordingFacts) -> Consumers:
 
 
 def _counting(facts: RecordingFacts, stream: Longs, owner: Longs, acked: Longs, at: Longs) -> Longs:
-    """Return the ACKs that the broker processes: those of attached consumers."""
+    """Return the ACKs that the broker processes: the ACKs of attached consumers."""
     if not len(facts.ready):
         return acked
     later = np.flatnonzero((acked >= 0) & (at >= 0) & (acked >= facts.until[at]))

@@ -68,7 +68,7 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last uncertain frame of each run; ``ends``: the last frames before gaps and of splits."""
+    """Yield the first and the last uncertain frame of each run; ``ends``: last frames before gaps and in splits."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0

@@ -134,7 +134,7 @@ class _FactCollector:
     def _note(self, observed: Facts) -> None:
         """Record the owner of the frame's id.
 
-        For a response, this is the sender of the request, which may be closed by now.
+        The owner of a response is the producer or consumer that sent the request. It may already be closed.
         """
         peer = observed.peer
         if peer is None:
@@ -174,7 +174,7 @@ class _FactCollector:
         topic = book.topic.record
         sub = self._subs.setdefault((topic.name, book.record.name), len(self._subs))
         if self._books.setdefault(sub, book) is not book:
-            # The subscription was removed; this is a new one with the same name.
+            # The subscription was removed; this is a new subscription with the same name.
             self._books[sub] = book
             self._cursor_resets.setdefault(sub, []).append(number)
         session = Session(

@@ -1,10 +1,10 @@
-"""Cumulative ACKs: the first one that covers each message, without comparing each ACK with each message.
+"""The first cumulative ACK that covers each message, found without comparing each ACK with each message.
 
 Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
 1. A cumulative ACK is effective if its consumer is attached and its subscription is neither Shared nor Key_Shared.
 2. A cumulative ACK covers all positions up to the ACK's position. A message is therefore acknowledged by the earliest
-   ACK whose position is not below the position of the message. With the ACKs in order of position, this is a running
-   minimum that starts at the last ACK.
+   ACK whose position is not below the position of the message. If the ACKs are sorted by position, it is found with a
+   running minimum that starts at the last ACK.
 3. An ACK with an ack set or a transaction is not part of that minimum.
 """
 

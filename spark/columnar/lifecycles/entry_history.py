@@ -4,8 +4,8 @@ This module processes entries with several deliveries or other unusual events. I
 pcli.codec.observe.tracking for one position.
 
 Rules of this file
-1. An individual ACK applies to the last receiver of the entry. A cumulative ACK that covers the entry also does, unless
-   the subscription is Shared or Key_Shared.
+1. An individual ACK applies to the last receiver of the entry. A cumulative ACK that covers the entry also applies to
+   it, unless the subscription is Shared or Key_Shared.
 2. An ACK in a transaction takes effect at the commit. The time of the acknowledgement is the time of the ACK.
 3. A delivery makes the entry unacknowledged again.
 """
@@ -57,7 +57,7 @@ class Delivery:
     nacked_ns: int = -1
     nacked_number: int = -1
     aborted_number: int = -1
-    """The frame that aborted a transaction which had acknowledged this delivery."""
+    """The frame that aborted a transaction that had acknowledged this delivery."""
     held: bool = True
     partition: int = -1
     place: tuple[int, int] = (-1, -1)
@@ -133,7 +133,10 @@ def _deliver(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def _nack(sub: EntryAtSubscription, one: Event) -> None:
-    """Apply a REDELIVER, which affects only messages that the consumer holds. Exclusive and Failover ignore ids."""
+    """Apply a REDELIVER, which affects only messages that the consumer holds.
+
+    Exclusive and Failover subscriptions ignore the ids.
+    """
     if not sub.deliveries or not sub.pending:
         return
     last = sub.deliveries[-1]
@@ -144,7 +147,7 @@ def _nack(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def _ack(sub: EntryAtSubscription, one: Event, what: tuple[int, int, str], *, effective: bool) -> None:
-    """Apply an ACK; ``what``: the remaining bits, the time of the ACK, its type."""
+    """Apply an ACK; ``what`` contains the remaining bits, and the time and type of the ACK."""
     bits, time_ns, kind = what
     last = sub.deliveries[-1]
     if bits != _NO_BITS:

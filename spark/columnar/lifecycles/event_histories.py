@@ -64,7 +64,7 @@ def message_of(parts: MessageRows, facts: RecordingFacts, cluster: str) -> Messa
 def finish_row(
     row: Row, subs: dict[int, EntryAtSubscription], facts: RecordingFacts, parts: MessageRows
 ) -> MessageHistory:
-    """Set the columns that depend on the others: deliveries, partition, time and state."""
+    """Set the columns that depend on the other columns: deliveries, partition, time and state."""
     row["deliveries"] = deliveries_of(subs, facts)
     if row["partition"] is None and row["topic"]:
         row["partition"] = _or_none(split_partition(row["topic"])[1])
@@ -247,7 +247,7 @@ def _delivery(delivery: list[Delivery], number: int, sub: EntryAtSubscription, f
 
 
 def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, facts: RecordingFacts) -> str | None:
-    """Return the cause of the last redelivery, a key of AGAIN; None if the frames do not show one.
+    """Return the cause of the last redelivery, a key of AGAIN; None if the frames do not show the cause.
 
     A cursor reset of the whole subscription has priority. Otherwise the cause is the first event that released the
     message from its consumer.
@@ -268,8 +268,8 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     if gaps_of_connection is not None and gaps_of_connection.ended:
         causes.append((gaps_of_connection.last_number, "lost"))
     causes = [one for one in causes if past.number <= one[0] < last.number]
-    # On Exclusive and Failover, a REDELIVER with one id requests all messages, so a REDELIVER with a different id may
-    # be the cause.
+    # On Exclusive and Failover subscriptions, a REDELIVER with one id requests all messages, so a REDELIVER with a
+    # different id may be the cause.
     return min(causes)[1] if causes else "twice" if sub.individual else None
 
 

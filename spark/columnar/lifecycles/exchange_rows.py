@@ -3,9 +3,9 @@
 Rules of this file
 1. ACKs with a request id are frequent. If the response has no error and is in the same window, ACK and response are one
    row of ``answered``, and this module only adds the names. The Observer of pcli.codec pairs all other requests.
-2. A request without a response has a row if a response is possible. No response is possible to a broker's own close
-   commands, or to a refreshed login on an open connection. A waiting PRODUCER receives two responses; the first one is
-   used.
+2. A request without a response has a row if a response is possible. No response is possible to a close command that the
+   broker sends, or to a refreshed login on an open connection. A waiting PRODUCER receives two responses; the first one
+   is used.
 3. SEND and its receipt are in ``messages``. The duplicate connection of a proxied conversation has no rows.
 """
 
@@ -43,7 +43,7 @@ _OWNERS: Final = {
     for number, row in COMMANDS.items()
     if row.ids.keys() & {"producer_id", "consumer_id"}
 }
-"""Names of the fields with the error and with the owner's id, by command type."""
+"""Names of the fields that contain the error and the owner's id, by command type."""
 
 
 def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:

@@ -1,10 +1,11 @@
 """The few frames of a split that are forwarded as bytes. `partial_tables.ROLES` lists the reasons.
 
 Rules of this file
-1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not: its ids are rows of ``consumed``.
-2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. So is the first one
-   after each command that opens or closes the producer or consumer. If that command was not captured, this frame is the
-   first evidence of the owner.
+1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not forwarded, because its ids are rows
+   of ``consumed``.
+2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. The first of these
+   frames after each command that opens or closes the producer or consumer is also forwarded. If that command was not
+   captured, the forwarded frame is the first evidence of the owner.
 3. An ACK with a request id and its response are one row of ``answered`` if they are the only frames of the window with
    that request id, are in this order, and the response has no error.
 """
@@ -130,7 +131,7 @@ class ForwardedFrames:
         return found
 
     def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
-        """Return FORWARDED and ANSWERED; ``paired`` are the numbers of unpaired frames that were paired later."""
+        """Return FORWARDED and ANSWERED; ``paired``: numbers of frames that were paired after their window."""
         forwarded = pa.concat_tables([FORWARDED.empty_table(), *self._forwarded])
         if len(paired):
             role = forwarded.column("role").to_numpy().copy()

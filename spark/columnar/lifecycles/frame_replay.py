@@ -1,8 +1,8 @@
 """The forwarded frames, notes and ends of connections as objects, in their original order.
 
 Rules of this file
-1. Frames are in order of their numbers. A note or an end of a connection follows the frame with its number; several
-   notes or ends at one frame keep their order.
+1. Frames are in order of their numbers. A note or an end of a connection follows the frame with its number; if several
+   notes or ends have the same number, their order does not change.
 2. Marks that `SplitAggregator` added for frames (last, weak, frame:…) are not notes and are skipped.
 """
 

@@ -18,7 +18,10 @@ _FULL: Final = 1 << 62
 
 @dataclass(slots=True)
 class Intervals:
-    """Values that apply to (stream, id) from a frame number until the next row with the same key, in any order."""
+    """Values that apply to (stream, id) from a frame number until the next row with the same key.
+
+    Rows are unordered.
+    """
 
     stream: Longs
     id: Longs

@@ -1,12 +1,12 @@
 """The schemas of the tables `messages` and `exchanges`.
 
 Rules of this file
-1. A row of ``messages`` is an entry, as brokers store it; the messages of a batch share it. The chunks of one message
-   are one row with the id of the last chunk. Entries without an id (lost, refused, duplicates, in flight) have rows
-   too.
+1. A row of ``messages`` is an entry, as brokers store it; the messages of a batch share the row. The chunks of one
+   message are one row with the id of the last chunk. Entries without an id (lost, refused, duplicates, in flight) also
+   have rows.
 2. An item of ``deliveries`` represents all deliveries of a row to one consumer on one connection.
-3. A connection is a ``tcp.stream`` and a frame is a ``pulsar.number``. pcli prints the same numbers for the same
-   capture.
+3. Connections are identified by ``tcp.stream`` and frames are identified by ``pulsar.number``. pcli prints the same
+   numbers for the same capture.
 4. SEND and its receipt are in ``messages``; every other request is in ``exchanges``.
 """
 
@@ -29,7 +29,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "capture_start": "the lifecycle of the message, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before the lifecycle of the message was complete",
 }
-"""Reliability of the ``state`` of a row: the first reason in this order that applies; ``complete`` if none does."""
+"""Reliability of the ``state`` of a row: the first reason in this order that applies; ``complete`` if none applies."""
 
 
 _PRODUCER: Final = record(

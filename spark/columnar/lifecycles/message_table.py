@@ -3,7 +3,7 @@
 Rules of this file
 1. Values of the publication come from the SEND. If it was not captured, they come from the metadata of the first
    delivery.
-2. -1 in a partial becomes null here.
+2. A value of -1 in a partial aggregate becomes null.
 3. Rows are created in MESSAGES_ORDER, because sorting a table of lists afterwards would take as long as creating it.
 """
 
@@ -176,7 +176,7 @@ class _TableBuilder:
         by_session = np.array([*(place.get(one.topic, -1) for one in facts.sessions), -1])
         topic = by_publisher[self._publisher]
         if (topic < 0).any():
-            # The maximum over the deliveries: all known topics of a message are equal, and unknown ones are -1.
+            # The maximum of all deliveries: all known topics of a message are equal, and an unknown topic is -1.
             found = np.full(len(topic), -1, np.int64)
             np.maximum.at(found, self._message, by_session[self._session])
             topic = np.where(topic >= 0, topic, found)
@@ -240,7 +240,10 @@ class _TableBuilder:
         return struct_of(columns, _PRODUCER)
 
     def _sequences(self) -> pa.Array:
-        """Return sequence ids: any number if the id is from a SEND; null if a delivery's metadata has none."""
+        """Return sequence ids.
+
+        An id from a SEND may be any number; an id from a delivery is null if the metadata lacks it.
+        """
         if self._all_sent:
             return pa.array(self._of_sent("sequence"))
         return pa.array(self._sent_or_delivered("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
@@ -261,7 +264,7 @@ class _TableBuilder:
         return texts_at(texts, places, empty_is_null=True)
 
     def _keys(self) -> pa.Array:
-        """Return keys as text; the bytes of most keys are valid text."""
+        """Return keys as text. The bytes of most keys are valid UTF-8."""
         usual = self._usual
         both = [one.table.column("key").combine_chunks() for one in (usual.producers, usual.consumers)]
         if all(one.null_count == len(one) for one in both):
@@ -314,7 +317,7 @@ class _TableBuilder:
 
 
 def _in_time(usual: UsualMessages, place: Longs) -> Longs:
-    """Return the messages in MESSAGES_ORDER; ``place`` has the meaning of `_TableBuilder` and is ascending."""
+    """Return the messages in MESSAGES_ORDER; ``place`` is defined in `_TableBuilder` and is ascending."""
     sent = usual.published >= 0
     first = np.full(len(sent), FAR, np.int64)
     if sent.any():

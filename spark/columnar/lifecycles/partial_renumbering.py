@@ -43,15 +43,15 @@ class Renumbering:
     starts: Longs
     """Frame numbers of the split at which the difference changes; the first is 0."""
     adds: Longs
-    """The difference from each of these frame numbers on."""
+    """The difference that applies from each of these frame numbers."""
     packets: int = 0
     """The difference of packet numbers."""
     offsets: Longs | None = None
     """Differences of offsets, by 2 * the split's stream + from_client; None if all are 0
     (merge_results.SplitRenumbering.offsets)."""
     sync: Longs | None = None
-    """Certainty of the frame boundaries by the same key, as in Places.sync. If it is negative or None, the value of
-    each frame is kept."""
+    """Certainty of the frame boundaries (a value of Places.sync), by the same key. If it is negative or None, the value
+    of each frame is kept."""
 
     @classmethod
     def of(

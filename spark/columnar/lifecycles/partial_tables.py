@@ -7,8 +7,8 @@ Rules of this file
 3. A row of ``consumed`` is a delivery with the first ACK and the first redelivery request after it in the same split.
    An ACK or request without such a delivery has a separate row. No event is lost, and a usual message has one row for
    each consumer.
-4. ``place`` is the shuffle key, equal in all rows of one message: ``published``, ``resolved`` and ``consumed`` are
-   shuffled by it (modulo).
+4. ``place`` is the shuffle key, which is equal in all rows of one message: ``published``, ``resolved`` and ``consumed``
+   are shuffled by ``place`` modulo the number of buckets.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ ANSWERED: Final = pa.schema([
     column("answered_number", LONG, "frame of the ACK_RESPONSE"),
     column("answered_ns", LONG, "its time"),
 ])  # fmt: skip
-"""ACKs with a request id and their response, which has no error."""
+"""ACKs with a request id, each with its response, which has no error."""
 
 SESSIONS: Final = pa.schema([
     _STREAM,

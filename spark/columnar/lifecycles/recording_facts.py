@@ -71,15 +71,15 @@ class TransactionEnd:
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryCause:
-    """An event after which the broker redelivers messages of a subscription, other than a REDELIVER that names them."""
+    """An event, other than a REDELIVER with ids, after which the broker redelivers messages of a subscription."""
 
     number: int
     cause: str
     """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
-    """With ``stream``, it identifies the consumer whose messages are redelivered; -1 for all consumers. If ``all_but``
-    is set, the messages of all other consumers are redelivered."""
+    """Together with ``stream``, this id identifies the consumer whose messages are redelivered; -1 for all consumers.
+    If ``all_but`` is set, the messages of all other consumers are redelivered."""
     all_but: bool = False
 
 
@@ -162,15 +162,16 @@ class RecordingFacts:
     subscribed_topics: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
     cumulative_acks: dict[int, CumulativeAcks] = field(default_factory=dict)
-    """Cumulative ACKs by subscription number, or by the number of `cumulative_acks.subscriptions_of` if unknown."""
+    """Cumulative ACKs by the subscription number or substitute number that `cumulative_acks.subscriptions_of`
+    returns."""
     transactions: dict[tuple[int, int], list[TransactionEnd]] = field(default_factory=dict)
     failed_acks: frozenset[int] = frozenset()
     """ACK frames whose response has an error."""
     redelivery_causes: dict[int, list[RedeliveryCause]] = field(default_factory=dict)
     """Causes by subscription number, in order."""
     cursor_resets: dict[int, list[int]] = field(default_factory=dict)
-    """Frames by subscription number, in order: a SEEK, or a new subscription with an old name, closes all deliveries. A
-    later cumulative ACK does not cover earlier deliveries."""
+    """Frames that close all deliveries of a subscription, by subscription number, in order: a SEEK, or a SUBSCRIBE that
+    creates the subscription again under the same name. A later cumulative ACK does not cover earlier deliveries."""
     ledger_topics: dict[int, str] = field(default_factory=dict)
     """Topic by ledger."""
     connection_gaps: dict[int, ConnectionGaps] = field(default_factory=dict)

@@ -89,7 +89,7 @@ def _unpaired_ranges(forwarded: pa.Table) -> Iterator[Suspect]:
 
 
 def separate_candidates(published: pa.Table, facts: RecordingFacts) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that are not candidates, and those that `resolve_sends` must match."""
+    """Return the rows that are not candidates, and the candidates, which `resolve_sends` must match."""
     if not facts.resend_candidates or not len(published):
         return published, published.slice(0, 0)
     names = ("stream", "producer_id", "sequence", "publish_ms")

@@ -79,7 +79,7 @@ RESOLVED: Final = pa.schema([
     column("persistent", BOOL, "whether its topic is"),
     column("state", TEXT, "in_flight, lost, refused, duplicate; other states are determined later"),
 ])  # fmt: skip
-"""Lifecycles with their publication. They are shuffled by ``place``; `join_chunks` processes those with a uuid."""
+"""Lifecycles with their publication. They are shuffled by ``place``. `join_chunks` processes lifecycles with a uuid."""
 
 
 def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, streams: Sequence[Stream]) -> pa.Table:

@@ -1,8 +1,9 @@
 """Vectorized operations on rows: selection, joint keys, sorting, grouping.
 
 Rules of this file
-1. Several columns are combined into one key by ranking the values of each, so no column width is assumed.
-2. A column with the same value in all rows (see `FrameBuilder`) stays a single number until it becomes a table column.
+1. To combine several columns into one key, the values of each column are ranked, so no column width is assumed.
+2. A column with the same value in all rows (see `FrameBuilder`) remains a single number until it becomes a table
+   column.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def ranked(values: Longs) -> tuple[Longs, Longs]:
 def joint_key(columns: Iterable[Longs]) -> Longs:
     """Return several columns as one key, starting at 0.
 
-    Keys are equal where all columns are equal, and sort in the same order.
+    Two keys are equal if all columns are equal, and keys have the same sort order as the columns.
     """
     parts = list(columns)
     if not len(parts[0]):
@@ -149,7 +150,7 @@ def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
 
 
 def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
-    """Return a table of arrays. A number results in a constant column, and None in a column of nulls."""
+    """Return a table of arrays. A number becomes a constant column; None becomes a column of nulls."""
     size = next(len(one) for one in columns.values() if one is not None and not isinstance(one, int))
     arrays = []
     same: dict[int, pa.Array] = {}

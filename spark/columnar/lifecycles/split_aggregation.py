@@ -100,7 +100,7 @@ class SplitAggregator:
     def _runs(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
         """Yield marks for the ends of runs within the split, and for the start of runs found by resynchronization.
 
-        A run starts after a gap or after a run of another kind; its first PROOF_FRAMES frames are marked. The first
+        A run starts after a gap or after a run of a different kind; its first PROOF_FRAMES frames are marked. The first
         frame of a direction in the split gets MAY_BEGIN, because the run may have started in an earlier split.
         """
         order = order_of(_direction_keys(frames))

@@ -2,10 +2,10 @@
 
 Rules of this file
 1. A row is a MESSAGE frame. It includes the first individual ACK after it and the first REDELIVER with its id, if the
-   same consumer sent them before it received the next MESSAGE with that id. All other ACKs and REDELIVERs have their
-   own rows. Nothing is omitted, so the sorted rows of a message are its history.
-2. Transaction and ack set of an ACK are stored as a few bytes, see `pack_ack`.
-3. Cumulative ACKs are rows of their own table: the positions that they cover are determined after all splits.
+   same consumer sent them before it received the next MESSAGE with that id. All other ACKs and REDELIVERs have separate
+   rows. Nothing is omitted, so the sorted rows of a message are its history.
+2. The transaction and the ack set of an ACK are stored as a few bytes (`pack_ack`).
+3. Cumulative ACKs are rows of a separate table, because the positions that they cover are determined after all splits.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _REQUESTS: Final = pa.schema(
 
 
 def pack_ack(most: int, least: int, words: list[int]) -> bytes | None:
-    """Return transaction (-1, -1 if none) and ack set of an ACK as bytes; None if it has neither."""
+    """Return the transaction (-1, -1 if none) and ack set of an ACK as bytes; None if the ACK has neither."""
     if most == -1 and least == -1 and not words:
         return None
     return pack(f"<qq{len(words)}q", most, least, *words)
@@ -175,7 +175,7 @@ class SplitDeliveries:
         return self._joined(delivered), pa.concat_tables([CUMULATIVE.empty_table(), *cumulative]), labels, ledgers
 
     def _joined(self, delivered: pa.Table) -> pa.Table:
-        """Return each delivery with the ACK and request after it, and rows for those without a delivery."""
+        """Return each delivery with its ACK and request, and separate rows for ACKs and requests without a delivery."""
         acked, nacked = pa.concat_tables([_REQUESTS, *self._acked]), pa.concat_tables([_REQUESTS, *self._nacked])
         if not len(acked) and not len(nacked):
             return delivered
@@ -241,7 +241,7 @@ def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) ->
 
 
 def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
-    """Return the bytes of unusual MESSAGEs up to the payload, null for all others; None if all are usual."""
+    """Return the bytes of unusual MESSAGEs up to the payload, null for usual MESSAGEs; None if all are usual."""
     odd = ~(frames.complete.take(rows) & frames.metadata_complete.take(rows))
     for column in (frames.set_start, frames.chunk, frames.marker):
         odd |= picked(column, rows) >= 0
@@ -273,7 +273,7 @@ def _unusual(frames: Frames) -> pa.Array:
 
 @lru_cache(maxsize=4096)
 def ids_of(data: bytes) -> tuple[tuple[int, int], ...]:
-    """Return ledger and entry of each complete id in a REDELIVER. Cached because it has several callers."""
+    """Return the ledger and entry of each complete id in a REDELIVER. The result is cached for several callers."""
     values: Values = {}
     walk(data, 8, 8 + int.from_bytes(data[4:8]), command_plan(REDELIVER), values)
     ids = values.get("pulsar.redeliverUnacknowledgedMessages.message_ids", ())

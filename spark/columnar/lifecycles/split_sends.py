@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A SEND and a SEND_RECEIPT are a pair if they are the only frames of the split with their connection, producer_id and
-   sequence id, are in this order, and the columns contain both completely. All others are unpaired and forwarded as
-   bytes: chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
+   sequence id, are in this order, and the columns contain both completely. All other frames are unpaired and are
+   forwarded as bytes: chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
 2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split.
 3. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits.
 """
@@ -102,7 +102,7 @@ class SplitSends:
         self._left.append(table.append_column("kind", pa.array(kinds)))
 
     def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, Longs]:
-        """Return the tables PUBLISHED, SESSIONS and LEDGERS, and the unpaired frames that were paired later."""
+        """Return the tables PUBLISHED, SESSIONS and LEDGERS, and the frames that were paired after their window."""
         found = np.zeros(0, np.int64)
         if len(self._left) > 1:
             left = pa.concat_tables(self._left)

@@ -52,7 +52,7 @@ class EvidenceInputs:
     sub: Longs
     stream: Longs
     delivered: Longs
-    """Frame of the delivery; the first one if there are two."""
+    """Frame of the delivery, or of the first delivery if there are two."""
     resolved: Longs
     """Frame of the ACK that completed the acknowledgement of the delivery; FAR if none."""
 

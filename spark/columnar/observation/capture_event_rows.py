@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The row of a note or an end contains the number of frames before it in the whole recording, and the time of the last
-   of these frames. The observer of a part therefore reports the same as an observer of the whole recording.
+   of these frames. The observer of a part therefore reports the same results as an observer of the whole recording.
 2. The row of a connection contains its state at the end of the recording, because its client and protocol may be
    identified late.
 3. There are only a few of these rows, so each is built as a Python object and stored as JSON.
@@ -32,7 +32,7 @@ class RecordingEvent:
     last_ns: int
     """Time of that frame; 0 if none."""
     order: int
-    """Sort key of at least 1, which increases over the notes and ends of the recording."""
+    """Sort key of at least 1, which increases across the notes and ends of the recording."""
     item: Note | StreamEnd
 
 

@@ -1,19 +1,20 @@
 """Groups of connections that must be observed together because they are tied, directly or through others.
 
 Rules of this file
-1. Connections with the same addresses and ports are tied, because the later one ends the earlier one.
-2. Connections with the same topic or transaction are tied, because they share its state.
-3. Connections with the same ledger are tied if a consumer without a captured SUBSCRIBE receives messages of it, because
-   the ledger determines the consumer's topic. Connections with the same producer name are tied if SENDs without a
-   captured PRODUCER contain it, because the producer may reconnect under that name. In all other cases, the known topic
-   ties the connections.
-4. The two connections of a proxied conversation are tied: while the first one waits for its CONNECTED, the second one's
-   CONNECT is sent from the host of the first one, or to the address in the first one's CONNECT.
+1. Connections with the same addresses and ports are tied, because the later connection ends the earlier connection.
+2. Connections with the same topic or transaction are tied, because they share the state of the topic or transaction.
+3. Connections with the same ledger are tied if a consumer without a captured SUBSCRIBE receives messages of this
+   ledger, because the ledger determines the consumer's topic. Connections with the same producer name are tied if SENDs
+   without a captured PRODUCER contain the name, because the producer may reconnect under that name. In all other cases,
+   the known topic ties the connections.
+4. The two connections of a proxied conversation are tied: while the first connection waits for CONNECTED, the proxy
+   sends the CONNECT of the second connection from the host that accepted the first connection, or to the address in the
+   first CONNECT.
 5. Hosts do not tie connections: their events are recorded (host_history.py).
 
 The findings of the groups are therefore those of the whole recording, with two exceptions. Memory limits apply to each
 group. Consumers without a captured SUBSCRIBE and without a common ledger are in separate groups. A Tracker of the whole
-recording keeps them in one unnamed subscription, where events of different topics may be mixed.
+recording assigns all of these consumers to one unnamed subscription, where events of different topics may be mixed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PACKED_FRAMES: Final = 100_000
 """Groups with fewer frames are combined, up to this number of frames."""
 
 _MOST_FRONTS: Final = 256
-"""Maximum number of connections that wait for CONNECTED, as in pcli.codec.observe.tracking."""
+"""Maximum number of connections that wait for CONNECTED; pcli.codec.observe.tracking has the same limit."""
 
 _NEVER: Final = 1 << 62
 

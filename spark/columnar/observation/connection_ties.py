@@ -4,7 +4,7 @@ Rules of this file
 1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. When the whole
    recording is known, `connection_groups` determines which of these matter. This module only records them; for frequent
    frames, it does so once for each window.
-2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie, a
+2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie; a
    topic in LOOKUP is not.
 """
 
@@ -115,7 +115,7 @@ _TEXTS: Final = {
         "CONNECTED": "",
     }.items()
 }
-"""Commands that are ties themselves, and the texts of the ties."""
+"""Commands that are recorded as ties, and the field that contains the text of each tie."""
 
 _SIDES: Final = {
     BY_NAME["PRODUCER"].number: "producer",

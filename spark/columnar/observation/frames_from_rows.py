@@ -38,7 +38,8 @@ class HeadFrame(CapturedFrame):
     def __init__(self, row: tuple[Any, ...], stream: Stream) -> None:
         """Create a frame.
 
-        ``row``: number, time_ns, from_client, type, sync, crc, kept, size, data, trouble, as in HEADS.
+        ``row`` contains these columns of HEADS: number, time_ns, from_client, type, sync, crc, kept, size, data,
+        trouble.
         """
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
@@ -69,7 +70,7 @@ class HeadFrame(CapturedFrame):
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)
             if parts.payload_start >= 0:
-                # The length prefix of bytes that were made from columns is different (resent_messages).
+                # Bytes that were made from columns (resent_messages) have a different length prefix.
                 parts.payload_end = min(self.kept, self.size)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum

@@ -1,15 +1,15 @@
 """The division of a group of connections that is too large for one task into parts of connections and parts of topics.
 
 Rules of this file
-1. The state of a connection depends on all its frames and on no topic. Connections with the same ports, and those of a
-   proxied conversation, are in the same part.
+1. The state of a connection depends on all its frames and on no topic. Connections with the same ports, and the
+   connections of a proxied conversation, are in the same part.
 2. The state of a topic needs the traffic of its producers and consumers on all connections. This traffic and everything
-   that is tied to it (connection_groups.py) form one part. Of the connections, the part needs only their ends, their
+   that is tied to it (connection_groups.py) form one part. From the connections, the part needs only the ends, the
    doubts, and the times of frames from the broker (partial_trackers.py).
 3. The few commands that are not traffic are sent to every part that is related to their connection. A part's results
    about objects of other parts are dropped (`Division.is_of`).
 4. For a producer without a captured PRODUCER, only the connection is known. All producers and consumers of that
-   connection are therefore in one part, together with the frames of the connection that belong to none of them.
+   connection are therefore in one part, together with the connection's frames that belong to no producer or consumer.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _owners(rows: TieRows) -> list[Owner]:
 
 
 def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream]) -> Sets:
-    """Return sets of the producers, consumers, topics, transactions and rests that are observed together."""
+    """Return sets of producers, consumers, topics, transactions and connections' rests that are observed together."""
     sets = Sets()
     for tie in ("topic", "transaction"):
         for row in rows.get(tie, ()):
@@ -144,7 +144,7 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Return the items that share the frames of each connection: its producers and consumers, or its rest."""
+    """Return the items that share each connection's frames: its producers and consumers, or else its rest."""
     shares: dict[int, list[Hashable]] = {}
     for owner in owners:
         shares.setdefault(owner[0], []).append(owner)
@@ -187,7 +187,7 @@ def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
 
 
 def _assign_receivers(division: Division, rows: TieRows) -> None:
-    """Set the parts that receive each connection's commands: those of the connection and of tied connections."""
+    """Set the parts that receive each connection's commands: the parts of the connection and of tied connections."""
     parts: dict[int, set[int]] = {}
     for stream, part in division.rest.items():
         parts.setdefault(division.links[stream], set()).add(part)

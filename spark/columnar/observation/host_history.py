@@ -3,7 +3,7 @@
 Rules of this file
 1. The connections of a client address may be in many groups. Groups therefore do not keep records of hosts. Each group
    writes events as rows, and one task replays the rows of all groups in order (`play`).
-2. The Hosts class of pcli.codec.observe.tracking fills the records, as for a whole recording.
+2. The Hosts class of pcli.codec.observe.tracking fills the records in the same way as for a whole recording.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
 """Tables that `observe` returns for each group."""
 
 INNER: Final[dict[str, pa.Schema]] = {"host_events": HOST_EVENTS, "capture_parts": CAPTURE_PARTS}
-"""Tables that `observe` returns for `conclude` in addition."""
+"""Additional tables that `observe` returns for `conclude`."""
 
 PACKED: Final = pa.schema(
     [column("table", TEXT, "name of the table"), column("data", BYTES, "its rows, as an Arrow stream")]
@@ -95,7 +95,7 @@ def pack(tables: Mapping[str, pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> dict[str, list[pa.RecordBatch]]:
-    """Return the tables in rows of PACKED: for each name, the list of all groups' tables, which may be empty."""
+    """Return the tables in rows of PACKED: for each name, a list of the tables of all groups, which may be empty."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*TABLES, *INNER)}
     for row in (row for batch in batches for row in batch.to_pylist()):
         with pa.ipc.open_stream(row["data"]) as stream:

@@ -5,7 +5,7 @@ Rules of this file
    recording. They also receive facts about the other groups: the time of the last frame before a note, whether packets
    were truncated earlier, and which servers use Pulsar.
 2. Rules about hosts and about the capture are not checked here: `conclude` checks them once, after all groups.
-3. The limits of Tracker and Observer apply to each group, so a group may keep what a single Tracker would drop.
+3. The limits of Tracker and Observer apply to each group, so a group may keep records that a single Tracker would drop.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def conclude(
     cluster: str = "",
     only: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Return the sorted findings of a recording: the findings of all groups, and those about hosts and the capture.
+    """Return the sorted findings of a recording: all groups' findings, and the findings about hosts and the capture.
 
     The first three arguments are the results of `observe` for each group.
     """

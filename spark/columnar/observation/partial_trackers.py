@@ -1,12 +1,12 @@
-"""Two Trackers that share a Tracker's work: one tracks connections without topics, one topics without connections.
+"""Two Trackers that share a Tracker's work: one tracks only connections, and the other tracks only topics.
 
 Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
-are observed (`TopicTracker`), at the same positions among the frames. Of the broker's frames in other parts, a part of
-topics receives only the times (`BrokerFrameTime`).
+are observed (`TopicTracker`), at the same positions among the frames. If a different part receives a frame from the
+broker, a part of topics receives only its time (`BrokerFrameTime`).
 
 Rules of this file
 1. An event has the place and order of the frame, note or end that caused it. If a frame raises doubts about its
-   connection, this event follows the frame; all other events precede their frame.
+   connection, this event follows the frame; all other events precede the frame that caused them.
 2. The events at the end of the recording are replayed when a TopicTracker finishes.
 """
 
@@ -105,7 +105,7 @@ class TopicTracker(Tracker):
     """A Tracker for topics and their producers and consumers, which replays events of connections."""
 
     def __init__(self, events: Iterable[_Event], **options: Any) -> None:
-        """Create a Tracker; ``events``: rows of LINK_EVENTS of all connections in the part, in order."""
+        """Create a Tracker; ``events`` contains rows of LINK_EVENTS of all connections in the part, in order."""
         super().__init__(**options)
         self._events = iter(events)
         self._next = next(self._events, None)
@@ -140,7 +140,7 @@ class TopicTracker(Tracker):
         self.subscriptions.finish(self.capture.last_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Yield each record with the name of its group, except those of connections."""
+        """Yield each record with the name of its group, except records of connections."""
         yield from self.producers.records()
         yield from self.subscriptions.records()
 

@@ -1,9 +1,10 @@
-"""Tables made of objects: each column is a cell with its description and the source of its values.
+"""Tables made of objects: a cell defines a column, with its description and the source of its values.
 
 Rules of this file
 1. Unknown values become null. In records, -1, 0 (as a time or frame) and the empty text are unknown values.
 2. A number from the wire that is too large for its column becomes null.
-3. Counts by name (kinds of ends, errors) are a list of names with counts, because the names are many and not fixed.
+3. Counts by name (kinds of ends, errors) are a list of names with counts, because there are many names and they are not
+   fixed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("
 """Names with counts."""
 
 REASONS: Final = many((column("figure", TEXT, "name of a column"), column("reason", TEXT, "reason")))
-"""Columns that are null, and the reasons."""
+"""Names of columns that are null, with the reasons."""
 
 
 class Cell(NamedTuple):
@@ -42,7 +43,7 @@ class Cell(NamedTuple):
 
     field: pa.Field
     get: Callable[[Any], Any]
-    """Returns the value for an object, or None if unknown."""
+    """The function that returns the value for an object, or None if the value is unknown."""
 
 
 def cell(name: str, kind: pa.DataType, what: str, get: Callable[[Any], Any]) -> Cell:
@@ -66,7 +67,10 @@ def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.Re
 
 
 def _fitting(values: list[Any], kind: pa.DataType) -> list[Any]:
-    """Replace numbers that do not fit the column by null. Peers may send any number, and figures depend on it."""
+    """Replace numbers that do not fit the column by null.
+
+    Peers may send any number, and figures depend on these numbers.
+    """
     limit = _LIMITS.get(kind)
     return values if limit is None else [one if one is None or -limit <= one < limit else None for one in values]
 
@@ -95,5 +99,8 @@ def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str
 
 
 def state_duration(stretch: StateDuration, now_ns: int) -> int:
-    """Return the total duration of a state in ns. A state that has not ended is counted until ``now_ns``."""
+    """Return the total duration of a state in ns.
+
+    If the state has not ended, its duration is counted until ``now_ns``.
+    """
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

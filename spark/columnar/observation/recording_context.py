@@ -1,4 +1,4 @@
-"""Facts about a whole recording, so that a part of it is observed as if the other parts were present.
+"""Facts about a whole recording. With these facts, a part is observed as if the other parts were present.
 
 Rules of this file
 1. All facts come from notes, connections and the numbers of their frames; no frame is read.

@@ -3,8 +3,8 @@
 Rules of this file
 1. Traffic is sent to the part of its producer or consumer. Every other command, and the row of a connection, is sent to
    all parts related to the connection. Notes and ends are not sent: their effects are replayed (partial_trackers.py).
-2. A part needs the time of the broker's last frame on a connection at the end of the recording, and when a frame of the
-   connection is processed. The last traffic frame of each connection is therefore reported to the parts that do not
+2. A part needs the time of the broker's last frame on a connection when a frame of the connection is processed, and at
+   the end of the recording. The last traffic frame of each connection is therefore reported to the parts that do not
    receive it.
 """
 

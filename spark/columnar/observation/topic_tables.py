@@ -50,7 +50,7 @@ class FinalSubscription:
 def topics_of(
     tracker: SubscriptionTracker, standing: FinalStatistics, is_own: Callable[[Any], bool]
 ) -> tuple[list[FinalTopic], list[FinalSubscription]]:
-    """Return all topics with known names, and their subscriptions except those without a captured SUBSCRIBE.
+    """Return all topics with known names, and their subscriptions that have a captured SUBSCRIBE.
 
     ``is_own`` selects the records of this part.
     """

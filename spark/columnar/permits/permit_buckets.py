@@ -107,7 +107,7 @@ class PermitParts:
 
 
 def costs(frames: Frames) -> Longs:
-    """Return the number of permits that each MESSAGE uses. The values for other frames are meaningless."""
+    """Return the number of permits that each MESSAGE uses. The values in the rows of other frames are undefined."""
     size = np.maximum(frames.batch, 1)
     sets = np.flatnonzero((frames.type == MESSAGE) & (frames.set_end > frames.set_start))
     if not len(sets):
@@ -132,7 +132,7 @@ def permit_parts(
     seen: Counter[int] | None = None,
     bucket_ns: int = BUCKET_NS,
 ) -> PermitParts:
-    """Return the changes and events of a window; ``numbers`` are the numbers of its frames.
+    """Return the changes and events of a window; ``numbers`` contains the numbers of its frames.
 
     ``cut`` labels a window, or several windows that are read one after another. For several windows, pass ``seen``,
     the number of earlier events of each connection in the cut, which this function updates.
@@ -197,7 +197,7 @@ def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the sums of each part of a session for permit_starts; ``changes``: all changes of one or more cuts."""
+    """Return the sums of each part of a session for permit_starts; ``changes`` are all changes of one or more cuts."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]

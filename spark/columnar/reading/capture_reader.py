@@ -1,9 +1,9 @@
-"""Captures to frame positions, one window at a time: the columnar counterpart of `read_capture`.
+"""Conversion of captures to frame positions, one window at a time: the columnar counterpart of `read_capture`.
 
 Rules of this file
-1. The result is equal to that of `read_capture`: the same frames in the same order, with the same notes and stream ends
-   between them. Ordinary packets are processed together, and the objects of codec.capture are then set to the state
-   that `read_capture` would produce. These objects process all other packets.
+1. The result is equal to the result of `read_capture`: the same frames in the same order, with the same notes and
+   stream ends between them. Ordinary packets are processed together, and the objects of codec.capture are then set to
+   the state that `read_capture` would produce. These objects process all other packets.
 2. The result does not depend on where windows begin and end.
 3. The state between two windows can be pickled, and another reader can continue from it.
 """
@@ -68,7 +68,7 @@ class Reader:
 
     @property
     def fed(self) -> int:
-        """Number of data packets delivered so far, over all connections; valid only between windows."""
+        """Number of data packets delivered so far, across all connections; valid only between windows."""
         return self._recent.fed
 
     @property
@@ -132,7 +132,7 @@ class Reader:
 def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW) -> Iterator[tuple[Places, Notes]]:
     """Read whole recordings like `read_capture`, in windows of about ``size`` bytes. Stream ends are always included.
 
-    Raises CaptureError if no file is a capture.
+    Raise CaptureError if no file is a capture.
     """
     reader = Reader(options)
     for name, source, note in opened(files):

@@ -1,4 +1,4 @@
-"""Read capture files in large windows of records: the same packets and notes that `read_capture` reads.
+"""Windows of many records, read from capture files. They contain the same packets and notes as `read_capture`.
 
 Rules of this file
 1. The modules of codec.capture open, decompress and validate a file; this module only forms the windows.
@@ -20,7 +20,8 @@ from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 __all__ = ["WINDOW", "windows"]
 
 WINDOW: Final = 16 * 1024 * 1024
-"""Size of a window in bytes: large enough to make the cost of a call negligible, small enough for caches and memory."""
+"""Size of a window in bytes, large enough to make the cost of a call negligible and small enough for caches and
+memory."""
 
 
 def windows(name: str, source: Source, size: int = WINDOW) -> Iterator[Records | Note]:

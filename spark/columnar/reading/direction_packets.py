@@ -1,12 +1,12 @@
-"""The packets of a window by connection and direction, and how far each connection is ordinary.
+"""The packets of a window by connection and direction, and the packet up to which each connection is ordinary.
 
 Rules of this file
-1. A lane holds the packets of one connection in the window: two sides, each a sequence of packets in capture order.
+1. A lane contains the packets of one connection in the window. Its two sides are sequences of packets in capture order.
 2. A side stops being ordinary at an unusual packet, and at data that does not continue the previous data. The first
    data must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
 3. A direction that is not armed stops being ordinary at its next packet: only `TcpReassembly.segment` can process it.
    An ignored direction (IGNORE) stops only at an unusual packet.
-4. Both sides stop at the same packet, because a packet of one side may change the other.
+4. Both sides stop at the same packet, because a packet of one side may change the other side.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Traffic:
         return index < len(self.data_list) and self.data_list[index] < end
 
     def position(self, side: Side, packet: int) -> int:
-        """Return a side's first position whose packet is at or after an index of the window."""
+        """Return the first position of a side whose packet is at or after an index of the window."""
         return bisect_left(self.packets, packet, side.at, side.end)
 
 

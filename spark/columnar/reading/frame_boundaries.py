@@ -3,7 +3,7 @@
 Rules of this file
 1. This module changes no state. If a frame is unusual, the result contains its connection and the packet from which the
    object path must process the connection.
-2. This packet is the one in which the first unusual frame begins: no earlier packet contains any of its bytes.
+2. This packet is the one in which the first unusual frame begins: no earlier packet contains any byte of the frame.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class FrameBoundaries:
     last: Longs
     """The segment in which each frame ends."""
     checked: Bools
-    """Whether each frame must be verified, see `resync_checks`."""
+    """Whether each frame must be verified (`resync_checks`)."""
 
     @property
     def heads(self) -> tuple[Longs, Longs]:
-        """The stretches that contain frames, and the first frame of each."""
+        """The stretches that contain frames, and the first frame of each stretch."""
         some = np.flatnonzero(self.counts)
         return some, (np.cumsum(self.counts) - self.counts)[some]
 
@@ -58,7 +58,7 @@ def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
     bounds = np.array(seen, np.int64)
     counts = bounds[1:] - bounds[:-1]
     owner = np.repeat(np.arange(len(counts)), counts)
-    # A frame ends where the next one begins. The last frame of a stretch ends where the incomplete frame begins.
+    # A frame ends where the next frame begins. The last frame of a stretch ends where the incomplete frame begins.
     ends = np.empty_like(begins)
     ends[:-1] = begins[1:]
     some = np.flatnonzero(counts)
@@ -71,7 +71,7 @@ def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
 
 
 def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
-    """Return which frames must be verified: those of an unverified direction, until it is trusted."""
+    """Return which frames must be verified: frames of an unverified direction until the direction is trusted."""
     doubted = np.array([one.checked for one in joined.stretches], np.bool_)
     if not doubted.any():
         return np.zeros(len(owner), np.bool_)
@@ -84,7 +84,7 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
 
 
 def look(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conversation, int]:
-    """Return the lanes with an unusual frame, and the packet of the window in which the first such frame begins."""
+    """Return the lanes with unusual frames, each with the packet in which its first unusual frame begins."""
     wrong: dict[Conversation, int] = {}
     for owner, place in [*_unusual(pool, joined, frames), *_unusual_open(pool, joined, frames)]:
         # Bytes from earlier windows were ordinary, so a packet of this window made the frame unusual.
@@ -95,7 +95,7 @@ def look(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> dict[Conve
 
 
 def _unusual(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> list[tuple[int, int]]:
-    """Return the stretch and the start of the first unusual frame, for each stretch with such a frame."""
+    """Return each stretch that contains an unusual frame, and the start of its first unusual frame."""
     if not len(frames.start):
         return []
     limits = np.array([one.direction.limit for one in joined.stretches], np.int64)

@@ -1,11 +1,12 @@
-"""Deliver the frames of stretches of ordinary packets, for many directions at once, and update the directions.
+"""Delivery of the frames in ordinary packets, for many directions at once, and update of the directions.
 
 Rules of this file
 1. No state changes until all frames are checked. A connection with an unusual frame is left unchanged.
 2. Afterwards each direction has the state that `capture.fast_path` would produce packet by packet: offset, expected
    sequence number, acknowledgement, the incomplete frame with its packets, and the verified bytes.
-3. This includes ``Connection.last``, which only packets on the slow path change. These are packets that are not lean,
-   packets after fewer than eight bytes of a frame, and all packets of an unverified direction.
+3. This state includes ``Connection.last``, which only packets on the slow path change. Packets on the slow path are
+   packets that are not lean, packets after fewer than eight bytes of a frame, and all packets of an unverified
+   direction.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class InOrderRuns:
         self._found.put([one.direction for one in joined.stretches], columns)
 
     def _note_short(self, joined: Joined, frames: FrameBoundaries, first: Longs, good: Bools) -> None:
-        """Record packets on the slow path: those between a frame's first few bytes and the end of its length fields."""
+        """Record packets on the slow path, from a frame's first few bytes to the end of its length fields."""
         short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
         owner = frames.owner[short]
         short = short[good[owner] & (frames.start[short] >= (joined.start + joined.waited)[owner])]
@@ -195,11 +196,11 @@ class InOrderRuns:
 
 
 def _first_segments(joined: Joined, frames: FrameBoundaries) -> Longs:
-    """Return the segment in which each frame begins; the first of the stretch for frames of earlier windows."""
+    """Return the segment in which each frame begins, or the stretch's first segment if the frame began earlier."""
     last = frames.last
     ended = joined.ends.take(last) == frames.start + frames.size
     first = np.empty_like(last)
-    # The segment in which the previous frame ended, or the next segment if frame and segment ended together.
+    # The segment in which the previous frame ended, or the next segment if the frame and the segment ended together.
     first[1:] = last[:-1] + ended[:-1]
     owners, heads = frames.heads
     first[heads] = joined.first[owners]

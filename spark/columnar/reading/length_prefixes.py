@@ -31,7 +31,7 @@ _two = Struct(">II").unpack_from
 
 
 def walk(pool: bytearray, start: int, end: int, frames: list[int]) -> int:
-    """Append the starts of frames that end by ``end``; return the start of the next, incomplete one."""
+    """Append the starts of frames that end at or before ``end``; return the start of the next, incomplete frame."""
     length, at = _length, start
     with memoryview(pool)[:end] as view:
         try:
@@ -40,7 +40,8 @@ def walk(pool: bytearray, start: int, end: int, frames: list[int]) -> int:
                 frames.append(at)
                 at += length(view, at)[0] + 4
         except struct_error:
-            # No complete length follows, so no frame begins here. The previous frame is incomplete if it exceeds end.
+            # No complete length follows, so no frame begins here. The previous frame is incomplete if it extends beyond
+            # ``end``.
             frames.pop()
             return at if at <= end else frames.pop()
 

@@ -4,7 +4,7 @@ Rules of this file
 1. The loop over a pcap only finds where each record begins. Its fields are read for all records at once.
 2. Damage is reported as `codec.capture.pcap` reports it, at the same offset and after the same packets.
 3. Times are int64. A time after the year 2262 (only pcapng can contain one) becomes the last valid nanosecond; a time
-   before the year 1677 becomes the first.
+   before the year 1677 becomes the first valid nanosecond.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PcapFormat:
 
 
 def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records, int]:
-    """Return all complete records from ``position`` on, and the start of the first incomplete record."""
+    """Return all complete records that begin at or after ``position``, and the start of the first incomplete record."""
     found: list[int] = []
     pull, header, size = Struct(form.order + "8xI").unpack_from, form.header, len(data)
     try:
@@ -85,7 +85,8 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
             found.append(position)
             position += header + pull(data, position)[0]
     except struct_error:
-        # No complete header follows, so no record begins here. The previous record is incomplete if it exceeds size.
+        # No complete header follows, so no record begins here. The previous record is incomplete if it extends beyond
+        # ``size``.
         found.pop()
         if position > size:
             position = found.pop()

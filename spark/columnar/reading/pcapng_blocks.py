@@ -1,4 +1,4 @@
-"""The pcapng format in columns: all enhanced packet blocks are read at once, other blocks by the object path's reader.
+"""The pcapng format in columns. Enhanced packet blocks are read together; the object path's reader reads other blocks.
 
 Rules of this file
 1. The loop steps from block to block. Enhanced packets are checked together afterwards. Other blocks are passed in
@@ -42,7 +42,7 @@ class PcapngColumns(PcapngReader):
     """A reader of the blocks in a pcapng file, which keeps the interfaces from window to window."""
 
     def columns(self, size: int) -> Iterator[Records]:
-        """Yield windows of about ``size`` bytes. Raises CaptureError if the file is truncated or damaged."""
+        """Yield windows of about ``size`` bytes. Raise CaptureError if the file is truncated or damaged."""
         source, position, needed = self.source, 0, 12
         while source.fill(position, max(size, needed)) or len(source.data) >= needed:
             found: list[Records] = []
@@ -59,7 +59,7 @@ class PcapngColumns(PcapngReader):
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
         """Append the packets of a window's complete blocks to ``found``, even if CaptureError is raised.
 
-        Returns the start of the next block, and the number of bytes that the caller must then provide or skip.
+        Return the start of the next block, and the number of bytes that the caller must then provide or skip.
         """
         before = (list(self.interfaces), self.order, self._time, len(self.secrets))
         try:
@@ -151,7 +151,7 @@ class PcapngColumns(PcapngReader):
 
 
 def _times(interface: Interface, high: Longs, low: Longs) -> Longs:
-    """Convert 64-bit timestamps, as their upper and lower halves, to nanoseconds."""
+    """Convert 64-bit timestamps, given as upper and lower halves, to nanoseconds."""
     most = int(high.max()) << 32 | 0xFFFFFFFF
     reach = most * interface.nanos + abs(interface.offset_ns)
     if interface.nanos and reach <= MAX_TIME:

@@ -2,9 +2,9 @@
 
 Rules of this file
 1. The content is equal to that of `capture.recent_packets` at the current packet: the last HISTORY data packets before
-   it across all connections, in order, whether they were processed together or one by one.
-2. Packets processed together are stored in columns; an entry is created only on demand. Those after the current packet
-   are excluded.
+   the current packet across all connections, in order, whether they were processed together or one by one.
+2. Packets processed together are stored in columns; an entry is created only on demand. Packets after the current
+   packet are excluded.
 3. At the end of a window the last packets are copied with their bytes, and the window is released.
 """
 

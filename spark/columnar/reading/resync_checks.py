@@ -1,8 +1,8 @@
 """Checks of directions whose frames were found by a search; each frame is verified until the direction is trusted.
 
 Rules of this file
-1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another one can
-   begin after it. Therefore only the heads must be plausible. The frame itself must be valid only if a packet ends
+1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another frame
+   can begin after it. Therefore only the heads must be plausible. The frame itself must be valid only if a packet ends
    within the next head.
 2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way.
    The object path processes a direction whose budget is nearly used up.
@@ -24,7 +24,7 @@ __all__ = ["is_unverified", "may_begin", "plausible", "within_budget"]
 
 
 def _tag_bytes(index: int) -> Longs:
-    """Return a byte of the body's tag by command type; -1 if the tag has no such byte, -2 if the type is unknown."""
+    """Return a byte of the body's tag by command type; -1 if the tag is too short, -2 if the type is unknown."""
     table = np.full(256, -2, np.int64)
     for number, tag in TAGS.items():
         table[number] = tag[index] if index < len(tag) else -1
@@ -38,7 +38,7 @@ _SECOND: Final = _tag_bytes(1)
 def is_unverified(direction: Direction, *, fragments: bool) -> bool:
     """Return whether a direction takes the slow path only because its frames must be verified.
 
-    ``fragments``: whether the capture has fragmented IP packets, which may have carried the stored bytes.
+    ``fragments``: whether the capture contains fragmented IP packets, which may have carried the stored bytes.
     """
     connection, peer = direction.connection, direction.peer
     return (
@@ -72,5 +72,5 @@ def may_begin(pool: bytearray, start: int, end: int) -> bool:
 
 
 def within_budget(direction: Direction, size: int) -> bool:
-    """Return whether ``size`` bytes can be verified within a direction's budget, whichever packets contain them."""
+    """Return whether a direction's budget suffices to verify ``size`` bytes, for any division into packets."""
     return direction.budget.spent + size <= BUDGET * (direction.offset + 1024)

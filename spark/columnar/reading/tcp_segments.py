@@ -7,7 +7,7 @@ Rules of this file
 2. An ordinary packet is plain and complete, and has ACK but not SYN, FIN or RST. Only ordinary packets are processed
    together.
 3. `codec.capture.fast_path` processes a lean packet without reading the connection. For every other packet it stores
-   the packet number in ``Connection.last``, so the columnar reader must do the same.
+   the packet number in ``Connection.last``, and the columnar reader must do the same.
 4. Headers are gathered as records of 40 or 60 bytes, so one pass over memory reads all their fields.
 """
 
@@ -67,7 +67,7 @@ _V6: Final = np.dtype(
 FACTORS: Final = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD], np.uint64
 )
-"""Odd factors of the hash that distinguishes keys. Collisions are checked for."""
+"""Odd factors of the hash that distinguishes keys. The code checks for collisions."""
 
 _Words = npt.NDArray[np.uint64]
 
@@ -79,7 +79,7 @@ class Segments:
     direction: Longs
     """Number of the direction, an index into ``keys``; -1 for an opaque packet."""
     keys: list[bytes]
-    """Addresses and ports as in ``Segment.key``."""
+    """Addresses and ports in the form of ``Segment.key``."""
     seq: Longs
     ack: Longs
     at: Longs
@@ -191,7 +191,7 @@ def _take_v4(records: Records, segments: Segments, mine: Longs, places: Longs) -
     lean = length > 0
     skip = np.array([face.skip for face in records.interfaces], np.int64)[records.face[mine]]
     lean &= (skip > 0) & (place - records.start[mine] == skip)
-    # Length 0: the packet was captured before segmentation offload, so the packet's length on the wire is used.
+    # The length is 0 if the packet was captured before segmentation offload; the length on the wire is used instead.
     stop = place + np.where(length > 0, length, records.wire[mine] - (place - records.start[mine]))
     if not plain.all():
         mine, place, stop, lean, head = mine[plain], place[plain], stop[plain], lean[plain], head[plain]
@@ -229,7 +229,7 @@ def _put(
     number, first = _numbers(words)
     if any((word != word[first].take(number)).any() for word in words):
         return False
-    # In most windows this is true for all packets.
+    # In most windows this condition is true for all packets.
     put: Any = mine if len(mine) < len(segments.direction) else slice(None)
     segments.direction[put] = number + len(segments.keys)
     data = records.data
@@ -246,7 +246,7 @@ def _put(
 
 
 def _numbers(words: list[_Words]) -> tuple[Longs, Longs]:
-    """Return a number for each distinct key, and the first packet of each."""
+    """Return a number for each distinct key, and the first packet with each key."""
     mixed = np.zeros(len(words[0]), np.uint64)
     for word, factor in zip(words, FACTORS):
         mixed += (word ^ (word >> np.uint64(29))) * factor

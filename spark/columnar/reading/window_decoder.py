@@ -1,4 +1,4 @@
-"""Decode a window: ordinary stretches together, all other packets one by one, in order.
+"""The decoder of a window. It decodes ordinary stretches together and all other packets one by one, in order.
 
 Rules of this file
 1. Unusual packets are processed in capture order across all connections, so stream numbers, timers, gaps and ends are
@@ -33,7 +33,7 @@ from pcli.spark.columnar.reading.window_frames import WindowFrames
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Minimum number of packets with which a connection is processed together with the others at the start of a window."""
+"""Minimum number of packets of a connection that is processed together with the others at the start of a window."""
 LATER: Final = 48
 """Minimum number of packets that are processed as a separate stretch within a window."""
 
@@ -146,7 +146,7 @@ class WindowDecoder:
     def _together(
         self, conversations: list[Conversation], traffic: Traffic, runs: InOrderRuns, index: int, least: int
     ) -> bool:
-        """Process the ordinary packets of these lanes from ``index`` on; return False if the last round had none."""
+        """Process the ordinary packets of these lanes from ``index``; return False if the last round had none."""
         limits = {conversation: len(self._records) for conversation in conversations}
         while limits:
             stretches: list[Stretch] = []
@@ -163,7 +163,7 @@ class WindowDecoder:
     def _stretches(
         self, conversation: Conversation, traffic: Traffic, index: int, limit: int, least: int
     ) -> list[Stretch]:
-        """Return the ordinary packets of a lane below ``limit``, if there are at least ``least``."""
+        """Return the ordinary packets of a lane before ``limit`` if there are at least ``least`` of them."""
         directions = [self._tcp.table.directions.get(side.key) for side in conversation.sides]
         end = limit
         for side, direction in zip(conversation.sides, directions):

@@ -1,7 +1,7 @@
 """The result of a window as Places: frames decoded together and frames decoded one by one, in one order.
 
 Rules of this file
-1. One pool holds the bytes of all frames of the window; a frame is a range of it.
+1. One pool holds the bytes of all frames of the window; each frame is a range of the pool.
 2. Frames are in the order of the packets that produced them. At the same packet, frames decoded one by one come first:
    a timer produced them before the packet itself was processed.
 3. A note precedes the first frame that was produced after it.
@@ -33,7 +33,7 @@ class WindowFrames:
 
     def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
         self.pool = bytearray()
-        """The bytes of the frames. No memory view of it may exist when it grows."""
+        """The bytes of the frames. No memory view of the pool may exist when the pool grows."""
         self._times = times
         self._base = base
         self._together: list[list[Longs]] = []
@@ -67,7 +67,10 @@ class WindowFrames:
             self.pool = bytearray().join(parts)
 
     def put(self, directions: list[Direction], columns: list[Longs]) -> None:
-        """Add frames of some directions, each direction's in order. The last column is an index into ``directions``."""
+        """Add frames of some directions; the frames of each direction are in order.
+
+        The last column is an index into ``directions``.
+        """
         columns[-1] = columns[-1] + len(self._directions)
         self._directions += [
             (direction.stream.number, direction.from_client, SYNC[direction.sync]) for direction in directions

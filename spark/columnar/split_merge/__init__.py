@@ -1,18 +1,18 @@
-"""Merge splits of a capture that were read independently. The result is that of `read_capture` for any split size.
+"""The merge of independently read splits of a capture. For any split size, the result is the same as `read_capture`'s.
 
 1. Each split is read by `EdgeReader`. A split that starts mid-capture holds back the packets of connections whose frame
    boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).
 2. `chain` follows one connection through all splits that contain it. It replays the held packets (`packet_replay`) on
    the state at the end of the previous split, and compares the result with the state that the split assumed
-   (`connection_state`). If they agree, the rows of the split are valid. If not, the split is read again for this
-   connection from the correct state (`reread_split`).
+   (`connection_state`). If they agree, the rows of the split are valid. If they do not agree, the split is read again
+   for this connection from the correct state (`reread_split`).
 3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,
    `merge_results`).
 
-The result can differ from the result of one reader in four cases: which connections are dropped when there are more
+The result can differ from the result of one reader in four respects: which connections are dropped when there are more
 than MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; IP fragments of one packet that are in two splits; the
 order of the notes of two connections about one packet; and whether a retransmission with different bytes is still
-compared with a first transmission that is nearly HISTORY data packets earlier, in a different split.
+compared with the first transmission if the latter is in a different split, nearly HISTORY data packets earlier.
 """
 
 from pcli.spark.columnar.split_merge.connection_chains import chain, context_of

@@ -4,7 +4,7 @@ Rules of this file
 1. `chain` is a pure function of its spans and of the splits read again so far. It may run in any process, and
    repeatedly.
 2. The small facts about the whole recording are in `Context`.
-3. A span is either valid or read again as a whole. If its validity is uncertain, it is read again.
+3. A span is either valid as a whole or read again as a whole. If its validity is uncertain, it is read again.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ChainResult:
     """Items whose streams are numbered by the packets that started them."""
     standing: list[ValidConnection] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
-    """Streams by the packet that started them."""
+    """Streams, each by the packet that started it."""
     order: RereadOrder | None = None
     """The split to read again; None if there is none."""
 

@@ -1,12 +1,12 @@
 """The state of a connection at the boundary of two splits: renumbering, comparison, merge.
 
 Rules of this file
-1. Packet numbers and offsets in a split are relative to the split; `shifted_by` replaces them with those of the
-   recording. Sequence numbers do not change.
+1. Packet numbers and offsets in a split are relative to the split; `shifted_by` replaces them with numbers and offsets
+   of the recording. Sequence numbers do not change.
 2. Two states are equal if no future packet can distinguish them. For a direction that is in order, and at or in a frame
    whose boundary is certain, this requires an equal next sequence number, equal bytes and packets of the open frame,
    and an equal last acknowledgement.
-3. The carried state adds what the assumed state lacks: the SYN, the certainty of the frame boundaries, the maximum
+3. The carried state adds what the assumed state lacks: the SYN, the certainty of the frame boundaries, and the maximum
    frame size.
 """
 
@@ -27,7 +27,7 @@ _LEVELS = (START, ANCHORED, RESYNC)
 
 
 def sync_level(word: str) -> int:
-    """Return the number of a level, as in `frame_columns`."""
+    """Return the number that represents a level in `frame_columns`."""
     return _LEVELS.index(word)
 
 
@@ -57,7 +57,7 @@ def _directions_agree(true: Direction, assumed: Direction) -> bool:
     if true.from_client != assumed.from_client or true.seen != assumed.seen:
         return False
     if not assumed.seen:
-        # No packet of this direction was captured in this split or earlier ones.
+        # No packet of this direction was captured in this split or earlier splits.
         return true.base < 0 and true.ack < 0 and not true.held
     if true.mode != SYNC or true.partial is not None or true.held or true.fin >= 0 or true.deadline >= 0:
         return False
@@ -123,8 +123,8 @@ def apply_true_state(
 ) -> bool:
     """Convert the end state of a split that started with an assumed state to the true end state, in place.
 
-    The assumed state agreed with ``true``. Return False if an unknown value matters: the split must then be read
-    again. All packet numbers are the recording's.
+    The assumed state agreed with ``true``. Return False if an unknown value matters: the split must then be read again.
+    All packet numbers refer to the recording.
     """
     pairs = [
         (direction_of(end, key), direction_of(true, key), direction_of(assumed, key), marks[key]) for key in end.keys

@@ -1,7 +1,7 @@
-"""TCP reassembly of some connections, which records when the end of each one could have been reported.
+"""TCP reassembly of some connections, which records when the end of each connection could have been reported.
 
 `TcpReassembly` reports the end of a reset connection when a different connection starts, unless the end was reported
-before (rule 5 there). A split, or the replay of one connection, contains only some of these starts. Each end is
+before (rule 5 in its module). A split, or the replay of one connection, contains only some of these starts. Each end is
 therefore reported at a time that depends only on its connection, together with the intervals in which a start would
 have caused the report; `merge_splits` moves the end to this start. An end that only the start of a different connection
 could have caused is also reported; `merge_splits` keeps or drops it.
@@ -56,7 +56,7 @@ class ReportIntervals:
 
 
 IMMEDIATE: Final = ReportIntervals()
-"""The value for items that are reported at once."""
+"""The value for items that are reported immediately."""
 
 _Ended = tuple[Direction, int, int, int]
 
@@ -68,7 +68,7 @@ class DeferredEndsOutput(Output):
         super().__init__()
         self.ends = True
         self.open: dict[Connection, list[ReportInterval]] = {}
-        """Connections whose end is not reported yet, with its intervals."""
+        """Connections whose end is not reported yet, with the intervals of the end."""
         self._ended: dict[Connection, _Ended] = {}
         """The ends that are not reported yet."""
         self._ready: dict[int, ReportIntervals] = {}
@@ -79,7 +79,7 @@ class DeferredEndsOutput(Output):
             self.open[connection], self._ended[connection] = times, connection.ended
 
     def look(self, connection: Connection, packet: int) -> None:
-        """Record whether the end of a finished connection could be reported from this packet on."""
+        """Record whether the end of a finished connection could be reported at this packet or later."""
         self._replaced(connection)
         if connection.ended is None:
             return
@@ -126,7 +126,7 @@ class DeferredEndsOutput(Output):
 
 
 def _reported(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
-    """Return the values ``refused`` and ``silent``, computed as in `Output.end`."""
+    """Return the values ``refused`` and ``silent``, which `Output.end` computes in the same way."""
     direction, _, _, flags = ended
     silent = not direction.offset and not direction.peer.offset
     return bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn, silent
@@ -141,7 +141,7 @@ class DeferredEndsTcp(TcpReassembly):
         super().__init__(extractor.output, extractor, classifier, limit)
         self.deferred = extractor.output
         self.alarmed: dict[Connection, int] = {}
-        """The packet at which the timer of each connection was set. If timers fire at the same time, the one that was
+        """The packet at which the timer of each connection was set. If timers fire at the same time, the timer that was
         set first fires first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
@@ -155,7 +155,7 @@ class DeferredEndsTcp(TcpReassembly):
         self.look(packet)
 
     def look(self, packet: int) -> None:
-        """Record which ends could be reported from this packet on."""
+        """Record which ends could be reported at this packet or later."""
         for connection in self.closing:
             self.deferred.look(connection, packet)
 

@@ -6,10 +6,9 @@ Rules of this file
 2. The assumed state is the state after the last held packet: both directions are in order, at or within a frame. It is
    created when both directions were captured and each direction with data contains a complete valid frame. The merge
    compares it with the true state. A wrong assumption costs time but loses no frame.
-3. After an unusual event (a gap, a retransmission, an end), the state is not assumed before some more packets were
-   held.
-4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held. These
-   suffice for a connection without Pulsar. If the connection contains frames, the split is read again.
+3. After an unusual event (a gap, a retransmission, an end), no state is assumed until some more packets have been held.
+4. If MOST_HELD bytes of a connection contain no frame, the connection is given up: only its SYN, FIN and RST packets
+   are held. These suffice for a connection without Pulsar. If the connection contains frames, the split is read again.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class HeldSegment:
     left_out: bool
     """Whether the packet has the comment LEFT_OUT."""
     fed: int
-    """Number of data packets in the split before this one, see `capture.recent_packets.HISTORY`."""
+    """Number of data packets in the split before this packet, for `capture.recent_packets.HISTORY`."""
 
 
 def segment_of(held: HeldSegment) -> Segment:
@@ -86,7 +85,7 @@ class _Side:
         self.reset(-1)
 
     def reset(self, seq: int) -> None:
-        """Start again at a sequence number; -1 means the sequence number of the next packet."""
+        """Restart at a sequence number; -1 means the sequence number of the next packet."""
         self.first = self.next = seq
         self.run = bytearray()
         self.marks: list[tuple[int, int, int]] = []
@@ -94,7 +93,7 @@ class _Side:
         self.found = False
 
     def take(self, held: HeldSegment) -> bool:
-        """Add the next packet and return whether it was the expected one."""
+        """Add the next packet and return whether it was the expected packet."""
         ahead = signed_distance(held.seq - self.next) if self.next >= 0 else 0
         if self.next < 0 or ahead > 0:
             self.reset(held.seq)
@@ -130,7 +129,7 @@ class HeldConnection:
         self._over = False
 
     def take(self, held: HeldSegment, classifier: StreamClassifier) -> bool:
-        """Hold a packet and return whether the connection can continue independently; `go` sets its state."""
+        """Hold a packet and return whether the connection can continue independently; `go` then sets the state."""
         flags = held.flags
         if self.given_up:
             if flags & (SYN | FIN | RST):
@@ -192,7 +191,7 @@ class HeldConnection:
 
 
 def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None:
-    """Set a direction to the state after its held packets; its frames so far are dropped."""
+    """Set a direction to the state after its held packets; the frames in these packets are dropped."""
     place = side.search.candidate if side.run else 0
     direction.seen, direction.ack, direction.mode = True, side.ack, SYNC
     direction.offset = FAR
@@ -208,7 +207,7 @@ def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None
 
 
 def need_of(direction: Direction) -> int:
-    """Return `Direction.need` of a synchronized direction without a partial frame, as the extractor computes it."""
+    """Return `Direction.need` of a synchronized direction without a partial frame; it equals the extractor's value."""
     run = direction.run
     if len(run) < 8:
         return 8 - len(run) if run else 0

@@ -1,4 +1,4 @@
-"""The merge of all connections: numbers of the recording, and the order of all items.
+"""The merge of all connections, which determines the recording's numbers and the order of all items.
 
 Rules of this file
 1. Connections are numbered in the order of their first packets, as a single reader numbers them.
@@ -74,7 +74,10 @@ def _sorted(
     streams: Mapping[int, Stream],
     connection_starts: _ConnectionStarts,
 ) -> list[list[Extra]]:
-    """Return the extra items of each split, with their streams, and with ends moved to their turns."""
+    """Return the extra items of each split with their streams.
+
+    Ends are moved to the turns at which they are reported.
+    """
     out: list[list[Extra]] = [[] for _ in context.packets[1:]]
     names = {id(stream): born for one in chained for born, stream in one.streams.items()}
     for one in chained:

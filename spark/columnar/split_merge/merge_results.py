@@ -1,18 +1,19 @@
 """Results of the merge: valid rows of each split, their numbers in the recording, and additional items.
 
 A split in the middle of a recording is read with numbers that are relative to the split: packets from 1, connections
-("streams") from 0, offsets of earlier connections from `held_packets.FAR`. All processing of its rows may use these
-numbers, with (split, stream) as the key. The merge returns one `MergedSplit` for each split.
+("streams") from 0, offsets of earlier connections from `held_packets.FAR`. All processing of the split's rows may use
+these numbers, with (split, stream) as the key. The merge returns one `MergedSplit` for each split.
 
 Rules of this file
-1. The rows of a (split, stream) are either valid and renumbered, or all dropped. In the latter case ``extra`` contains
-   them. An aggregate of a dropped (split, stream) is also dropped, and the extra rows are aggregated instead.
+1. The rows of a (split, stream) are either valid and renumbered, or all dropped. If they are dropped, ``extra``
+   contains the rows that replace them. An aggregate of a dropped (split, stream) is also dropped, and the extra rows
+   are aggregated instead.
 2. There are few extra rows: frames across the boundary of a split, rows of splits that were read again, and items from
    the end of the recording. They have the recording's numbers.
-3. The order is (split, turn, place): ``turn`` is the packet that completed a row, and ``place`` is its order within the
-   turn. The place of a row of the split is its row number. Extra items with such a place precede that row. Items with a
-   place below 0 precede all rows of the split in this turn; items with a place from AFTER on follow these rows.
-   `MergedSplit.extra` is sorted.
+3. The order is (split, turn, place): ``turn`` is the packet that completed a row, and ``place`` is the order of the row
+   within the turn. The place of a row of the split is its row number. Extra items with such a place precede that row.
+   Items with a place below 0 precede all rows of the split in this turn; items with a place from AFTER on follow these
+   rows. `MergedSplit.extra` is sorted.
 4. The module contains only data: plain arrays and small classes that can be pickled.
 """
 
@@ -47,7 +48,7 @@ class Extra:
     turn: int
     """The recording's packet that completed the item."""
     place: int
-    """Order within the turn, see the module's docstring."""
+    """Order within the turn (see the module's docstring)."""
     item: CapturedFrame | Note | StreamEnd
     """The item with the recording's numbers, except ``CapturedFrame.number``: see `MergedSplit.numbers`."""
     rank: int = 0
@@ -72,7 +73,7 @@ def insertion_points(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
 
 @dataclass(slots=True)
 class SplitRenumbering:
-    """The mapping from a split's numbers to those of the recording."""
+    """The mapping from a split's numbers to the recording's numbers."""
 
     packets: int
     """Value to add to every packet number (turn, packet, first_packet)."""

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. `codec.capture.streams` processes this connection alone. Two effects of other connections are added: every packet may
-   trigger timers, and data packets fill the history. For the starts of other connections see `deferred_tcp_ends`.
+   trigger timers, and data packets fill the history. `deferred_tcp_ends` describes the effect of other connections'
+   starts.
 2. Streams are numbered by the recording's packet that started them, which is unique and known in every split.
 3. Each result has a turn and a place within the turn.
 """
@@ -45,7 +46,7 @@ class CarriedState:
     packet: int = 0
     """The last processed packet. Timers up to this packet have been triggered."""
     ready: list[ReportInterval] = field(default_factory=list)
-    """Intervals in which the end of the connection could have been reported, see `deferred_tcp_ends`."""
+    """Intervals in which the end of the connection could have been reported (`deferred_tcp_ends`)."""
     alarmed: int = 0
     """The packet at which the connection's timer was set."""
 
@@ -146,7 +147,7 @@ class Replay:
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
         if direction is not None and direction.next == IGNORE and _is_plain(held):
-            # `capture.fast_path` ignores these packets: they are not even counted as captured packets of their
+            # `capture.fast_path` ignores these packets: it does not even count them as captured packets of their
             # direction.
             direction.ack = direction.ack if held.data or held.missing else held.ack
             return
@@ -203,7 +204,7 @@ class Replay:
 
 
 def _is_plain(held: HeldSegment) -> bool:
-    """Return whether the fast path processes this packet, as far as the segment shows.
+    """Return whether the fast path processes this packet, according to the segment.
 
     The fast path never processes packets in tunnels.
     """
@@ -211,7 +212,7 @@ def _is_plain(held: HeldSegment) -> bool:
 
 
 def replay_held(replay: Replay, held: Iterable[HeldSegment], packets: int, fed: int) -> None:
-    """Replay a split's held packets; the numbers of packets and data packets before the split are added to theirs."""
+    """Replay a split's held packets; ``packets`` and ``fed``: packets and data packets before the split."""
     for one in held:
         replay.packet(shifted(one, packets), one.fed + fed)
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Packets of other connections are read only as columns. Packets that columns cannot represent (fragments, tunnels,
-   options) are read with `pull_segment`, whatever their connection.
+   options) are read with `pull_segment`, whichever connection they belong to.
 2. The data packets of other connections are counted by their headers. The count affects only which retransmissions are
    still compared.
 """

@@ -1,4 +1,4 @@
-"""A frame extractor that records the offset from which the frame boundaries of a direction are less certain.
+"""A frame extractor that records the offset after which the frame boundaries of a direction are less certain.
 
 Rules of this file
 1. The base class determines the frames. This class records what would have differed if the frame boundaries had been

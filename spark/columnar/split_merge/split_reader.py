@@ -1,14 +1,14 @@
 """TCP reassembly of a split in the middle of a recording, and the data about the split that the merge needs.
 
 Rules of this file
-1. A connection that starts in the split is read as usual. The packets of a connection without a SYN are held
+1. A connection that starts in the split is read in the usual way. The packets of a connection without a SYN are held
    (`held_packets`) until it continues from an assumed state.
 2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the data of one key in a
-   split. It is valid or read again as a whole.
+   split. It is either valid as a whole or read again as a whole.
 3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
    frame boundaries are less certain, and whether a retransmission precedes the assumed state. Frames after an assumed
-   state are checked like those after a resynchronization, so they are valid whether or not the true boundaries are
-   certain.
+   state are checked like those after a resynchronization, so the frames are valid whether or not the true boundaries
+   are certain.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ConnectionSpan:
     end: bytes = b""
     """The last of these connections at the end of the split, pickled; empty if the reader had removed it."""
     ready: list[ReportInterval] = field(default_factory=list)
-    """The intervals in which the pending end of that connection could have been reported, see `deferred_tcp_ends`."""
+    """The intervals in which the pending end of that connection could have been reported (`deferred_tcp_ends`)."""
     alarmed: int = 0
     """The packet at which the timer of that connection was set."""
     recent: list[Recent] = field(default_factory=list)
@@ -106,7 +106,7 @@ class _SplitHistory(RecentSegments):
     """A history whose count and contents can be read."""
 
     def count(self) -> int:
-        """Return the number of data packets before the current one."""
+        """Return the number of data packets before the current packet."""
         ahead = int(np.count_nonzero(self._taken[0][self.turn :] >= 0)) if self._taken else 0
         return self.fed - ahead
 
@@ -125,7 +125,7 @@ class EdgeTcp(DeferredEndsTcp):
     """TCP reassembly of a split."""
 
     def __init__(self, extractor: EdgeFrameExtractor, limit: int, *, first: bool) -> None:
-        """Create the reassembly; ``first``: the split is the first of the recording."""
+        """Create the reassembly; ``first`` is true if the split is the first split of the recording."""
         super().__init__(extractor, extractor.classifier, limit)
         self._first = first
         self.history = self._recent = _SplitHistory()
@@ -150,7 +150,7 @@ class EdgeTcp(DeferredEndsTcp):
         if direction is not None and direction in self._starts and segment.flags & FIN:
             ahead = signed_distance(segment.seq - direction.base - direction.offset)
             if direction.offset + ahead < self._starts[direction]:
-                # If the true offset of the FIN is negative, this is not an end.
+                # If the true offset of the FIN is negative, the FIN does not end the connection.
                 self._edges[direction.connection].back = True
         if hold is None:
             super().segment(segment, packet, time_ns)
@@ -272,7 +272,7 @@ class EdgeReader:
     """A reader of a split's windows. The places that it returns contain numbers of the split."""
 
     def __init__(self, options: ReadOptions, *, first: bool) -> None:
-        """Create a reader; ``first``: the split is the first of its recording."""
+        """Create a reader; ``first`` is true if the split is the first split of its recording."""
         self._output = DeferredEndsOutput()
         self._tcp = EdgeTcp(
             EdgeFrameExtractor(self._output, StreamClassifier(options.decode_as)), options.max_frame_size, first=first
@@ -287,7 +287,7 @@ class EdgeReader:
         """Whether a note about a connection, usually about missing bytes, exists so far."""
 
     def take(self, records: Records) -> Places:
-        """Return the frames that these packets completed, without those of held connections."""
+        """Return the frames that these packets completed, without the frames of held connections."""
         before = self._rows.total()
         places = self._reader.take(records)
         turns = self._reader.note_turns
