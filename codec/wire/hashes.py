@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 SLOTS: Final = 65536
-"""Number of slots of Key_Shared with ranges (auto-split or sticky): 0 to 65535."""
+"""Number of slots of a Key_Shared subscription with ranges (auto-split or sticky): 0 to 65535."""
 
 CONSISTENT_RANGE: Final = 65535
-"""Number of points on the ring of Key_Shared with consistent hashing: 1 to 65535."""
+"""Number of points on the ring of a Key_Shared subscription with consistent hashing: 1 to 65535."""
 
 _MASK: Final = 0xFFFFFFFF
 

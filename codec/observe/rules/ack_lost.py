@@ -3,8 +3,8 @@
 ## What it means
 
 The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports the loss until the
-message is redelivered. With acknowledgement receipts (`isAckReceiptEnabled`, and always in transactions) the broker
-responds to each ACK. There are three cases:
+message is redelivered. If acknowledgement receipts are enabled (`isAckReceiptEnabled`, and always in transactions), the
+broker responds to each ACK. There are three cases:
 
 - *unanswered*: an ACK requested a response, and none arrived before the connection ended or the consumer was closed.
 - *back again*: a message was delivered once more although an ACK covered it. The broker did not receive the ACK, or it

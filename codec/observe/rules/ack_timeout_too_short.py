@@ -4,8 +4,8 @@
 
 The consumer requests redelivery of messages that it is still processing, and acknowledges them afterwards. Either the
 timeout is too short for the processing, or the receiver queue is so long that messages expire while they wait in it (in
-some clients the timeout starts when a message arrives, not when the application receives it). Such messages are
-processed twice or more.
+some clients the timeout starts when a message arrives, not when the application receives it). These messages are
+processed at least twice.
 
 ## On the wire
 

@@ -20,7 +20,7 @@ AUTH_RESPONSE, there may be another reason: check the broker's log.
 ## What to do
 
 Configure the client with credentials that can be renewed: a supplier or a file instead of a fixed token. The new token
-must have the same subject. The broker closes connections of old clients without AUTH_CHALLENGE support when their
+must have the same subject. If an old client does not support AUTH_CHALLENGE, the broker closes its connection when the
 credentials expire.
 """
 

@@ -12,8 +12,8 @@ often report only a timeout, and the reason is visible only on the wire.
 ## On the wire
 
 CONNECT with auth_method_name, ERROR AuthenticationError, and the end of the connection; or a response with
-AuthorizationError to PARTITIONED_METADATA, LOOKUP, PRODUCER or SUBSCRIBE. Without TLS the credentials in CONNECT are
-readable; pcli hides them.
+AuthorizationError to PARTITIONED_METADATA, LOOKUP, PRODUCER or SUBSCRIBE. If TLS is not used, the credentials in
+CONNECT are readable; pcli hides them.
 
 ## What would disprove it
 

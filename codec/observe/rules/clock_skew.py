@@ -4,8 +4,8 @@
 
 A client stores the current time in each message (`publish_time`) before sending the message. This time determines when
 the message expires (time to live), the position that a seek by time selects, and how long a delayed message waits. The
-broker uses this time unchanged unless it is configured to add its own timestamps. With a wrong clock, ledgers are kept
-too long or messages are lost.
+broker uses this time unchanged unless it is configured to add its own timestamps. If the clock is wrong, ledgers are
+kept too long or messages are lost.
 
 - *ahead*: messages were sent more than a second before their own publish time.
 - *behind*: all messages were at least ten seconds old when they were sent, with similar ages. Messages with very
@@ -13,7 +13,7 @@ too long or messages are lost.
 
 ## On the wire
 
-The `publish_time` of SEND, compared with the capture time of the packet. The smallest difference over all SENDs of a
+The `publish_time` of SEND, compared with the capture time of the packet. The smallest difference of all SENDs of a
 producer is used. Resends are excluded because they keep their publish time. A batch has the time of its first message.
 
 ## What would disprove it

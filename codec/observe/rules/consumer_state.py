@@ -1,10 +1,10 @@
 """The state of a consumer: the messages held, the permits that the client has not returned, and the longest stop.
 
 Rules of this file
-1. A client returns permits after its application has taken the messages, half a queue or more at once (Java, C++, Go,
-   Rust and Node). A paused listener returns none, even if all messages are acknowledged. Therefore a missing FLOW alone
-   is not a leak, but a FLOW with too few permits is.
-2. With a queue of one or zero the client requests each message separately, when the application calls receive.
+1. A client returns permits after its application has taken the messages, and collects them for at least half a queue
+   (Java, C++, Go, Rust and Node). A paused listener returns no permits, even if all messages are acknowledged.
+   Therefore a missing FLOW alone is not a leak, but a FLOW with too few permits is.
+2. If the queue size is one or zero, the client requests each message separately, when the application calls receive.
 3. A stop that lasts until the end of the session counts as not ended.
 4. An attached consumer may act after the end of the capture.
 """
@@ -134,7 +134,7 @@ def attached(consumer: ConsumerRecord) -> bool:
 
 
 def doubts_of(consumer: ConsumerRecord) -> set[str]:
-    """Return the reasons why the capture may lack later actions of the consumer. A missing start is not one of them."""
+    """Return the reasons why the capture may lack later actions of the consumer. A missing start is not included."""
     return consumer.doubts - EDGES | ({"end"} if attached(consumer) else set())
 
 

@@ -6,8 +6,8 @@ The protocol keeps deprecated features so that old clients continue to work. Som
 
 - *CONNECT.auth_method*, an enum of authentication methods, is replaced by auth_method_name.
 - *CONSUMER_STATS* is no longer used by the Java client; the admin API provides more statistics.
-- *SEND without checksum*: since protocol version 6, clients send a CRC-32C. Without the checksum, damage in transit is
-  not detected.
+- *SEND without checksum*: since protocol version 6, clients send a CRC-32C. If the checksum is missing, damage in
+  transit is not detected.
 
 ## On the wire
 
@@ -38,8 +38,8 @@ _REPLACEMENTS: Final = {
     "CONNECT.auth_method": "The enum of authentication methods is deprecated; auth_method_name replaces it.",
     "CONSUMER_STATS": "The Java client no longer requests statistics over the binary protocol; the admin API "
     "(topics stats) provides more.",
-    "SEND without checksum": "Since protocol version 6, clients send a CRC-32C with each message. Without it, damage "
-    "in transit to the broker is not detected.",
+    "SEND without checksum": "Since protocol version 6, clients send a CRC-32C with each message. If it is missing, "
+    "damage in transit to the broker is not detected.",
 }
 """The deprecated feature, and its replacement."""
 

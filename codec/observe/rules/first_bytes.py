@@ -37,7 +37,7 @@ __all__ = ["RULE", "evaluate"]
 
 _ADVICE: Final = {
     "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, or pulsar:// with port 6650.",
-    "http": "Use http:// with the port of the web service (8080), pulsar:// with the port of the broker (6650). A "
+    "http": "Use http:// with the port of the web service (8080), or pulsar:// with the port of the broker (6650). A "
     "health check or a metrics scraper may use the wrong port.",
     "proxy-protocol": "Set haProxyProtocolEnabled in the broker, or disable the PROXY header in the load balancer.",
     "text": "A program that is not a Pulsar client or broker sends text: find out which program it is.",

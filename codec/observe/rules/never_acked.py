@@ -23,8 +23,8 @@ than this consumer ever took to acknowledge a message.
 ## What to do
 
 `pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest
-message. If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). With an
-acknowledgement timeout, messages that the application never acknowledges are redelivered.
+message. If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). If an
+acknowledgement timeout is set, messages that the application never acknowledges are redelivered.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LONG: Final = 3
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for messages that are held for long and were not delivered to another consumer since."""
+    """Return a finding for messages that are held for a long time and have not been delivered to another consumer."""
     kept = consumer.never_acked
     if not kept.count or consumer.session is None or _needs_no_ack(consumer):
         return

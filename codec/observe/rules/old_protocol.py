@@ -4,8 +4,8 @@
 
 Client and broker use the lower of the protocol versions in CONNECT and CONNECTED. The broker does not use features of
 later versions with this client. A client below version 15 does not support transactions: the client is older than
-Pulsar 2.5 or announces a lower version. Below version 11 the missing features endanger correct operation, and the
-finding is a warning.
+Pulsar 2.5 or announces a lower version. If the version is below 11, the missing features endanger correct operation,
+and the finding is a warning.
 
 ## On the wire
 

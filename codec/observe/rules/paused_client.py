@@ -2,8 +2,8 @@
 
 ## What it means
 
-The client received as many messages as its queue holds and did not request more. This happens when the application
-stops taking messages: it sleeps, waits, processes one message for a long time, or has paused its listener.
+The client received as many messages as its queue can contain and did not request more. This happens when the
+application stops taking messages: it sleeps, waits, processes one message for a long time, or has paused its listener.
 Broker and client work correctly: permits are the mechanism by which the client makes the broker wait.
 
 ## On the wire

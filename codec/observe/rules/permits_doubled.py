@@ -44,7 +44,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if the surplus is about one queue or more. Part of it may have been used up meanwhile."""
+    """Return a finding if the surplus is about the queue size or more; part of it may already have been used."""
     permits = consumer.permits
     if not permits.known or not permits.doubled.count or permits.surplus * 2 <= permits.queue:
         return

@@ -6,8 +6,8 @@ Permits are counted in messages, including each message of a batch. A batch with
 acknowledged) uses permits only for the remaining messages. Known client libraries have returned too few or too many
 permits. There are three cases, the third of which is not caused by the client:
 
-- *batch as one*: the client returns one permit per entry. With batches of ten, a queue of 1000 is used up after about
-  1000 messages, because nine of ten permits are not returned.
+- *batch as one*: the client returns one permit per entry. If every batch has ten messages, a queue of 1000 is used up
+  after about 1000 messages, because nine of ten permits are not returned.
 - *too many*: the client returns more permits than were used, for example for a whole batch although it received only
   part of the batch. The broker then sends more than the queue can hold.
 - *unasked*: more single messages arrived than the FLOWs requested. Brokers exceed the permits by a batch, never by

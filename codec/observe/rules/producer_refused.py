@@ -82,7 +82,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             seen,
             "had messages refused",
             f"It has resent them ({frames_text(producer.resent.frames)})." if again else "",
-            "If all of these messages were resent, this would be resolved; they were not, or not all of them.",
+            "If all of these messages were resent, this would be resolved; the capture does not show this.",
             f"send-{error}",
         )
 

@@ -9,7 +9,7 @@ connection was open; clients give up after 30 s by default (`sendTimeout`). Ther
   meanwhile, the cause is the topic: its storage, a full or slow bookie, or a move of the topic to another broker. If
   the broker sends nothing, the cause may be the network, or a broker that has stopped reading (too many SENDs in
   flight, publish rate limits).
-- *slow*: as for *no-receipt*, but the receipts arrived in the end.
+- *slow*: the same as *no-receipt*, except that the receipts arrived in the end.
 - *not-opened*: PRODUCER itself is unanswered.
 - *unanswered*: the connection ended before the receipts arrived, and the messages were not resent.
 

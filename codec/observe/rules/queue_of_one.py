@@ -9,8 +9,8 @@ delivered and waits until processing is finished, even if another consumer is id
 
 ## On the wire
 
-FLOW 1, MESSAGE, FLOW 1, MESSAGE, then the ACK of the first message a long time later. With a queue of 0 the second FLOW
-follows only when the application calls receive again.
+FLOW 1, MESSAGE, FLOW 1, MESSAGE, then the ACK of the first message a long time later. If the queue size is 0, the
+second FLOW follows only when the application calls receive again.
 
 ## What would disprove it
 
@@ -35,14 +35,14 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LONG_NS: Final = 1_000_000_000
-"""Minimum mean time from MESSAGE to ACK. Below it, the waiting time is negligible."""
+"""Minimum mean time from MESSAGE to ACK. If the mean time is shorter, the waiting time is negligible."""
 
 _ACKS: Final = 3
 """Minimum number of acknowledgements for a mean."""
 
 _AT_ONCE: Final = 1.5
-"""Minimum mean number of messages held. It is one with a queue of 0, and two with a queue of 1 and a busy
-application."""
+"""Minimum mean number of messages held. It is one if the queue size is 0, and two if the queue size is 1 and the
+application is busy."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:

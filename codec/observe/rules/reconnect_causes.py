@@ -43,7 +43,7 @@ _CULPRITS: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "sile
 
 
 def culprit_of_ends(ends: Collection[str]) -> str:
-    """Return the culprit for sessions that ended in these ways (keys of ENDS), or the client if there is no other."""
+    """Return the culprit for sessions that ended in these ways (keys of ENDS); the default is the client."""
     found = {_CULPRITS[end] for end in ends if end in _CULPRITS}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 

@@ -2,14 +2,14 @@
 
 ## What it means
 
-With deduplication, a broker keeps the highest sequence id of each producer name and stores no message with an equal or
-lower id. The SEND receives a normal receipt with the message id -1:-1. There are two cases:
+If deduplication is enabled, a broker keeps the highest sequence id of each producer name and stores no message with an
+equal or lower id. The SEND receives a normal receipt with the message id -1:-1. There are two cases:
 
 - *resend*: after a reconnect the client resent the same bytes because it had not received the first receipt. This is
   the purpose of deduplication; the message is stored once.
 - *reused*: different messages were sent with ids that had been used before. These messages are lost, although the
   application was notified of success. Possible causes: the application sets ids itself and restarts from the beginning,
-  two programs share a producer name, or a client's counter went back.
+  two programs share a producer name, or a client's counter decreased.
 
 ## On the wire
 
@@ -18,7 +18,7 @@ SEND_RECEIPT with ledger and entry 18446744073709551615. A batch is compared by 
 ## What would disprove it
 
 For *reused*: an application that repeats ids on purpose, so that a message is stored only once regardless of how often
-it is sent. Payloads are not compared, only publish time, size and number of messages.
+it is sent. Only publish time, size and number of messages are compared, not payloads.
 
 ## What to do
 

@@ -4,8 +4,8 @@
 
 The broker compares the schema in PRODUCER (or in GET_OR_CREATE_SCHEMA, for a message with a new schema) with the
 schemas of the topic, according to the namespace's compatibility strategy. The default is FULL: readers with the old
-schema and readers with the new schema must be able to read all data. The broker refused the schema. Usual reasons: a
-field was added without a default value, a type was changed, the schema type differs (JSON instead of Avro), or a
+schema and readers with the new schema must be able to read all data. The broker refused the schema. Usual reasons are
+that a field was added without a default value, a type was changed, the schema type differs (JSON instead of Avro), or a
 producer without a schema was created on a topic that requires one (`schemaValidationEnforced`).
 
 ## On the wire

@@ -6,8 +6,9 @@ A client numbers the messages of a producer consecutively. Two deviations are re
 
 - *missing*: some ids were never sent. Messages were numbered and dropped before they were sent, because of a failed
   serialization or a full queue, or the client library skipped an id.
-- *backwards*: an id in the same session is not above an earlier id, and the content is different. With deduplication
-  the broker drops these messages (see resend-refused); without it there is no effect until deduplication is enabled.
+- *backwards*: an id in the same session is not above an earlier id, and the content is different. If deduplication is
+  enabled, the broker drops these messages (see resend-refused); otherwise there is no effect until deduplication is
+  enabled.
 
 Applications may set ids themselves and then skip values, for example if the ids are file offsets or timestamps. If many
 SENDs skip ids, or a step is larger than any queue, the rule assumes such an application and reports nothing.
@@ -84,7 +85,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             back.frames,
             "The application may set the ids; this is not visible on the wire. The messages are not resends, because "
             "their publish times or sizes differ.",
-            "With deduplication the broker would drop these messages. Let the client assign the ids.",
+            "If deduplication were enabled, the broker would drop these messages. Let the client assign the ids.",
             "backwards",
         )
 

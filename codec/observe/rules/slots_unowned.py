@@ -2,7 +2,7 @@
 
 ## What it means
 
-With sticky ranges each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but
+In STICKY mode each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but
 accepts incomplete ranges. Messages whose keys hash to an unassigned slot are delivered to no consumer, even if
 consumers are idle. These messages stay in the backlog until a consumer requests the slot.
 

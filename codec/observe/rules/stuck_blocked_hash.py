@@ -11,8 +11,8 @@ blocks the whole subscription.
 ## On the wire
 
 MESSAGEs to one consumer, no ACKs for some of them, and no delivery of later entries with the same keys, although their
-new owner has permits and receives other keys. With brokers before 4.0, and with the classic dispatcher, a new
-consumer waits for everything that was read before it joined.
+new owner has permits and receives other keys. In brokers before 4.0, and in the classic dispatcher, a new consumer
+waits for everything that was read before it joined.
 
 ## What would disprove it
 
@@ -21,7 +21,7 @@ STICKY range without an owner wait for a consumer, not for an ACK: see slots-uno
 
 ## What to do
 
-Check the holder with never-acked and paused-client. With smaller receiver queues keys are reassigned sooner. Since
+Check the holder with never-acked and paused-client. If receiver queues are smaller, keys are reassigned sooner. Since
 Pulsar 4.0, `drainingHashes` in the consumer's statistics lists the waiting hashes.
 """
 
@@ -69,8 +69,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         certainty(doubts, "likely"),
         subscription_subject(subscription),
         f"Entries of {about_subscription(subscription)} {'have been waiting' if lasts else 'waited'} {how_long}: "
-        f"{holder}, "
-        "unacknowledged.",
+        f"{holder} without acknowledging the messages.",
         since,
         [first, last],
         (
@@ -79,8 +78,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             else f"The wait ended with {at(last)}."
         )
         + why_unsure(doubts),
-        "Find out why the holder does not acknowledge its messages. With smaller receiver queues keys are reassigned "
-        "sooner.",
+        "Find out why the holder does not acknowledge its messages. If receiver queues are smaller, keys are "
+        "reassigned sooner.",
     )
 
 

@@ -116,7 +116,7 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
         since_ns,
         [frame],
         "A FLOW from this consumer would disprove this; there is none." + why_unsure(doubts),
-        "With a receiver queue of 0 a client sends a FLOW only while the application waits in receive(); a paused "
+        "If the receiver queue is 0, a client sends a FLOW only while the application waits in receive(); a paused "
         "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",
     )

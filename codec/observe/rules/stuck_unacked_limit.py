@@ -60,13 +60,13 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} and received "
             f"nothing for {span(stop.lasted_ns)}, from {at(stop.frame)} to {at(stop.over_frame)}: it had reached the "
             "limit "
-            "of unacknowledged messages."
+            "on unacknowledged messages."
         )
         opposite = f"The block ended with {at(stop.over_frame)}."
     else:
         what = (
             f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} when the broker "
-            f"stopped sending to it, although it had {count_of(permits, 'permit')}: it had reached the limit of "
+            f"stopped sending to it, although it had {count_of(permits, 'permit')}: it had reached the limit on "
             f"unacknowledged messages. It {'has received' if attached(consumer) else 'received'} nothing "
             f"{how_long(stop, consumer, moment)}."
         )

@@ -2,16 +2,16 @@
 
 ## What it means
 
-Brokers store and acknowledge entries; a batch is one entry. Without batch index acknowledgements, only the client keeps
-track of the processed messages of a batch, and it sends the ACK when all messages are processed. If one message of the
-batch is rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot
-identify the processed messages.
+Brokers store and acknowledge entries; a batch is one entry. If batch index acknowledgements are disabled, only the
+client tracks the processed messages of a batch, and it sends the ACK when all messages are processed. If one message of
+the batch is rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which
+cannot identify the processed messages.
 
 ## On the wire
 
 MESSAGE with a batch; no ACK of the batch, or an ACK without an `ack_set`; REDELIVER_UNACKNOWLEDGED_MESSAGES or a new
-consumer; MESSAGE with the same batch and without an `ack_set`. With batch index acknowledgements both the ACK and the
-second MESSAGE contain an `ack_set`.
+consumer; MESSAGE with the same batch and without an `ack_set`. If batch index acknowledgements are enabled, both the
+ACK and the second MESSAGE contain an `ack_set`.
 
 ## What would disprove it
 
@@ -58,8 +58,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         certainty(doubts, "likely"),
         consumer_subject(consumer),
         f"Whole batches of {about_consumer(consumer)} were redelivered: "
-        f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}). Without batch "
-        "index acknowledgements the broker cannot skip the processed messages.",
+        f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}). If batch "
+        "index acknowledgements are disabled, the broker cannot skip the processed messages.",
         seen.first_ns,
         seen.frames,
         "An ack_set in the ACK or in the second MESSAGE would disprove this; there is none." + why_unsure(doubts),

@@ -3,7 +3,7 @@
 Rules of this file
 1. `pull_fields` maps each field number to a number or bytes, without interpretation. For a repeated field it returns
    the last value. It stops at bytes that are not protobuf and at fixed-size numbers, which MessageMetadata does not
-   have. It then returns the fields before them, as for truncated metadata.
+   have. It then returns the fields before that position, as for truncated metadata.
 2. The field numbers are those of the MessageMetadata descriptor; a test compares the values with Facts.metadata.
 """
 

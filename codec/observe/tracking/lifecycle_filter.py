@@ -30,7 +30,7 @@ class LifecycleFilter:
     """The id of the entry, of one of its chunks, or of a copy that a resend stored. A batch index is ignored."""
     producer: str = ""
     sequence_id: int = -1
-    """A sequence id of the named producer, or one within its batches; -1 for no condition."""
+    """A sequence id of the named producer, or an id within a batch of that producer; -1 for no condition."""
     unacked: bool = False
     """Whether at least one message must be unacknowledged."""
     redelivered: bool = False

@@ -27,7 +27,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Subsc
 __all__ = ["EventSink", "Tracker", "process_events", "take_in"]
 
 Done = Callable[[str, Any], None]
-"""Receives the name of a group and a record."""
+"""A function that receives the name of a group and a record."""
 
 
 class Tracker:
@@ -41,11 +41,11 @@ class Tracker:
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
     ) -> None:
-        """Create a tracker of a whole capture, or of a part of one.
+        """Create a tracker of a whole capture, or of a part of a capture.
 
         ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining ones.
-        ``on_done`` receives other evicted records. For a part of a capture: ``hosts`` replaces the tracker's own
-        `Hosts` and is shared with other parts; ``servers`` are addresses of Pulsar servers.
+        ``on_done`` receives other evicted records. For a part of a capture, ``hosts`` replaces the tracker's own
+        `Hosts` and is shared with other parts, and ``servers`` contains addresses of Pulsar servers.
         """
         self.capture = CaptureRecord()
         self.connections = ConnectionTracker(
@@ -70,7 +70,7 @@ class Tracker:
             self._propagate_doubts()
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """Process a frame from the broker of which only these values are known."""
+        """Process a frame from the broker for which only these values are known."""
         self.producers.note_broker_frame(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:

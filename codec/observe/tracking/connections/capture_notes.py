@@ -5,7 +5,7 @@ Rules of this file
    `missing_evidence.DOUBTS`.
 2. If the bytes of an impossible frame length at the start of a stream are text or TLS, the stream is recorded as text
    or TLS. Any other impossible length belongs to an oversized frame, which was not read.
-3. A server that expects TLS answers a plaintext CONNECT with an alert: seven bytes, too few for a frame.
+3. A server that expects TLS answers a plaintext CONNECT with an alert of seven bytes, which are too few for a frame.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Kinds of notes that add a connection even if it has no frames."""
 
 NO_KEY: Final = ""
-"""Returned for notes about bytes outside complete frames (next to a gap or at the end of the stream), which have no key
-in DOUBTS."""
+"""The result for notes about bytes outside complete frames (next to a gap or at the end of the stream), which have no
+key in DOUBTS."""
 
 _ALERT: Final = 7
 """Length of a plaintext TLS alert: a record header of five bytes and an alert of two (RFC 8446)."""

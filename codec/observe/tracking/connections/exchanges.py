@@ -4,7 +4,7 @@ Rules of this file
 1. The Observer pairs requests with responses; this module counts them. COMMANDS defines which commands are requests and
    responses.
 2. The Observer stores open SENDs in its producers. This module does not store them a second time.
-3. A response captured before its request (packets out of order) is remembered and paired when the request follows.
+3. A response captured before its request (packets out of order) is stored, and is paired when the request follows.
 4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second one is not a late response.
 5. Responses may be reordered, but the broker must answer PRODUCER and SUBSCRIBE before any later request about the same
    producer or consumer. A missing response does not count as reordered.
@@ -89,7 +89,7 @@ def slow_bound(number: int) -> int:
 
 
 def count_request(connection: ConnectionState, facts: Facts) -> None:
-    """Count and remember a frame other than SEND if it is a request."""
+    """Count and store a frame other than SEND if it is a request."""
     frame = facts.frame
     field = _REQUESTS.get(frame.type)
     if field is None:

@@ -4,7 +4,7 @@ Rules of this file
 1. Any frame from a peer, not only PONG, answers a PING (PulsarHandler.java). A PING is open until the other side sends
    a frame.
 2. The cause of a connection's end is an earlier event: a refused login or an unanswered PING. If there was none, only
-   the side that ended the connection and the way it did so are recorded.
+   the side that ended the connection and the kind of end (FIN or RST) are recorded.
 3. AUTH_CHALLENGE after the handshake requests new credentials. In this case AUTH_RESPONSE has no response.
 """
 
@@ -23,7 +23,8 @@ from pcli.codec.wire.constants import FRAME_OVERHEAD
 __all__ = ["auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
 
 _PATIENCE_NS: Final = 2_000_000_000
-"""Age in ns at which an open PING explains the end of a connection: shorter than any reasonable ping interval."""
+"""Minimum age in ns of an open PING that explains the end of a connection: shorter than any reasonable ping
+interval."""
 
 _CONNECT: Final = "pulsar.connect."
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))

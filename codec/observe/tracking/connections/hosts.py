@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
-2. A redirect loop exists if server A, then server B, then A again redirects a client's lookups for a topic within
-   LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
+2. A redirect loop exists if a client's lookups for a topic are redirected by server A, then by server B, and then by A
+   again within LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
 """
 
 from __future__ import annotations

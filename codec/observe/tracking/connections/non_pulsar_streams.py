@@ -43,7 +43,7 @@ def describe_length(length: int) -> tuple[str, str]:
     else:
         return "", ""
     shown = head.decode("ascii") if word != "tls" else head.hex(" ")
-    return word, f"a length of {length:,}, which are the bytes {shown!r}: {what}"
+    return word, f"a frame length of {length:,}, read from the bytes {shown!r}: {what}"
 
 
 class NonPulsarStreams:

@@ -8,7 +8,7 @@ Rules of this file
 3. The messages of a session that began before the capture contain its name but not its topic. If a producer of that
    name reconnects and there was only one such session, it is assumed to be the same producer.
 4. Records are bounded: producers whose session has ended are evicted first, then the producers attached for the longest
-   time. Open SENDs are bounded over all sessions.
+   time. The number of open SENDs of all sessions is bounded.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MAX_PRODUCERS: Final = 10_000
 """Maximum number of producers."""
 
 MAX_OPEN: Final = 100_000
-"""Maximum number of open SENDs over all sessions, about 100 MB. If it is exceeded, a SEND evicts its session's oldest
-one."""
+"""Maximum number of open SENDs of all sessions, which occupy about 100 MB. If it is exceeded, each SEND evicts the
+oldest open SEND of its session."""
 
 
 class ProducerRegistry:
@@ -53,7 +53,7 @@ class ProducerRegistry:
         self.connections: dict[int, ConnectionProducers] = {}
         """Connections with sessions for which receipts are still possible."""
         self.open_count = 0
-        """Number of open SENDs over all sessions."""
+        """Number of open SENDs of all sessions."""
         self.max_open = max_open
         self._on_done = on_done
         self._max_producers = max_producers
@@ -61,7 +61,7 @@ class ProducerRegistry:
         """The session of each record, by topic and name; the session attached for the longest time is first."""
         self._doubts: dict[int, set[str]] = {}
         self._began_before_capture: dict[str, ProducerSession | None] = {}
-        """Sessions whose PRODUCER is not in the capture, by name; None if several have the name."""
+        """Sessions whose PRODUCER is not in the capture, by name; None if several sessions have the name."""
         self._serial = 0
 
     # -- sessions
@@ -93,7 +93,7 @@ class ProducerRegistry:
         return producer
 
     def began_before_capture(self, producer: ProducerSession, name: str) -> None:
-        """Register a session that began before the capture; ``name`` comes from the metadata of its messages."""
+        """Register a session that began before the capture; ``name`` is the name in the metadata of its messages."""
         producer.record.name = name
         producer.record.doubts.add("start")
         if name:

@@ -4,9 +4,9 @@ Rules of this file
 1. Only the metadata fields that a lifecycle needs are read; the payload is not decoded.
 2. All chunks of a message have one lifecycle and one sequence id. A chunk is a resend if its number is not above the
    highest chunk number sent so far.
-3. The publish_time shows how far the producer's clock differs from the capture's. The client sets it before SEND. For a
-   batch, the client sets it when it adds the first message, earlier by up to the batching delay. A resend contains the
-   old time and is not compared.
+3. The publish_time shows how far the producer's clock differs from the clock of the capture. The client sets it before
+   SEND. For a batch, the client sets it when it adds the first message, earlier by up to the batching delay. A resend
+   contains the old time and is not compared.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sends:
             lifecycle, chunk, again = self._chunk(facts, producer, fields, ids)
         else:
             chunk, old = -1, None
-            # Chunks share their sequence id, so one with truncated metadata must not match the chunk before it.
+            # Chunks share their sequence id, so a chunk with truncated metadata must not match the chunk before it.
             if not part and (sequence_id <= producer.sequence_ids.highest or sequence_id <= producer.highest_before):
                 old = self._find_resent(facts, producer, fields, ids)
             again = old is not None

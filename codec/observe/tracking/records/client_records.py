@@ -51,12 +51,12 @@ class PermitLedger:
     """Whether SUBSCRIBE and a FLOW before the first MESSAGE were captured. If not, the balance is only relative."""
     balance: int = 0
     flowed: int = 0
-    """Σ FLOW.messagePermits."""
+    """Sum of messagePermits of all FLOWs."""
     delivered: int = 0
     """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts as
     one."""
     queue: int = 0
-    """The first FLOW of the session: the receiver queue size, or about 1 for a zero queue."""
+    """Permits in the first FLOW of the session: the receiver queue size, or about 1 if that size is 0."""
     last_flow_ns: int = -1
     last_flow_frame: int = 0
     flows: int = 0
@@ -115,7 +115,7 @@ class ConsumerRecord:
     system: bool = False
     priority: int = 0
     durable: bool = True
-    """Whether the subscription is durable. Subscriptions of readers are not."""
+    """Whether the subscription is durable. Subscriptions of readers are not durable."""
     start_id: tuple[int, int] | None = None
     """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription; -1:-1 means earliest."""
     initial_position: str = ""
@@ -184,7 +184,7 @@ class ConsumerRecord:
     ack_age_total_ns: int = 0
     never_acked: Occurrences = field(default_factory=Occurrences)
     """Messages that were unacknowledged at the end of the last session or of the capture, in the order of delivery.
-    This is not a sum over sessions. The sample is the id of the oldest one.
+    This is not a sum over sessions. The sample is the id of the oldest message.
     """
     never_acked_oldest_ns: int = 0
     """Delivery time of the oldest of these messages."""
@@ -199,7 +199,7 @@ class ProducerRecord:
 
     topic: str
     name: str
-    """The requested name, or the one that the broker assigned."""
+    """The requested name, or the name that the broker assigned."""
     topic_record: TopicRecord | None
     system: bool = False
     access_mode: str = ""
@@ -212,7 +212,8 @@ class ProducerRecord:
     refused: dict[str, Occurrences] = field(default_factory=dict)
     """PRODUCERs answered with an error, by ServerError."""
     waiting: StateDuration = field(default_factory=StateDuration)
-    """Periods between PRODUCER_SUCCESS with producer_ready = false and the next one with true (WaitForExclusive)."""
+    """Periods from a PRODUCER_SUCCESS with producer_ready = false to the next PRODUCER_SUCCESS with true
+    (WaitForExclusive)."""
     sent: int = 0
     """Messages, including all messages of a batch; a chunked message is counted at its last chunk."""
     sent_entries: int = 0

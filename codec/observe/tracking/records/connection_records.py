@@ -84,7 +84,7 @@ class ConnectionRecord:
     watchers: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     """Open topic-list watchers: watcher id to frame, time, namespace and pattern."""
     watch_gaps: Occurrences = field(default_factory=Occurrences)
-    """WATCH_TOPIC_LISTs whose hash differs from the one in the response: topics changed while no watcher was open. The
+    """WATCH_TOPIC_LISTs whose hash differs from the hash in the response: topics changed while no watcher was open. The
     frames are those of the request and response; the sample contains topics.
     """
     watch_missed: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class TransactionRecord:
     """Time at which the connection that began the transaction ended, if the transaction was still open; otherwise
     -1."""
     error: str = ""
-    """Error of the last response that contained one."""
+    """Error of the last response that contained an error."""
     doubts: set[str] = field(default_factory=set)
 
 

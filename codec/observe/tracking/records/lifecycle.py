@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A lifecycle belongs to one entry in the broker. The messages of a batch share it; ack sets distinguish them. The
-   chunks of a message also share one, with the id of the last chunk; `chunks` contains the other ids.
+   chunks of a message also share a lifecycle, whose id is the id of the last chunk; `chunks` contains the other ids.
 2. Times are ns since 1970, -1 if unknown. Frames are ``pulsar.number``, 0 if unknown.
 """
 
@@ -82,7 +82,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class Lifecycle:
-    """A message, or an entry with several. The fields known from SEND are first, because every SEND sets them."""
+    """A message, or an entry with several messages. The fields that every SEND sets are first."""
 
     topic: TopicRecord | None
     producer: ProducerRecord | None = None

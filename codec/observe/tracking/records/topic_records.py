@@ -39,7 +39,7 @@ class TopicRecord:
     producers: dict[str, ProducerRecord] = field(default_factory=dict)
     """Producers by name; the number is bounded."""
     messages_in: int = 0
-    """msgInCounter: messages of SENDs with a response, including -1:-1 and most SEND_ERRORs, over all loads of the
+    """msgInCounter: messages of SENDs with a response, including -1:-1 and most SEND_ERRORs, in all loads of the
     topic."""
     bytes_in: int = 0
     """bytesInCounter: metadata, payload and their headers."""
@@ -76,7 +76,7 @@ class SubscriptionRecord:
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0
-    """msgOutCounter: messages over all consumers, including all messages of a batch."""
+    """msgOutCounter: messages to all consumers, including all messages of a batch."""
     entries_out: int = 0
     again: dict[str, Occurrences] = field(default_factory=dict)
     """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
@@ -90,7 +90,7 @@ class SubscriptionRecord:
     """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
     seeks: Occurrences = field(default_factory=Occurrences)
     hash_waits: StateDuration = field(default_factory=StateDuration)
-    """Periods in which entries of a key wait because another consumer holds earlier ones (Key_Shared)."""
+    """Periods in which entries of a key wait because another consumer holds earlier entries (Key_Shared)."""
     hash_holder: str = ""
     """Consumer and key of the longest wait."""
     large_batches: Occurrences = field(default_factory=Occurrences)

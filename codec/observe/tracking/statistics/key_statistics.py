@@ -1,8 +1,8 @@
 """Statistics of Key_Shared keys as plain values: slots of consumers, moves, violations of the order.
 
 Rules of this file
-1. The SUBSCRIBE of a STICKY consumer contains its slots. With AUTO_SPLIT no frame contains the slots; each slot of a
-   known key is listed with the consumer that last received the key.
+1. The SUBSCRIBE of a STICKY consumer contains its slots. If the mode is AUTO_SPLIT, no frame contains the slots; each
+   slot of a known key is listed with the consumer that last received the key.
 2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of a different size,
    where neighbouring slots may belong to different consumers, so ranges are not inferred.
 """
@@ -24,7 +24,7 @@ _Row = dict[str, Any]
 
 
 def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
-    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system`` includes the broker's own.
+    """Return a row for each Key_Shared subscription at a time in ns since 1970; ``system`` includes the broker's own.
 
     "keys" lists the keys in memory; it is None if the subscription was removed.
     """
@@ -53,7 +53,7 @@ def _subscription(record: SubscriptionRecord, keys: list[_Row] | None, now_ns: i
         "doubts": [DOUBTS[word] for word in sorted(record.doubts - {"end"})],
     }
     if keys is None:
-        found["unknown"] = {"keys": "the subscription was removed, and its keys with it"}
+        found["unknown"] = {"keys": "the subscription and its keys were removed"}
     return found
 
 

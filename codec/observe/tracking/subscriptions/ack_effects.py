@@ -5,7 +5,7 @@ Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, Persiste
 2. A cumulative ACK has no effect on Shared and Key_Shared subscriptions.
 3. The set bits of an ack set are the messages that remain unacknowledged. The ack sets of several ACKs are combined; if
    no bit remains, the entry is acknowledged. This is acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1.
-4. If an id does not exist, the ids before it take effect and those after it do not.
+4. If an id does not exist, the ids before it take effect, and the ids after it have no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_BITS: Final = -1
 """Value for a whole entry, instead of an ack set."""
 
 Id = tuple[Position, int]
-"""A position, and the unacknowledged messages of the batch there as bits."""
+"""A position, and the unacknowledged messages of the batch at this position, as bits."""
 
 
 class TransactionAck(NamedTuple):
@@ -65,7 +65,7 @@ class AckEffects:
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
         self.recorded_ack: Ack | None = None
-        """The Ack recorded when the ACK was sent, if it belongs to a transaction."""
+        """The Ack recorded when the ACK was sent, if the ACK belongs to a transaction."""
 
     def individual(self, ids: list[Id]) -> None:
         """Acknowledge single ids."""

@@ -3,9 +3,10 @@
 Rules of this file
 1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID; newer Java clients also write REAL_SUBSCRIPTION. A
    retry letter has the same properties and a deliver_at_time. It is redelivered, so it is not a dead letter
-   (RetryMessageUtil, docs "Retry letter topic"). In a batch, as Go sends them, each message has its own properties.
-2. If the subscription name is missing, it is inferred: the subscription that holds the message, or the topic's only
-   one.
+   (RetryMessageUtil, docs "Retry letter topic"). In a batch of dead letters, which the Go client sends, each message
+   has its own properties.
+2. If the subscription name is missing, it is inferred from the subscription that holds the message, or from the topic's
+   only subscription.
 """
 
 from __future__ import annotations

@@ -3,16 +3,16 @@
 Rules of this file
 1. A stall is detected when the next MESSAGE ends it, or when the records are requested. Other frames need no work. The
    minimum is SILENCE_NS, which is longer than the interval of a rate limiter (one second).
-2. An entry is available from the latest of these times: when it was stored, its delivery time (delayed messages on
-   Shared and Key_Shared), when the consumer got permits, and the subscription's last delivery. Messages of open
-   transactions, and later ones, are not available.
+2. An entry is available from the latest of these times: the time at which it was stored, its delivery time (delayed
+   messages on Shared and Key_Shared), the time at which the consumer got permits, and the time of the subscription's
+   last delivery. Messages of open transactions, and later messages, are not available.
 3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
    consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
    messages at that time is the assumed limit. A Shared consumer with permits is also blocked if others receive all
    entries for several rounds.
-4. A consumer with a lower priority receives nothing while one with a higher priority has permits. An inactive consumer
-   receives nothing.
+4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
+   consumer receives nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ QUIET_NS: Final = 1_500_000_000
 a second."""
 
 ROUNDS: Final = 40
-"""Entries delivered to other consumers that rule out chance: twice dispatcherMaxRoundRobinBatchSize."""
+"""Number of entries delivered to other consumers at which chance is ruled out: twice
+dispatcherMaxRoundRobinBatchSize."""
 
 _MAX_STEPS: Final = 20_000
 _END: Final = (1 << 64, 0)

@@ -32,7 +32,7 @@ MAX_OWNERS: Final = 8
 """Maximum number of owners in a record."""
 
 _NOTICEABLE_NS: Final = 100_000_000
-"""Minimum duration in ns of a wait; shorter ones are normal."""
+"""Minimum duration in ns of a wait; shorter waits are normal."""
 
 
 class _Key:

@@ -2,10 +2,11 @@
 
 Rules of this file
 1. A lifecycle is complete when all subscriptions of the topic have acknowledged it. On a non-persistent topic, it is
-   complete when MAX_NON_PERSISTENT newer ones exist.
+   complete when MAX_NON_PERSISTENT newer lifecycles exist.
 2. If there are too many lifecycles, the oldest are evicted and counted.
 3. A consumer whose SUBSCRIBE is missing has no topic. If the ledger of its messages is known, the topic is inferred
-   from it, because a ledger belongs to one topic. Otherwise its lifecycles belong to the topic with the empty name.
+   from the ledger, because a ledger belongs to one topic. Otherwise its lifecycles belong to the topic with the empty
+   name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pcli.codec.wire.topic_name import TopicName
 __all__ = ["MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
 
 MAX_LIFECYCLES: Final = 100_000
-"""Maximum number of lifecycles in memory: about 150 MB with one delivery each."""
+"""Maximum number of lifecycles in memory. They occupy about 150 MB if each has one delivery."""
 
 MAX_NON_PERSISTENT: Final = 1_000
 """Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""

@@ -6,7 +6,7 @@ Rules of this file
 2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
 3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
    were granted twice. A client may also return permits for messages that an ack set excludes, so these do not count as
-   surplus. A queue that grows (autoScaledReceiverQueueSize) cannot be distinguished from this.
+   surplus. A queue that grows (autoScaledReceiverQueueSize) cannot be distinguished from permits granted twice.
 4. The broker parks permits granted while a consumer is blocked on unacked messages, and no frame reports this. The
    block is inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
 """

@@ -49,7 +49,7 @@ _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
 
 
 def release(subscription: SubscriptionState, delivery: Delivery) -> None:
-    """Subtract the held messages of a delivery from the unacknowledged ones."""
+    """Subtract the held messages of a delivery from the number of unacknowledged messages."""
     held, delivery.held = delivery.held, 0
     if held and subscription.individual:
         delivery.consumer.unacked -= held

@@ -1,10 +1,10 @@
 """Lifecycles of entries whose receipt contains their id: stored, or merged with the lifecycle of an earlier delivery.
 
 Rules of this file
-1. A MESSAGE may precede the receipt of its SEND. In that case a lifecycle exists already, and its deliveries are
+1. A MESSAGE may precede the receipt of its SEND. In that case a lifecycle already exists, and its deliveries are
    merged.
 2. The marker of a transaction's end is assumed to follow the last known entry. If another entry has that position, the
-   marker is assumed to be at the next one.
+   marker is assumed to be at the next position.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class AttachedConsumer:
         self.ready = False
         """Whether the consumer is attached, according to the capture."""
         self.least_timeout = 0
-        """Minimum ack timeout of its client library, ns."""
+        """Minimum ack timeout of its client library, in ns."""
         self.timeouts = (0, 0)
         """Minimum and maximum age of messages at possible ack timeouts of the consumer; 0 if there were none."""
         self.unacked_offset = 0
@@ -139,7 +139,7 @@ class SubscriptionState:
         self.read_position: Position = (-1, -1)
         """The last position that the dispatcher has read."""
         self.last_ns = -1
-        """Time of the last delivery, or the later time from which the next one was possible."""
+        """Time of the last delivery, or the later time from which the next delivery was possible."""
         self.returned_ns = -1
         """Time at which a delivery was last taken back."""
         self.reset: tuple[int, str, int] = (0, "", 0)
@@ -163,12 +163,12 @@ class SubscriptionState:
         """Whether the subscription skips entries without acknowledging them: it reads only some keys, or a compacted
         topic."""
         self.rewound_from: Position = (-1, -1)
-        """Entries up to here were acknowledged before the cursor moved back."""
+        """Entries up to this position were acknowledged before the cursor moved back."""
         self.current_second = (0, 0)
         """The current second of the capture, and the number of redeliveries in it."""
         self.possibly_evicted: Position = (-1, -1)
-        """Lifecycles up to here may have left memory before the subscription existed, so an unknown entry there is not
-        a marker.
+        """Lifecycles up to this position may have left memory before the subscription existed, so an unknown entry in
+        this range is not a marker.
         """
         self.rewound = False
         """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
@@ -180,7 +180,7 @@ class SubscriptionState:
 
     @property
     def in_order(self) -> bool:
-        """Return whether entries other than delayed ones are first delivered in order."""
+        """Return whether entries other than delayed entries are first delivered in order."""
         return self.record.type != "Key_Shared" or (len(self.attached) < 2 and self.record.key_shared_mode != "STICKY")
 
     def is_acked(self, at: Position) -> bool:
@@ -233,7 +233,7 @@ class SubscriptionState:
             self.ack_frames = dict(islice(done.items(), MAX_DONE, None))
 
     def advance(self) -> None:
-        """Advance the mark-delete position over acknowledged entries."""
+        """Advance the mark-delete position past acknowledged entries."""
         mark, acked = self.mark_delete, self.acked
         if mark is None or not acked:
             return

@@ -6,7 +6,7 @@ def test_a_current_wait(evaluate, subscription, ongoing):
     [found] = evaluate("stuck-blocked-hash", waits)
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [70]
-    assert "clerk-0 holds eu, unacknowledged" in found.what
+    assert "clerk-0 holds eu without acknowledging the messages" in found.what
 
 
 def test_a_past_wait(evaluate, subscription, finished):
