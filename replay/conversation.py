@@ -8,10 +8,10 @@
         client.expect("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
 
 Rules of this file
-1. Commands, fields and enum values have the names of the proto file. expectations.py defines how values are written and
-   when a response matches.
-2. ``send`` returns when the broker has processed the command: it then sends a PING and waits for the PONG. The broker
-   therefore processes the commands of all clients in the order of the test. Login commands need no PING.
+1. Commands, fields and enum values have their names in the proto file. expectations.py defines how values are written
+   and when a response matches.
+2. ``send`` returns when the broker has processed the command. To detect this, it sends a PING and waits for the PONG.
+   The broker therefore processes the commands of all clients in the order of the test. Login commands need no PING.
 3. ``expect`` returns the first response with this name and the same producer, consumer or request. Other responses
    remain queued. A response that is still queued at the end fails the test, which detects extra messages.
 4. A failed check raises an AssertionError.
@@ -81,7 +81,10 @@ class Client:
     """One connection."""
 
     def __init__(self, address: tuple[str, int], timeout: float, others: list[Client]) -> None:
-        """Connect. ``others`` are clients that also read when this one waits. Raises OSError if this fails."""
+        """Connect.
+
+        ``others`` are clients that also read while this client waits. Raises OSError if the connection fails.
+        """
         self._socket = socket.create_connection(address, timeout)
         self._timeout, self._others = timeout, others
         self._session = ClientSession()

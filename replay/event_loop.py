@@ -21,10 +21,10 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def now_ns() -> int:
-    """Return nanoseconds since 1970: the system time at import plus the elapsed monotonic time."""
+    """Return the time in nanoseconds since 1970: the system time at import plus the elapsed monotonic time."""
     return _START + time.monotonic_ns()
 
 
 def now_ms() -> int:
-    """Return milliseconds since 1970, from the same clock."""
+    """Return the time in milliseconds since 1970, from the same clock."""
     return now_ns() // 1_000_000

@@ -1,8 +1,8 @@
-"""Expected values in a conversation test: message ids that the broker assigns, entries, and their comparison.
+"""Expected values in a conversation test (message ids that the broker assigns, entries) and their comparison.
 
 Rules of this file
-1. A nested message is written as a dict and an enum value by its name. An expected dict must have exactly the fields
-   that were received, each with its value or ``ANY``.
+1. A nested message is written as a dict, and an enum value is written as its name. An expected dict must have exactly
+   the fields that were received, each with its value or ``ANY``.
 2. The first comparison of an `Id` assigns the message id to it. Two Ids of one list never have the same message id.
 3. Ledger and entry ids are signed: -1 is written as -1.
 """
@@ -38,7 +38,10 @@ class Id:
         return _At(self, rest)
 
     def stands_for(self, found: tuple[int, int]) -> bool:
-        """Return whether the ids are equal. An unassigned Id is first set to the id unless a different Id has it."""
+        """Return whether the ids are equal.
+
+        An unassigned Id is first set to the id unless a different Id already has that id.
+        """
         if self.place is None and not any(other.place == found for other in self.others):
             self.place = found
         return self.place == found
@@ -101,7 +104,7 @@ def to_protobuf(value: Any) -> Any:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Return whether a received value matches the expected one. Assigns unassigned Ids."""
+    """Return whether a received value matches the expected value. Unassigned Ids are assigned."""
     if isinstance(expected, Id):
         expected = expected.at()
     if isinstance(expected, _At) and isinstance(found, dict):

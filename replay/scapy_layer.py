@@ -31,7 +31,7 @@ _u32 = Struct(">I").unpack_from
 
 
 class Pulsar(Packet):
-    """One frame: the two lengths, the command, and for SEND and MESSAGE the headers and the payload.
+    """One frame: the two lengths, the command and, in a SEND or MESSAGE, the headers and the payload.
 
     The command's field is ``body`` because ``command`` is a method of scapy's Packet.
     """

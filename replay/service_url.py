@@ -3,7 +3,8 @@
 Rules of this file
 1. A URL has Pulsar's syntax (ServiceURI): ``pulsar://host:port,host:port``, ``pulsar+ssl://``, ``http://``,
    ``https://``. A bare ``host`` or ``host:port`` means ``pulsar://``. The default ports are 6650, 6651, 80 and 443.
-2. A token file is read for every connection, as in the Java client (AuthenticationToken), because tokens expire.
+2. A token file is read for every connection, because tokens expire. The Java client does the same
+   (AuthenticationToken).
 3. An invalid value raises a LocalError with the path before a connection is attempted.
 """
 
@@ -77,9 +78,10 @@ class Security:
     token: str = ""
     """A token, or ``file:PATH`` for a token file; empty if there is none."""
     trust: str = ""
-    """Path of a PEM file with trusted certificates; if empty, the system's certificates are trusted."""
+    """Path of a PEM file that contains trusted certificates; if empty, the system's certificates are trusted."""
     cert: str = ""
-    """Path of a PEM file with the client's certificate, used for authentication (``tls``) if there is no token."""
+    """Path of a PEM file that contains the client's certificate, used for authentication (``tls``) if there is no
+    token."""
     key: str = ""
     """Path of the certificate's private key."""
 

@@ -1,4 +1,4 @@
-"""The asyncio client: runs the engine with sockets, the clock, the event loop and random numbers.
+"""The asyncio client, which runs the engine with sockets, the clock, the event loop and random numbers.
 
 Rules of this file
 1. Each input starts one turn of the engine; its actions are then executed in order. One timer of the event loop serves
@@ -6,8 +6,8 @@ Rules of this file
 2. The engine limits the pending output: each message uses part of ``memoryLimitBytes`` until the broker acknowledges
    it. Writes therefore need no flow control here.
 3. A connection that cannot be opened is reported to the engine with a message that contains the remedy.
-4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, else as RemoteError. An exception in
-   the engine is raised by every call in progress.
+4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, or else as RemoteError. Every call in
+   progress raises an exception that occurs in the engine.
 5. HTTP requests run in a thread and ignore proxy settings in the environment, because brokers are reached directly.
 """
 
@@ -50,7 +50,7 @@ _LINGER: Final = 5.0
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine in a new event loop of uvloop if it is installed, or else of asyncio."""
+    """Run a coroutine in a new event loop: of uvloop if uvloop is installed, or else of asyncio."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
@@ -89,7 +89,7 @@ class Client:
     async def connect(self) -> None:
         """Check that a broker is reachable. The hosts of the service URL are tried in turn.
 
-        Raises RemoteError if all fail.
+        Raises RemoteError if all hosts fail.
         """
         hosts = self.engine.url.hosts
         for left in range(len(hosts) - 1, -1, -1):
@@ -139,7 +139,7 @@ class Client:
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:
-        """Context of one turn. All output that calls to the engine's objects produce is written together at its end."""
+        """Context of one turn. All output that calls to the engine's objects produce is written when the turn ends."""
         self.engine.advance(self.now())
         try:
             yield self.engine
@@ -226,7 +226,7 @@ class Client:
     def _arm(self) -> None:
         """Set the timer of the loop to the engine's first deadline.
 
-        An earlier timer is kept. When it expires, it sets the next one.
+        An earlier timer is kept. When it expires, it sets the next timer.
         """
         deadline = self.engine.deadline
         if deadline is None:

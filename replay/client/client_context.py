@@ -50,7 +50,7 @@ class ClientContext(Protocol):
         """Return the id for a new producer, consumer or watcher. The ids of each kind start at 0."""
 
     def flush(self, connection: ClientConnection) -> None:
-        """Turn the pending output of a connection into an action, before later actions are added."""
+        """Convert the pending output of a connection to an action, before later actions are added."""
 
     def connection_for(
         self,
@@ -64,7 +64,7 @@ class ClientContext(Protocol):
         """Pass ``done`` a ready connection to the broker of a topic. See `Engine.connection_for`."""
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool = True) -> None:
-        """Pass ``done`` the number of partitions of a topic, 0 if it is not partitioned."""
+        """Pass ``done`` the number of partitions of a topic, or 0 if the topic is not partitioned."""
 
     def topics_of(
         self,

@@ -1,6 +1,6 @@
-"""Settings of the client: the names and defaults of the Java client (ClientConfigurationData and related classes)."""
+"""Settings of the client, with the names and defaults of the Java client (ClientConfigurationData and others)."""
 
-# ruff: noqa: N815 -- the fields are named as in the Java client
+# ruff: noqa: N815 -- the fields have the names of the Java client
 
 from __future__ import annotations
 

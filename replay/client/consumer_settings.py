@@ -3,7 +3,7 @@
 They follow ConsumerConfigurationData and ReaderConfigurationData.
 """
 
-# ruff: noqa: N815 -- the fields are named as in the Java client
+# ruff: noqa: N815 -- the fields have the names of the Java client
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """The policy for messages that were redelivered too often or are retried later."""
+    """The policy for messages that were redelivered too often or that are retried later."""
 
     maxRedeliverCount: int = 16
     """Maximum number of redeliveries before a message is sent to the dead letter topic."""
     deadLetterTopic: str = ""
-    """Dead letter topic; if empty, ``<topic>-<subscription>-DLQ``."""
+    """Dead letter topic; if empty, the topic is ``<topic>-<subscription>-DLQ``."""
     retryLetterTopic: str = ""
-    """Retry letter topic; if empty, ``<topic>-<subscription>-RETRY``."""
+    """Retry letter topic; if empty, the topic is ``<topic>-<subscription>-RETRY``."""
     initialSubscriptionName: str = ""
     """A subscription that is created with the dead letter topic, or empty."""
 
@@ -59,7 +59,7 @@ class ConsumerSettings:
     """Durable or NonDurable. A NonDurable subscription ends with its last consumer."""
     subscriptionInitialPosition: Literal["Latest", "Earliest"] = "Latest"
     consumerName: str = ""
-    """Consumer name; if empty, five random letters and digits."""
+    """Consumer name; if empty, the name consists of five random letters and digits."""
     priorityLevel: int = 0
     """Priority of the consumer; 0 is the highest."""
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -69,12 +69,13 @@ class ConsumerSettings:
     """Whether the subscription is replicated; if None, the field is not sent."""
     readCompacted: bool = False
     schema: pb.Schema | None = None
-    """The schema; None means bytes. AutoConsume is replaced by the topic's schema, requested before SUBSCRIBE."""
+    """The schema; None means bytes. AutoConsume is replaced by the topic's schema, which is requested before
+    SUBSCRIBE."""
 
     receiverQueueSize: int = 1000
     """Number of messages prefetched for the application. If 0, each receive requests one message."""
     maxTotalReceiverQueueSizeAcrossPartitions: int = 50_000
-    """Limit on the total ``receiverQueueSize`` of all partitions of a topic, divided among them."""
+    """Limit on the total ``receiverQueueSize`` of all partitions of a topic. It is divided among the partitions."""
     startPaused: bool = False
 
     acknowledgementsGroupTimeMicros: int = 100_000
@@ -133,14 +134,14 @@ class ReaderSettings:
 
     topicName: str = ""
     startMessageId: ClientMessageId | None = None
-    """The message id after which the reader starts. EARLIEST and LATEST of message_ids are valid."""
+    """The message id after which the reader starts. EARLIEST and LATEST of message_ids are also valid."""
     resetIncludeHead: bool = False
     """Whether the start includes ``startMessageId`` itself."""
     startMessageFromRollbackDurationInSec: int = 0
     """Number of seconds before now at which the reader starts, instead of an id."""
     readerName: str = ""
     subscriptionName: str = ""
-    """Subscription name; if empty, ``reader-`` and ten random hexadecimal digits."""
+    """Subscription name; if empty, the name consists of ``reader-`` and ten random hexadecimal digits."""
     subscriptionRolePrefix: str = ""
     """Prefix of the generated subscription name, followed by ``-``."""
     keyHashRanges: tuple[tuple[int, int], ...] = ()

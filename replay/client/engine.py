@@ -1,8 +1,8 @@
-"""The client engine: events in, actions out. It has no socket, clock, event loop or random source.
+"""The client engine, which converts events to actions. It has no socket, clock, event loop or random source.
 
 Rules of this file
-1. A turn is one external call: for a new connection, received bytes or a timer. All work of the turn is done when the
-   call returns, and `take` returns the actions. The output of one turn is one write per connection.
+1. A turn is one external call, which reports a new connection, received bytes or a timer. All work of the turn is done
+   when the call returns, and `take` returns the actions. The output of one turn is one write per connection.
 2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that are due run
    before the input is processed, each at its scheduled time.
 3. Operations take a callback, which is called exactly once, possibly before the operation returns.
@@ -113,7 +113,7 @@ class Engine:
         return actions
 
     def flush(self, connection: ClientConnection) -> None:
-        """Turn the pending output of a connection into an action, before later actions are added."""
+        """Convert the pending output of a connection to an action, before later actions are added."""
         data = connection.session.output()
         if data and connection.close_reason is None:
             self.actions.append(Write(connection, data))
@@ -139,8 +139,8 @@ class Engine:
     ) -> None:
         """Pass ``done`` a ready connection to the broker of a topic, or to the URL ``assigned`` without a lookup.
 
-        ``cluster`` is the cluster for the lookup, if it is not the client's. ``index``: see
-        `ConnectionPool.connection_to`.
+        ``cluster`` is the cluster for the lookup if it is not the client's cluster. `ConnectionPool.connection_to`
+        describes ``index``.
         """
 
         def found(place: LookupResult | ClientFailure) -> None:
@@ -162,7 +162,7 @@ class Engine:
         return self._clusters[cluster]
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool = True) -> None:
-        """Pass ``done`` the number of partitions, or 0. With ``create``, the broker may create the topic."""
+        """Pass ``done`` the number of partitions, or 0. If ``create`` is set, the broker may create the topic."""
         self.lookup.partitions(topic, done, create=create)
 
     def topics_of(
@@ -183,7 +183,10 @@ class Engine:
         self.lookup.schema(topic, version, done)
 
     def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:
-        """Send an HTTP GET. ``done`` is called with status and body, or 0 and the reason if there is no response."""
+        """Send an HTTP GET.
+
+        ``done`` is called with the status and body, or with 0 and the reason if there is no response.
+        """
         number = next(self._fetch_numbers)
         self._fetches[number] = done
         self.actions.append(Fetch(number, url, headers))
@@ -196,7 +199,7 @@ class Engine:
         settings: ProducerSettings,
         done: Callable[[Producer | PartitionedProducer | ClientFailure], None],
     ) -> None:
-        """Pass ``done`` a producer, of all partitions if the topic is partitioned, or a ClientFailure."""
+        """Pass ``done`` a producer (of all partitions if the topic is partitioned) or a ClientFailure."""
         from pcli.replay.client.producer.partitioned_producer import open_producer
 
         open_producer(self, topic, settings, done)

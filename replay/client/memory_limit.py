@@ -1,8 +1,8 @@
 """The limit on the message bytes that one client holds (MemoryLimitController).
 
 Rules of this file (4.2.4)
-1. A reservation succeeds if the limit is not exceeded yet. One reservation can therefore exceed the limit, and later
-   reservations fail.
+1. A reservation succeeds if the limit is not exceeded yet. One reservation can therefore exceed the limit; later
+   reservations then fail.
 2. If the limit is 0, memory is not limited.
 3. Callers whose reservation failed are notified when memory is available again.
 """
@@ -26,7 +26,7 @@ class MemoryLimit:
         self._waiting: dict[Callable[[], None], None] = {}
 
     def reserve(self, size: int) -> bool:
-        """Reserve bytes. Return False, without reserving any, if the limit is exceeded."""
+        """Reserve bytes. If the limit is exceeded, reserve none and return False."""
         if 0 < self._limit < self.held:
             return False
         self.held += size
@@ -41,5 +41,8 @@ class MemoryLimit:
                 callback()
 
     def when_available(self, callback: Callable[[], None]) -> None:
-        """Register a callback, called once when memory is available again. Repeated registrations count as one."""
+        """Register a callback that is called once when memory is available again.
+
+        Repeated registrations count as one.
+        """
         self._waiting[callback] = None

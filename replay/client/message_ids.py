@@ -2,9 +2,9 @@
 
 Rules of this file (MessageIdAdvUtils, BatchMessageIdImpl, ChunkMessageIdImpl; 4.2.4)
 1. Ids are compared by ledger, entry, partition and batch index; topic and batch size are ignored.
-2. The ids of one batch share its ack set. An id whose batch size is unknown (for example one parsed from text) has no
-   ack set, and acknowledging it never completes an entry.
-3. An id with a batch index and a batch size is an id in a batch. Redelivery is tracked by entry (`whole`).
+2. The ids of one batch share its ack set. An id whose batch size is unknown (for example an id parsed from text) has no
+   ack set, and its acknowledgement never completes an entry.
+3. An id belongs to a batch if it has a batch index and a batch size. Redelivery is tracked by entry (`whole`).
 4. The id of a chunked message is the id of its last chunk, and contains the first chunk's id, which a seek and an
    inclusive start use.
 """
@@ -62,7 +62,7 @@ class ClientMessageId:
 
     @classmethod
     def of(cls, data: pb.MessageIdData, topic: str = "") -> ClientMessageId:
-        """Return the id in a MessageIdData, without batch size and ack set."""
+        """Return the id in a MessageIdData, without a batch size or an ack set."""
         one = MessageId.of(data)
         return cls(one.ledger, one.entry, one.partition, one.batch, topic=topic)
 
@@ -95,7 +95,10 @@ class ClientMessageId:
         return ClientMessageId(self.ledger, self.entry - 1, self.partition, topic=self.topic)
 
     def acknowledge(self, *, cumulative: bool = False) -> bool:
-        """Clear the id's bit in the ack set and, if cumulative, all earlier bits. Return whether all bits are clear."""
+        """Clear the id's bit in the ack set and, if ``cumulative`` is set, all earlier bits.
+
+        Return whether all bits are clear.
+        """
         if not self.is_batch:
             return True
         acks = self.acks

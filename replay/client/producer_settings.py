@@ -2,10 +2,10 @@
 
 Two settings are absent. ``blockIfQueueFull`` is not needed, because `Producer.send` returns False if the queue is full,
 and the caller then waits or gives up. ``cryptoFailureAction`` is not needed, because public keys are passed as PEM and
-checked when the producer is created. The Java client also calls its key reader later.
+checked when the producer is created. The Java client, in contrast, also calls its key reader later.
 """
 
-# ruff: noqa: N815 -- the fields are named as in the Java client
+# ruff: noqa: N815 -- the fields have the names of the Java client
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ class ProducerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
     """Metadata of the producer, shown in the topic's statistics."""
     schema: pb.Schema | None = None
-    """Schema of messages without their own schema; None for bytes."""
+    """Schema of messages that have no schema of their own; None for bytes."""
 
     sendTimeoutMs: int = 30_000
     """Timeout for a message's receipt; 0 means no timeout."""
     maxPendingMessages: int = 0
     """Maximum number of messages without a receipt; 0 means no limit."""
     maxPendingMessagesAcrossPartitions: int = 0
-    """Maximum number of messages without a receipt over all partitions, divided among them; 0 means no limit."""
+    """Maximum number of messages without a receipt in all partitions, divided among the partitions; 0 means no
+    limit."""
 
     batchingEnabled: bool = True
     """Whether messages are sent in batches."""
     batcherBuilder: Literal["DEFAULT", "KEY_BASED"] = "DEFAULT"
-    """Whether there is one batch at a time or one for each key."""
+    """Whether there is one batch at a time or one batch for each key."""
     batchingMaxMessages: int = 1000
     """Maximum number of messages in a batch; 0 means no limit."""
     batchingMaxBytes: int = 128 * 1024
@@ -65,11 +66,11 @@ class ProducerSettings:
     """Names and PEMs of the public keys used to encrypt payloads; empty for no encryption."""
 
     messageRoutingMode: Literal["RoundRobinPartition", "SinglePartition"] = "RoundRobinPartition"
-    """How the partition of a message without a key is chosen."""
+    """The method by which the partition of a message without a key is chosen."""
     hashingScheme: Literal["JavaStringHash", "Murmur3_32Hash"] = "JavaStringHash"
     """The hash that maps a key to a partition."""
     batchingPartitionSwitchFrequencyByPublishDelay: int = 10
-    """Number of publish delays after which round robin changes the partition, with batching."""
+    """Number of publish delays after which round robin changes the partition if batching is enabled."""
     autoUpdatePartitions: bool = True
     """Whether the number of partitions is polled."""
     autoUpdatePartitionsIntervalSeconds: int = 60
@@ -79,5 +80,5 @@ class ProducerSettings:
 
     @property
     def publish_delay(self) -> int:
-        """``batchingMaxPublishDelayMicros`` in milliseconds, at least one."""
+        """``batchingMaxPublishDelayMicros`` in milliseconds, at least 1."""
         return max(1, -(-self.batchingMaxPublishDelayMicros // 1000))

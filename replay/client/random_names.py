@@ -1,4 +1,4 @@
-"""Random names as in the Java client (RandomStringUtils.randomAlphanumeric, a shortened SHA-1)."""
+"""Random names in the format of the Java client (RandomStringUtils.randomAlphanumeric, a shortened SHA-1)."""
 
 from __future__ import annotations
 

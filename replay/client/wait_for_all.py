@@ -39,7 +39,7 @@ def collect(
     combine: Callable[[list[_Response]], Any],
     done: Callable[[Any], None],
 ) -> None:
-    """Start all requests. ``done`` is called once: with ``combine(results)``, or with the first ClientFailure."""
+    """Start all requests. ``done`` is called once, with ``combine(results)`` or with the first ClientFailure."""
     found: list[_Response] = []
 
     def begin(item: _T, completed: _Done) -> None:

@@ -1,11 +1,11 @@
-"""The player: replays the clients of a capture against a live broker and compares the responses.
+"""The player, which replays the clients of a capture against a live broker and compares the responses.
 
 - script: the clients' commands in the order in which the broker processed them, and the state that they require
 - player.py: determines the next commands to send (with id_translation.py, response_matching.py, entry_holders.py);
   asyncio_player.py runs it on sockets
 - comparison: the differences between responses, and the rules that allow a difference
 - recorded_broker.py: replays the broker of a capture to live clients
-- replay.py: all these steps for one capture; reproduce: writes a replay as a pytest test
+- replay.py: runs all steps of a replay for one capture; reproduce: writes a replay as a pytest test
 """
 
 from pcli.replay.player.comparison.report import Report

@@ -3,8 +3,8 @@
 Rules of this file
 1. The broker listens on the loopback address, because a capture may contain private data.
 2. The broker ends when the recording is complete and the clients have disconnected, or on SIGINT and SIGTERM. It also
-   ends if no client connects within three seconds after the last one disconnected. It waits because some clients
-   connect for every request.
+   ends if no client connects within three seconds after the last client disconnected. It waits because some clients
+   open a new connection for every request.
 """
 
 from __future__ import annotations

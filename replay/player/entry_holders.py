@@ -29,7 +29,10 @@ class EntryHolders:
             holders[position_of(message.message_id)] = stream, consumer.id
 
     def split_by_holder(self, stream: int, peer: Consumer, data: bytes) -> list[tuple[int, bytes]]:
-        """Split a REDELIVER with live ids by holder. Return each request and the connection on which to send it."""
+        """Split a REDELIVER with live ids by holder.
+
+        Return each request and the connection on which it must be sent.
+        """
         holders = self._last.get((peer.topic, peer.subscription))
         ids = Frame(data, _REDELIVER).command.redeliverUnacknowledgedMessages.message_ids
         if holders is None or not ids:

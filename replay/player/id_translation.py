@@ -2,12 +2,13 @@
 
 Rules of this file
 1. An id is mapped when a captured and a live frame concern the same object: the SEND_RECEIPTs of one SEND, the MESSAGEs
-   of one entry, the PRODUCER_SUCCESSes of one PRODUCER. The first mapping is kept; a later one that contradicts it is a
-   difference. An impossible mapping is also a difference: one live name or version for two captured ones, a name other
-   than the requested one, a version where the capture has none, or entries of a ledger in a different order.
+   of one entry, the PRODUCER_SUCCESSes of one PRODUCER. The first mapping is kept; a later mapping that contradicts it
+   is a difference. An impossible mapping is also a difference: one live name or version for two captured names or
+   versions, a name that differs from the requested name, a version where the capture has none, or entries of a ledger
+   in a different order.
 2. In a message id, ledger and entry are rewritten; partition, batch index and ack sets are kept. Ids that identify no
    message (earliest, latest: ledger -1 or 2^63-1) are unchanged.
-3. A frame in which nothing changes is sent as the captured bytes.
+3. If nothing changes in a frame, the captured bytes are sent.
 4. The producer's name in a message's metadata is unchanged: no broker compares it with the name in PRODUCER,
    deduplication uses it, and Key_Shared hashes it for messages without a key.
 5. Only the user's rules map topics: from captured to live in requests, and back in responses.
@@ -66,7 +67,7 @@ class Ids:
     mapped: dict[str, str] = field(default_factory=dict)
     """Topics renamed by a rule, live to captured."""
     unknown: list[Position] = field(default_factory=list)
-    """Captured ids in commands to send for which no live id is known."""
+    """Captured ids, in commands to send, for which no live id is known."""
 
     # -- mapping ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Ids:
 
     def _replace_names(self, body: Any) -> None:
         fields = body.DESCRIPTOR.fields_by_name
-        if "producer_name" in fields and body.producer_name:  # the name from the broker or from the client
+        if "producer_name" in fields and body.producer_name:  # the name that the broker or the client chose
             body.producer_name = self.names.setdefault(body.producer_name, body.producer_name)
         if "schema_version" in fields and body.schema_version in self.versions:
             body.schema_version = self.versions[body.schema_version]
@@ -178,7 +179,7 @@ class Ids:
         return name
 
     def _entry(self, frame: Frame) -> bytes | None:
-        """Return headers and payload with shifted times and live ids, or None if nothing changes."""
+        """Return the headers and payload with shifted times and live ids, or None if nothing changes."""
         metadata = frame.metadata
         if metadata is None or not (self._shifts(metadata) or self._versions_in(metadata) or self._txn_of(metadata)):
             return None
@@ -210,12 +211,12 @@ class Ids:
     # -- responses -------------------------------------------------------------------------------------------------
 
     def content(self, frame: Frame) -> bytes:
-        """Return the metadata and payload of a live MESSAGE, or the captured ones if they were rewritten when sent."""
+        """Return the metadata and payload of a live MESSAGE, or the captured bytes if they were rewritten when sent."""
         content = frame.data[frame.parts.checked_start :]
         return self.contents.get(content, content)
 
     def same_place(self, captured: Position, live: Position) -> bool:
-        """Return whether a live id is mapped to a captured one. If both are unmapped, map them first."""
+        """Return whether a live id is mapped to a captured id. If both are unmapped, map them first."""
         if captured in self.positions or live in self.live_positions:
             return self.positions.get(captured) == live and self._in_order(captured, live)
         if captured[0] < 0 or live[0] < 0:

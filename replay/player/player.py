@@ -1,14 +1,14 @@
-"""The player: determines the next commands from the live broker's responses and the time. It does no I/O.
+"""The player, which determines the next commands from the live broker's responses and the time. It does no I/O.
 
 Rules of this file
 1. Causality: a client's step is sent when every response before it in the capture, on any connection, has arrived, and
-   every earlier client step was sent. The live client has then received as much as the captured one, and the broker's
-   state is the same. A SEND therefore follows its PRODUCER_SUCCESS and an ACK its MESSAGE. The order between
+   every earlier client step was sent. The live client has then received as much as the captured client, and the
+   broker's state is the same. A SEND therefore follows its PRODUCER_SUCCESS and an ACK its MESSAGE. The order between
    connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
-2. Time: a step is not sent before its time in the capture, scaled by the speed. With speed 0, only causality determines
-   the order and time.
+2. Time: a step is not sent before its time in the capture, scaled by the speed. If the speed is 0, only causality
+   determines the order and time.
 3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later. If it never arrives,
-   this is a difference.
+   its absence is a difference.
 4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to the captured
    PINGs. An AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
 5. Administrative operations of the capture (an unload, more partitions) are returned as calls at their position in the
@@ -79,10 +79,10 @@ class Pace:
     """The timing of a replay."""
 
     speed: float = 0
-    """1 keeps the pauses of the capture; 0 means no pauses (rule 2)."""
+    """Speed of the replay: 1 preserves the pauses of the capture; 0 removes all pauses (rule 2)."""
     patience_ms: int = 3000
     latency_ms: int = 0
-    """Time to wait for a captured frame from the live broker before making the call that causes it."""
+    """Time to wait for a captured frame from the live broker before the call that causes the frame is made."""
 
 
 @dataclass(slots=True)
@@ -194,7 +194,10 @@ class Player:
         return self._at / len(self._lines) if self._lines else 1.0
 
     def actions(self, now: int) -> list[Action]:
-        """Return the actions to execute now. If there are none, none are due before `deadline` unless bytes arrive."""
+        """Return the actions to execute now.
+
+        If there are none, no action is due before `deadline` unless bytes arrive.
+        """
         step = self._next()
         position = step.index if step is not None else len(self.script.steps)
         missing = self.matcher.missing_before(position)

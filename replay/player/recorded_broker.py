@@ -1,18 +1,19 @@
-"""The recorded broker: determines the frames to send to live clients from their commands, without sockets or a clock.
+"""The recorded broker, which determines the frames to send to live clients from their commands. It does no I/O.
 
 Rules of this file
-1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably
-   one with the same sequence id or name, then one on the matching connection, then the first one.
+1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably a
+   step with the same sequence id or name, then a step on the matching connection, then the first step.
 2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the consumer's
    earlier MESSAGEs were sent, and the steps that it depends on have occurred. Any other frame is sent when every
    earlier client step (except FLOWs, ACKs and queries) has arrived and every earlier frame on its connection was sent.
    Pauses are not replayed.
-3. Request, producer, consumer, watcher and sequence ids are those of the live client. All other values are as captured,
-   for example message ids, names and versions. Broker addresses are replaced by the recorded broker's address.
+3. Request, producer, consumer, watcher and sequence ids are the ids of the live client. All other values, for example
+   message ids, names and versions, are the captured values. Broker addresses are replaced by the recorded broker's
+   address.
 4. A PING receives a PONG. A captured query or CONNECT may be repeated and receives its response each time.
-5. A command without a captured step is noted. The response to a request is an ERROR, to a lookup a failed lookup
-   response, and to a SEND a SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a
-   response receives one, because clients group ACKs differently.
+5. A command without a captured step is noted. The response is a failed lookup response for a lookup, a SEND_ERROR for a
+   SEND, and an ERROR for any other request. All contain NotAllowedError, after which clients do not retry. An ACK that
+   requests a response receives one, because clients group ACKs differently.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")
 _NEAR: Final = 32
-"""Number of captured steps to compare. It is small because steps with the same subject arrive nearly in order."""
+"""Number of captured steps to compare. The number is small because steps with the same subject arrive nearly in
+order."""
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 
 
@@ -52,7 +54,7 @@ class _LiveConnection:
 
     reader: FrameReader = field(default_factory=FrameReader)
     stream: int = -1
-    """The captured connection that the live one is matched to; -1 if there is none."""
+    """The captured connection to which the live connection is matched; -1 if there is none."""
 
 
 class RecordedBroker:
@@ -84,7 +86,7 @@ class RecordedBroker:
         self._connections[connection] = _LiveConnection()
 
     def receive(self, connection: int, data: bytes) -> list[SendCommand | CloseConnection]:
-        """Process bytes from a client. Return what to send to any client now."""
+        """Process bytes from a client. Return the bytes to send to any client now."""
         out: list[SendCommand | CloseConnection] = []
         reader = self._connections[connection].reader
         for frame in reader.feed(data):
@@ -189,7 +191,7 @@ class RecordedBroker:
         heappush(self._responses, (response.index, connection, with_live_ids(response.frame, ids, self._url)))
 
     def _ready(self) -> Iterator[SendCommand | CloseConnection]:
-        """Yield everything that can be sent now, in capture order."""
+        """Yield all frames that can be sent now, in capture order."""
         while True:
             step = min([*self._messages(), *self._unrequested()], key=lambda one: one.index, default=None)
             if self._responses and (step is None or self._responses[0][0] < step.index):
@@ -266,5 +268,5 @@ class RecordedBroker:
         return not self._connections and not self.matcher.missing() and not self.left
 
     def report(self) -> Report:
-        """Compare the commands of the live clients with the captured ones."""
+        """Compare the commands of the live clients with the captured commands."""
         return report_on(self.matcher, self.script, self.left)

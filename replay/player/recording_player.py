@@ -1,6 +1,6 @@
 """A player that records everything sent and received, in order and with times. `pcli reproduce` writes a test from it.
 
-The records contain live ids. The outcomes of the comparison contain the differences from the capture.
+The records contain live ids, and the outcomes of the comparison contain the differences from the capture.
 """
 
 from __future__ import annotations

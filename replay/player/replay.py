@@ -52,7 +52,7 @@ class Replay:
         return int(self.script.steps[0].time_ms) if self.script.steps else 0
 
     def player(self, now: int, pace: Pace, *, administered: bool, auth: tuple[str, bytes] | None = None) -> Player:
-        """Return a player for one replay. ``administered`` is whether REST calls can be made during the replay."""
+        """Return a player for one replay. ``administered`` is true if REST calls can be made during the replay."""
         ids = Ids(topics=self.topics)
         if abs(now - self.start_ms) > _SAME_TIME_MS:
             ids.shift_ms = now - self.start_ms

@@ -1,12 +1,12 @@
-"""Match live responses to the captured ones.
+"""The matching of live responses to captured responses.
 
 Rules of this file
 1. Responses are matched by their request: by the request id on the connection, or by producer id and sequence id.
    Unrequested frames are matched in order by command and by producer or consumer.
-2. A MESSAGE is matched by its entry (metadata and payload) and its consumer. Among several deliveries of an entry, the
-   one with the same redelivery count is preferred, then the first. On a Shared subscription, a delivery to a different
-   consumer matches equally well; on a Key_Shared subscription it is the second choice. In both cases the consumer is
-   reported as a difference.
+2. A MESSAGE is matched by its entry (metadata and payload) and its consumer. Among several deliveries of an entry, a
+   delivery with the same redelivery count is preferred, then the first delivery. On a Shared subscription, a delivery
+   to a different consumer matches equally well; on a Key_Shared subscription it is the second choice. In both cases the
+   consumer is reported as a difference.
 3. PING and PONG are not matched, because they depend only on timing.
 """
 
@@ -47,7 +47,7 @@ class Pair:
         self, step: Step | None, stream: int, frame: Frame | None, last_sent: int, order: int, consumer: Consumer | None
     ) -> None:
         self.step = step
-        """The captured response; None if only the live broker sent one."""
+        """The captured response; None if only the live broker sent a response."""
         self.stream = stream
         """The connection on which the live response arrived."""
         self.frame = frame
@@ -61,7 +61,7 @@ class Pair:
 
 
 class ResponseMatcher:
-    """The captured responses, and the live ones matched to them so far."""
+    """The captured responses, and the live responses matched to them so far."""
 
     def __init__(self, last_sent: Iterable[Step]) -> None:
         """``last_sent`` contains the steps of both sides. The broker's steps are expected."""
@@ -70,7 +70,7 @@ class ResponseMatcher:
         """Receipts whose highest sequence id is undefined."""
         self._open: dict[Hashable, list[Step]] = defaultdict(list)
         self._first: list[Step] = []
-        """All captured responses in order. ``_at`` is the index of the first one that may still be awaited."""
+        """All captured responses in order. ``_at`` is the index of the first response that may still be awaited."""
         self._at = 0
         self.done_indexes: set[int] = set()
         """Indexes of captured responses that arrived or are no longer awaited."""

@@ -1,8 +1,8 @@
 """Rewriting of the broker addresses in frames and HTTP responses to addresses of the proxy.
 
 Rules of this file
-1. A frame that contains no other broker's address, or that cannot be parsed, is returned unchanged. A rewritten frame
-   keeps its other fields, including unknown ones.
+1. A frame that contains no other broker's address, or that cannot be parsed, is returned unchanged. The other fields of
+   a rewritten frame, including unknown fields, do not change.
 2. The URL is set in the field for the client's protocol (plain or TLS). The other field is cleared, so that no client
    bypasses the proxy.
 3. Addresses are relative to the broker that sent the response: ``current`` is the broker of the connection.
@@ -55,7 +55,7 @@ _REWRITERS: Final[dict[str, Callable[[Any, BrokerAddresses, ServiceUrl], bool]]]
 }
 
 FROM_BROKER: Final = frozenset(BY_NAME[name].number for name in _REWRITERS)
-"""The types of broker commands with broker addresses."""
+"""The types of broker commands that contain broker addresses."""
 
 _BY_NUMBER: Final = {BY_NAME[name].number: rewriter for name, rewriter in _REWRITERS.items()}
 
@@ -69,7 +69,7 @@ def rewritten_response(data: bytes, addresses: BrokerAddresses, current: Service
 
 
 def rewritten_connect(data: bytes, addresses: BrokerAddresses, current: ServiceUrl) -> tuple[bytes, ServiceUrl]:
-    """Return a client's first frame for its broker, and this broker. A frame other than CONNECT is unchanged."""
+    """Return a client's first frame for its broker, and the broker. A frame other than CONNECT is unchanged."""
     frame = Frame.of(data)
     connect = frame.command.connect
     if not connect.HasField("proxy_to_broker_url") or frame.problems:
@@ -107,7 +107,7 @@ def rewritten_lookup(body: bytes, addresses: BrokerAddresses, current: ServiceUr
 def _replace(
     body: Any, field: str, addresses: BrokerAddresses, current: ServiceUrl, *, tunnel: bool = False
 ) -> ServiceUrl | None:
-    """Put the broker's proxy URL into ``field`` or its TLS variant. Return the broker, or None if nothing changes."""
+    """Write the broker's proxy URL to ``field`` or its TLS variant. Return the broker, or None if nothing changes."""
     twin = f"{field}Tls"
     broker = addresses.find(getattr(body, field), getattr(body, twin), current, tunnel=tunnel)
     url = addresses.url(broker) if broker is not None else ""

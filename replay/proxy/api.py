@@ -67,8 +67,8 @@ class Proxy:
         """Check the arguments without starting anything. Raises LocalError if one is invalid.
 
         - ``to``: service URL of the broker; ``security``: TLS settings for the connection to it
-        - ``listen``: port, 0 for any free port; ``bind``: the address to listen on; ``advertised_address``: the host in
-          the URLs that clients receive
+        - ``listen``: the port, or 0 for any free port; ``bind``: the address to listen on; ``advertised_address``: the
+          host in the URLs that clients receive
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
         - ``capture``: path of a pcapng file for all bytes of all client connections
@@ -184,7 +184,10 @@ class Proxy:
             await listener.stop()
 
     def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
-        """Open the ports and the capture. This blocks the event loop, so no client is accepted before all are open."""
+        """Open the ports and the capture.
+
+        This blocks the event loop, so no client is accepted before all ports are open.
+        """
         listener.start(self._bind, self._listen, self._advertised)
         lookups = None
         if self._http_to is not None:

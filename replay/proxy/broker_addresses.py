@@ -1,9 +1,10 @@
 """Addresses of brokers, and the address of each broker at the proxy.
 
 Rules of this file
-1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself. Every other broker is
-   assigned a port when a response first contains the broker's address. Every client therefore reconnects through the
-   proxy, even after a redirect, the assignment of a different broker (PIP-307) or an HTTP lookup.
+1. Each broker has an address at the proxy. For the broker in ``--to``, this address is the listener's address. Every
+   other broker is assigned a port when a response first contains the broker's address. Every client therefore
+   reconnects through the proxy, even after a redirect, the assignment of a different broker (PIP-307) or an HTTP
+   lookup.
 2. A client that supports ``proxy_through_service_url`` keeps using the listener and sends the proxy address in
    ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
    client would send without the proxy.
@@ -26,15 +27,15 @@ __all__ = ["BrokerAddresses"]
 
 
 class BrokerAddresses:
-    """The known brokers, and the address of each at the proxy."""
+    """The known brokers, and the address of each broker at the proxy."""
 
     def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_listener: Callable[[ServiceUrl], str]) -> None:
-        """``own`` is the listener's ``host:port`` for the broker ``to``; ``tls`` is whether clients use TLS.
+        """``own`` is the listener's ``host:port`` for the broker ``to``; ``tls`` is true if clients use TLS.
 
         ``open_listener`` opens a listener for a further broker and returns its ``host:port``, or an empty string.
         """
         self.tls = tls
-        """Whether clients use TLS. If so, their URLs are in the TLS fields."""
+        """Whether clients use TLS. If they do, their URLs are in the TLS fields."""
         self._own = own
         self._open = open_listener
         self._addresses = {to: own}

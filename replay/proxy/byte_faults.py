@@ -1,13 +1,13 @@
-"""Network faults: latency, jitter, bandwidth limits, slices, resets. They correspond to Toxiproxy's toxics.
+"""Network faults: latency, jitter, bandwidth limits, slices and resets. They correspond to Toxiproxy's toxics.
 
-A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms from=broker``. Times are ``250us``,
-``50ms``, ``1.5s``; sizes are bytes, ``64K``, ``1M``. Rules of this file:
+A fault is written as words NAME=VALUE in any order: ``latency=50ms jitter=20ms from=broker``. Times are written as
+``250us``, ``50ms`` or ``1.5s``; sizes are written as a number of bytes, ``64K`` or ``1M``. Rules of this file:
 
 1. A fault applies to a whole connection with a probability, in one direction (``from=client|broker``) or both. The
    caller passes the random numbers. Bytes are neither lost nor reordered, because the connection is a TCP stream.
-2. Each chunk that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice, and each
-   part that a bandwidth limit creates, is a separate write.
-3. After the number of bytes in ``reset``, the connection is reset before the next byte is sent.
+2. Each chunk of bytes that is read is delayed by the latency, plus or minus a random time up to the jitter. Each slice,
+   and each part that a bandwidth limit creates, is a separate write.
+3. The connection is reset after the number of bytes in ``reset`` and before the next byte is sent.
 4. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 
@@ -103,11 +103,11 @@ class ByteFault:
         self.bandwidth = int(values.get("bandwidth", 0))
         """Bandwidth limit in bytes per second, or 0 if there is none."""
         self.slice = int(values.get("slice", 0))
-        """Maximum number of bytes per write, or 0 if there is none."""
+        """Maximum number of bytes per write, or 0 if there is no maximum."""
         self.gap = int(values.get("gap", _GAP if self.slice else 0))
         """Delay between two slices in nanoseconds."""
         self.reset = int(values.get("reset", 0))
-        """Number of bytes before the reset, or 0 if there is none."""
+        """Number of bytes before the reset, or 0 if there is no reset."""
         self.probability = float(values.get("probability", 1))
         self.side = str(values.get("from", ""))
         """The sender whose bytes are affected: client or broker; empty for both."""
@@ -145,7 +145,7 @@ class TrafficShaper:
         self._active_faults = [_ActiveFault(fault, random) for fault in faults]
 
     def feed(self, step: Step) -> list[Step]:
-        """Split the bytes of a step into the steps in which they are sent. Return these with their times."""
+        """Split the bytes of a step into the steps in which they are sent. Return these steps with their times."""
         steps = [step]
         for fault in self._active_faults:
             steps = [later for earlier in steps for later in fault.feed(earlier)]

@@ -1,7 +1,8 @@
 """Output to one side that is delivered at a later time.
 
 Rules of this file
-1. Bytes are never reordered. Without faults nothing is delayed: bytes are delivered in the call that receives them.
+1. Bytes are never reordered. If there are no faults, nothing is delayed: bytes are delivered in the call that receives
+   them.
 2. Waiting output is limited. Above the limit, reading from the sender pauses until half of the output is delivered.
 """
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DelayedOutput"]
 
 _MAX_WAITING: Final = 8 << 20
-"""Limit of waiting bytes. At a latency of 100 ms it permits 80 MB/s."""
+"""Limit on waiting bytes. At a latency of 100 ms, it permits 80 MB/s."""
 
 _STEP: Final = 200
 """Overhead of a step in bytes. A slice of one byte consists almost entirely of overhead."""

@@ -1,4 +1,4 @@
-"""A filter for one direction of a connection. It decodes only frames of some types; all others pass as bytes.
+"""A filter for one direction of a connection. It decodes only frames of some types; all other frames pass as bytes.
 
 Rules of this file
 1. Only the lengths and the type are parsed. The type is in the first two bytes of the command, where all encoders write

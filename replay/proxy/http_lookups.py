@@ -42,7 +42,7 @@ _BODILESS: Final = ("204", "304")
 """Status codes of responses without a body. Like responses to HEAD, these responses are sent without a length (RFC
 9110, 8.6)."""
 _REDIRECTS: Final = 20
-"""Maximum number of redirects, as in the Java client's HttpClient."""
+"""Maximum number of redirects; the Java client's HttpClient has the same limit."""
 _REQUEST_TIMEOUT: Final = 30.0
 """Seconds to wait for a request."""
 _TIMEOUT: Final = 60.0
@@ -172,7 +172,7 @@ class _Request:
     method: str
     target: str
     headers: list[tuple[str, str]]
-    """The headers, except those that apply to a single connection."""
+    """The headers, except headers that apply to a single connection."""
     body: bytes
 
     @classmethod

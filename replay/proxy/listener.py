@@ -37,15 +37,16 @@ _ClientHandler = Callable[[socket.socket, "Address"], Coroutine[None, None, None
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
 _BACKLOG: Final = 1024
-"""Maximum number of connections that wait to be accepted, as in a broker."""
+"""Maximum number of connections that wait to be accepted, the same number as in a broker."""
 _PAUSE: Final = 1.0
 """Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
 """Maximum number of seconds to connect to one host of a broker, including TLS (clients' connectionTimeoutMs)."""
 _TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
-"""Texts for errors without a message. Key True is a timeout of asyncio, False the end of a handshake."""
+"""Texts for errors without a message. The key True stands for a timeout of asyncio, and False stands for the end of a
+handshake."""
 _MAX_LISTENERS: Final = 1000
-"""Maximum number of brokers besides ``--to``. Each uses a port, and no real cluster has as many."""
+"""Maximum number of brokers besides ``--to``. Each broker uses a port, and no real cluster has so many brokers."""
 
 
 class Listener:
@@ -112,7 +113,10 @@ class Listener:
         return next(self._numbers)
 
     def traffic_shapers(self) -> tuple[TrafficShaper | None, TrafficShaper | None]:
-        """Draw the byte faults of a new connection. Return the faults toward the broker and those toward the client."""
+        """Choose the byte faults of a new connection.
+
+        Return the faults toward the broker and the faults toward the client.
+        """
         drawn = [fault for fault in self._byte_faults if fault.draws(self._random)]
         by_direction = ([fault for fault in drawn if fault.side in ("", side)] for side in ("client", "broker"))
         to_broker, to_client = (TrafficShaper(faults, self._random) if faults else None for faults in by_direction)
@@ -139,7 +143,7 @@ class Listener:
             self._note(text)
 
     def allow_repeated_note(self) -> None:
-        """Report the next problem even if it equals the last one. Called when a broker has responded."""
+        """Report the next problem even if it equals the last problem. This is called when a broker has responded."""
         self._noted = ""
 
     def _open_listener(self, broker: ServiceUrl) -> str:
@@ -155,7 +159,10 @@ class Listener:
         return f"{self.host}:{sock.getsockname()[1]}"
 
     def bound_socket(self, port: int) -> socket.socket:
-        """Return a socket that listens on this port. Raises LocalError if it is in use or the address is not local."""
+        """Return a socket that listens on this port.
+
+        Raises LocalError if the port is in use or the address is not local.
+        """
         family = socket.AF_INET6 if ":" in self._bind else socket.AF_INET
         try:
             return socket.create_server((self._bind, port), family=family, backlog=_BACKLOG)
@@ -204,7 +211,10 @@ def _close_if_cancelled(client: socket.socket, task: asyncio.Task[None]) -> None
 
 
 def reason_of(fault: OSError | UnicodeError) -> str:
-    """Return why there is no connection, as the end of a sentence. Text that asyncio adds to errors is removed."""
+    """Return the reason why there is no connection, as the end of a sentence.
+
+    Text that asyncio adds to errors is removed.
+    """
     if isinstance(fault, UnicodeError):
         return "invalid host name"
     reason = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)

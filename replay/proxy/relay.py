@@ -35,9 +35,9 @@ __all__ = ["Relay"]
 _HIGH: Final = 1 << 20
 """Size in bytes of one side's write buffer at which reading from the other side stops."""
 _REQUEST_TIMEOUT: Final = 30.0
-"""Seconds to wait for the first frame, as in a broker (keepAliveIntervalSeconds)."""
+"""Seconds to wait for the first frame; a broker waits as long (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
-"""The SO_LINGER value that turns a close into a reset."""
+"""The SO_LINGER value with which a close causes a reset."""
 _OTHER_PROTOCOLS: Final = {
     "tls": "uses TLS: write --to pulsar+ssl://…",
     "http": "uses HTTP: write the binary port in --to",
@@ -85,7 +85,10 @@ class _Endpoint(asyncio.Protocol):
             self.relay.from_broker(data)
 
     def eof_received(self) -> bool:
-        """Process the end of this side's stream. asyncio cannot half-close TLS, so with TLS both directions end."""
+        """Process the end of this side's stream.
+
+        asyncio cannot half-close TLS, so both directions end if TLS is used.
+        """
         self.relay.ends(self)
         return not self._tls
 
@@ -149,7 +152,7 @@ class Relay:
         """``address`` is the client's address. ``current`` is the broker of the port that accepted the client."""
         self._listener = listener
         self._number = number
-        self._address = address  # kept because a socket that was already reset does not return it
+        self._address = address  # stored because a socket that was already reset does not return it
         self.first_frame: FirstFrame | None = FirstFrame(listener.addresses, current)
         """The client's bytes until the broker is connected. Afterwards it is None."""
         self._broker_url = current
@@ -208,7 +211,10 @@ class Relay:
             self.client.hold(-1)
 
     def end_without_broker(self) -> None:
-        """Process the end of the client's stream without a broker. Close unless a connect is in progress."""
+        """Process the end of the client's stream before a broker is connected.
+
+        Close unless a connect is in progress.
+        """
         if self._task is None:
             self.client.transport.close()
 

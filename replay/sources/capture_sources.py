@@ -1,12 +1,13 @@
-"""Inputs with captures: files, globs, folders of rotated files, stdin, or a live interface.
+"""Inputs that contain captures: files, globs, folders of rotated files, stdin, or a live interface.
 
 Rules of this file
 1. Only this module opens inputs; ``codec.capture`` receives binary file objects.
 2. An input that cannot be opened is reported as one CaptureError before any work starts, with the path and the remedy.
 3. Several files are parts of one capture and are sorted by their first packet (codec.capture.rotated).
-4. Live packets are captured by tcpdump or dumpcap if installed, because they lose fewer packets than Python. If not,
+4. If tcpdump or dumpcap is installed, it captures live packets, because it loses fewer packets than Python. Otherwise
    scapy captures them.
-5. A regular file is open only while it is read (lazy_file): a capture may have more files than a process may open.
+5. A regular file is open only while it is read (lazy_file), because a capture may have more files than a process may
+   open.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Input:
     """One opened input."""
 
     name: str
-    """The path as given; ``-`` for stdin."""
+    """The path that the user specified; ``-`` for stdin."""
     file: BinaryIO
     size: int | None
     """Size of the raw file in bytes, or None if unknown (a pipe)."""
@@ -51,8 +52,8 @@ class Input:
 def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input]:
     """Open every path. Globs and folders are expanded, and several files are sorted into reading order.
 
-    ``-`` is stdin. With ``rewindable``, stdin and other pipes are copied to a temporary file first. Raises CaptureError
-    if a path does not exist or is not readable, and LocalError if there is no path.
+    ``-`` is stdin. If ``rewindable`` is set, stdin and other pipes are copied to a temporary file first. Raises
+    CaptureError if a path does not exist or is not readable, and LocalError if there is no path.
     """
     names = [name for path in paths for name in _expand(path)]
     if not names:
@@ -167,7 +168,7 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
 
 
 def refusal(output: bytes) -> str:
-    """Return why a capture program failed: its stderr output up to an empty line, without progress lines."""
+    """Return the reason why a capture program failed: its stderr output up to an empty line, without progress lines."""
     reason: list[str] = []
     for line in map(str.strip, output.decode(errors="replace").splitlines()):
         if line and not _PROGRESS.match(line):
@@ -194,7 +195,7 @@ def capture_command(interface: str, capture_filter: str, output: str, ring: Sequ
     if ring:
         raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
     if tcpdump:
-        # -U writes every packet at once; some versions do not support --immediate-mode.
+        # -U writes every packet immediately; some versions do not support --immediate-mode.
         return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
     if has_scapy():
         return None

@@ -43,7 +43,10 @@ class LazyFile(io.RawIOBase):
         self._position = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to ``size`` bytes, or all if it is negative. Raises CaptureError if the file is unreadable."""
+        """Return up to ``size`` bytes, or all bytes if ``size`` is negative.
+
+        Raises CaptureError if the file is unreadable.
+        """
         if self.closed:
             raise ValueError("I/O operation on closed file")
         try:

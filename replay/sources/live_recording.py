@@ -1,4 +1,4 @@
-"""Recording of live traffic to a file with the fastest available program: dumpcap, tcpdump or else scapy.
+"""Recording of live traffic to a file by the fastest installed program: dumpcap, tcpdump or scapy, in this order.
 
 Rules of this file
 1. The capture program writes the file itself; this module only reads its packet counts. If Python handled the packets,
@@ -127,7 +127,7 @@ class _ProgramOutput:
         self.packets: int | None = None
         self.dropped: int | None = None
         self.has_output = False
-        """Whether there was any output. If so, the program is running and handles its signals."""
+        """Whether there was any output. If there was, the program is running and handles its signals."""
         self._on_count = on_count
         self._rest = ""
         self._lines: list[str] = []
@@ -173,7 +173,7 @@ def _watch(process: subprocess.Popen[bytes], program: str, output: _ProgramOutpu
                 if not data:
                     return True
                 output.feed(data)
-            elif program == "tcpdump" and output.has_output:  # it prints its counts on SIGUSR1
+            elif program == "tcpdump" and output.has_output:  # tcpdump prints its counts on SIGUSR1
                 process.send_signal(signal.SIGUSR1)
     return False
 

@@ -1,4 +1,4 @@
-"""Wrappers of a live capture stream: one reports its start, the other keeps the bytes in a temporary file."""
+"""Wrappers of a live capture stream: one reports the start, and the other keeps the bytes in a temporary file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["SpooledStream", "StartNotifier"]
 
 
 class StartNotifier(io.RawIOBase):
-    """Reads from a live source and reports the first bytes. A capture program writes them when it starts to capture."""
+    """A reader of a live source that reports the first bytes.
+
+    A capture program writes them when it starts to capture.
+    """
 
     def __init__(self, source: BinaryIO, on_begin: Callable[[], None]) -> None:
         """``on_begin`` is called before the first bytes are returned. If there are no bytes, it is not called."""
@@ -29,7 +32,7 @@ class StartNotifier(io.RawIOBase):
 
 
 class SpooledStream(io.RawIOBase):
-    """Reads from a live source and keeps all bytes; after `seek(0)` it reads the kept bytes."""
+    """A reader of a live source that keeps all bytes; after `seek(0)` it reads the kept bytes."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__()

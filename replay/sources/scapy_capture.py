@@ -1,9 +1,11 @@
-"""Live packets from scapy, if neither dumpcap nor tcpdump is installed. It is slow and does not report lost packets.
+"""Live packets from scapy, used if neither dumpcap nor tcpdump is installed.
+
+Scapy is slow and does not report lost packets.
 
 Rules of this file
 1. The interface is opened first, so that no file is created for an invalid interface.
 2. Scapy's errors for an interface, a filter or missing permissions become CaptureErrors.
-3. An error while a packet is written ends the recording. Without this rule, scapy logs a warning and continues.
+3. An error while a packet is written ends the recording. By default, scapy would log a warning and continue.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def has_scapy() -> bool:
 
 
 def _listening(interface: str, capture_filter: str) -> Any:
-    """Return scapy's socket on the interface. Raises CaptureError with the reason from scapy."""
+    """Return scapy's socket on the interface. Raises CaptureError with scapy's reason."""
     import scapy.layers.all  # noqa: F401  (without its layers scapy can only guess at the link)
     from scapy.error import Scapy_Exception
     from scapy.interfaces import resolve_iface

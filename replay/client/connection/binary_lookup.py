@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BinaryLookup", "LookupResult", "LookupService", "Mode", "Topics", "retry"]
 
 Mode = pb.CommandGetTopicsOfNamespace.Mode
-"""Which topics of a namespace to list: persistent, non-persistent or all."""
+"""The topics of a namespace to list: persistent, non-persistent or all."""
 Topics = pb.CommandGetTopicsOfNamespaceResponse
 
 
@@ -58,7 +58,7 @@ class LookupService(Protocol):
         """Find the broker that serves a topic."""
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
-        """Get the number of partitions of a topic, 0 if it is not partitioned."""
+        """Get the number of partitions of a topic, or 0 if it is not partitioned."""
 
     def topics_of(
         self,
@@ -73,7 +73,7 @@ class LookupService(Protocol):
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
     ) -> None:
-        """Get a schema by its version, or the newest one."""
+        """Get a schema by its version, or the newest schema."""
 
 
 class BinaryLookup:
@@ -137,7 +137,7 @@ class BinaryLookup:
     # -- other requests --------------------------------------------------------------------------------------------
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
-        """Get the number of partitions of a topic, 0 if it is not partitioned."""
+        """Get the number of partitions of a topic, or 0 if it is not partitioned."""
         key = ("partitions", topic, create)
         if not self._first(key, done):
             return
@@ -177,7 +177,7 @@ class BinaryLookup:
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
     ) -> None:
-        """Get a schema by its version, or the newest one."""
+        """Get a schema by its version, or the newest schema."""
         body = pb.CommandGetSchema(topic=topic)
         if version:
             body.schema_version = version

@@ -1,8 +1,8 @@
 """One connection to one broker (ClientCnx): its handshake, its requests, and the dispatch of other commands.
 
 Rules of this file (ClientCnx, Commands.newConnect; 4.2.4)
-1. A table maps each command that is not a response to its handler, by producer, consumer or watcher id. A command for
-   an unknown id is dropped.
+1. A table maps each command that is not a response to its handler, according to the producer, consumer or watcher id. A
+   command for an unknown id is dropped.
 2. When the connection ends, callers of `when_ready` are notified first, then pending requests in order, then
    producers, consumers and watchers (channelInactive).
 3. CLOSE_PRODUCER and CLOSE_CONSUMER detach the handler and call its `closed_by_broker` with the assigned broker's URL
@@ -95,7 +95,7 @@ class ClientConnection:
     # -- output ----------------------------------------------------------------------------------------------------
 
     def send(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command that has no response or, like SEND, a response that is passed to a handler."""
+        """Send a command that has no response, or whose response is passed to a handler, as for SEND."""
         if self.close_reason is None:
             self.session.post(body, entry)
             self.engine.unflushed[self] = None
@@ -119,7 +119,10 @@ class ClientConnection:
     # -- handlers --------------------------------------------------------------------------------------------------
 
     def attach(self, handler: ConnectionHandler) -> None:
-        """Pass commands with this handler's id to the handler. It is also notified when the connection ends."""
+        """Pass commands with this handler's id to the handler.
+
+        The handler is also notified when the connection ends.
+        """
         self.handlers[handler.kind, handler.number] = handler
 
     def detach(self, handler: ConnectionHandler) -> None:
@@ -150,7 +153,7 @@ class ClientConnection:
         self.engine.unflushed[self] = None
 
     def _proof(self) -> pb.AuthData | None:
-        """Return the current credentials. If they can't be read, close the connection and return None."""
+        """Return the current credentials. If they cannot be read, close the connection and return None."""
         security = self.engine.settings.security
         try:
             return pb.AuthData(auth_method_name=security.method, auth_data=security.data())
@@ -252,7 +255,7 @@ class ClientConnection:
         return ClientFailure("Connect", text)
 
     def lost(self, reason: ClientFailure) -> None:
-        """Notify requests and handlers that the connection ended. Either side can have closed it."""
+        """Notify requests and handlers that the connection ended. Either side may have closed it."""
         if self.close_reason is not None:
             return
         self.close_reason = reason

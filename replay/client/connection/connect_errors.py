@@ -16,11 +16,12 @@ from typing import Final
 __all__ = ["reason_for"]
 
 _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
-"""The first error number in a message. The event loop reports several if it tried several addresses of a host."""
+"""The first error number in a message. The event loop reports several numbers if it tried several addresses of a
+host."""
 
 
 def reason_for(fault: Exception, *, tls: bool) -> str:
-    """Return the reason for a failed connection on one line. ``tls`` is whether TLS was attempted."""
+    """Return the reason for a failed connection on one line. ``tls`` is true if TLS was attempted."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {fault.verify_message}"
     if isinstance(fault, ssl.SSLError | ConnectionResetError) and tls:

@@ -1,4 +1,4 @@
-"""Base class of producers, consumers and topic list watchers: find a connection, keep it and reconnect.
+"""Base class of producers, consumers and topic list watchers, which finds a connection, keeps it and reconnects.
 
 Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 1. At most one search for a connection runs at a time, and only in the states CONNECTING and READY.
@@ -7,7 +7,7 @@ Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
 4. If the broker closes one producer or consumer, only that handler reconnects. If the broker assigned a different
-   broker, the handler reconnects at once and without a lookup. If not, it reconnects as in rule 3.
+   broker, the handler reconnects immediately and without a lookup. If not, it reconnects according to rule 3.
 5. A topic that migrated is looked up in its new cluster.
 6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """
@@ -62,7 +62,7 @@ class ConnectionHandler:
         self.cluster: ServiceUrl | None = None
         """The cluster to which the topic migrated, or None."""
         self.epoch = -1
-        """Number of earlier connections; -1 before the first one."""
+        """Number of earlier connections; -1 before the first connection."""
         settings = engine.settings
         waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs
         self.backoff = Backoff(*waits, stop_ms, engine.random)
@@ -110,7 +110,10 @@ class ConnectionHandler:
         self.state = State.READY
 
     def reconnect(self, *, after_ms: int | None = None, assigned: str = "") -> None:
-        """Leave the connection. Find a new one after a delay (default: the back-off), or at the assigned broker."""
+        """Leave the connection.
+
+        Find a new connection after a delay (default: the back-off), or at the assigned broker.
+        """
         self._leave_connection()
         if not self.may_connect:
             return
@@ -132,7 +135,7 @@ class ConnectionHandler:
     # -- called by the connection and the engine -------------------------------------------------------------------
 
     def connection_lost(self, connection: ClientConnection) -> None:
-        """Handle the end of a connection: reconnect if it is the current one."""
+        """Handle the end of a connection: reconnect if it is the current connection."""
         if self.connection is connection:
             self.lost()
             self.reconnect()

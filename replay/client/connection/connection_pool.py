@@ -1,12 +1,12 @@
 """The connections that an engine shares (ConnectionPool).
 
 Rules of this file (ConnectionPool, 4.2.4)
-1. The key of a connection is its broker, the address of its socket, and an index below ``connectionsPerBroker``. With 0
-   connections per broker, connections are not shared. A handler chooses its index at random once; a lookup chooses one
-   for each request.
+1. The key of a connection is its broker, the address of its socket, and an index below ``connectionsPerBroker``. If
+   this setting is 0, connections are not shared. A handler chooses its index at random once; a lookup chooses a random
+   index for each request.
 2. If a requested connection is being opened, callers wait for it. Each connection has one handshake.
-3. A connection that ended or could not be opened is removed. The next request opens a new one. A closed client opens no
-   connections.
+3. A connection that ended or could not be opened is removed. The next request opens a new connection. A closed client
+   opens no connections.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConnectionPool:
         through: Address | None = None,
         index: int | None = None,
     ) -> None:
-        """Call ``done`` with a connection to a broker, ``through`` a proxy or direct.
+        """Call ``done`` with a connection to a broker, either ``through`` a proxy or direct.
 
         If ``index`` is None, a random connection is used.
         """

@@ -8,7 +8,7 @@ Rules of this file
    ``NotAllowed``, ``NotSupported``, ``Crypto``.
 3. A failure is retriable if PulsarClientException.isRetriableError returns true for the exception that
    ClientCnx.getPulsarClientException creates from the ServerError (4.2.4). ``InvalidTopicName`` and ``ChecksumError``
-   from a broker become a plain PulsarClientException there, and are therefore retriable.
+   from a broker become a plain PulsarClientException in that method, and are therefore retriable.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FINAL: Final = frozenset((
     "ProducerBusy", "SubscriptionNotFound", "TopicNotFound", "TransactionConflict",
     "Crypto", "InvalidConfiguration", "InvalidMessage", "NotAllowed", "NotFound", "NotSupported",
 ))  # fmt: skip
-"""Errors that a retry can't fix."""
+"""Errors that a retry cannot fix."""
 
 _OURS: Final = frozenset(("InvalidConfiguration", "InvalidMessage", "InvalidTopicName", "NotAllowed", "NotSupported"))
-"""Errors in the caller's arguments, found before anything was sent."""
+"""Errors in the caller's arguments, found before anything is sent."""
 
 
 _FAILING: Final = (pb.CommandLookupTopicResponse, pb.CommandPartitionedTopicMetadataResponse)

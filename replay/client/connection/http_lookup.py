@@ -3,8 +3,8 @@
 Rules of this file (HttpLookupService, HttpClient; 4.2.4)
 1. The paths are ``/lookup/v2/topic/…`` for the owner, ``/admin/v2/…/partitions?checkAllowAutoCreation=…``,
    ``/admin/v2/namespaces/…/topics?mode=…`` and ``/admin/v2/schemas/…/schema[/version]``.
-2. Status 404 is reported as NotFound. Status 401 and 403 are reported as authentication and authorization errors, which
-   are not retried. All other errors are retriable.
+2. Status 404 is reported as NotFound. Status 401 is reported as an authentication error and status 403 as an
+   authorization error. These errors are not retried. All other errors are retriable.
 3. A token is sent as ``Authorization: Bearer``.
 4. The broker's web service ignores patterns and hashes and returns all topics. Lookups return no proxies.
 """
@@ -33,7 +33,7 @@ __all__ = ["HttpLookup"]
 _ERRORS: Final = {401: "AuthenticationError", 403: "AuthorizationError", 404: "NotFound"}
 
 _TYPES: Final = {name.upper().replace("_", ""): value for name, value in pb.Schema.Type.items()}
-"""Schema types by the names in REST responses (``KEY_VALUE``) without underscores."""
+"""Schema types by their names in REST responses (``KEY_VALUE``), from which the underscores are removed."""
 
 
 class HttpLookup:
@@ -69,7 +69,7 @@ class HttpLookup:
         self._get(path, found, done)
 
     def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
-        """Get the number of partitions of a topic, 0 if it is not partitioned."""
+        """Get the number of partitions of a topic, or 0 if it is not partitioned."""
         path = f"admin/v2/{_path(topic)}/partitions?checkAllowAutoCreation={str(create).lower()}"
         retry(self._engine, lambda then: self._get(path, lambda response: int(response["partitions"]), then), done)
 
@@ -88,7 +88,7 @@ class HttpLookup:
     def schema(
         self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
     ) -> None:
-        """Get a schema by its version, or the newest one."""
+        """Get a schema by its version, or the newest schema."""
         name = TopicName.parse(topic).base
         path = f"admin/v2/schemas/{name.tenant}/{name.namespace}/{quote(name.local, safe='')}/schema"
         if version:

@@ -4,8 +4,8 @@ Rules of this file (ClientCnx, 4.2.4)
 1. Each request has one result: the broker's response, or a ClientFailure with the broker's error, ``TimeOut`` after
    ``operationTimeoutMs``, or the reason why the connection ended. A response after the timeout is dropped.
 2. A PRODUCER_SUCCESS with ``producer_ready`` false cancels the timeout. The next PRODUCER_SUCCESS is the response.
-3. A lookup that fails with ServiceNotReady ends the connection (checkServerError). More than 50 lookups within a
-   minute that fail with TooManyRequests or time out also end it (incrementRejectsAndMaybeClose).
+3. A lookup that fails with ServiceNotReady ends the connection (checkServerError). The connection also ends if more
+   than 50 lookups within a minute fail with TooManyRequests or time out (incrementRejectsAndMaybeClose).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Request:
 
 
 class PendingRequests:
-    """The pending requests of a connection. ``leave`` is called with the reason if the connection should end."""
+    """The pending requests of a connection. ``leave`` is called with the reason if the connection must end."""
 
     def __init__(self, engine: ClientContext, broker: str, leave: Callable[[ClientFailure], None]) -> None:
         self._engine = engine

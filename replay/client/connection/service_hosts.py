@@ -3,7 +3,7 @@
 Rules of this file
 1. A client starts with a random host, to spread the load, and uses the next host for each request.
 2. A host that does not respond remains in the rotation. The Java client skips it for at least a minute
-   (``serviceUrlQuarantineInitDurationMs``). With a single host there is no difference.
+   (``serviceUrlQuarantineInitDurationMs``). If there is only one host, this makes no difference.
 """
 
 from __future__ import annotations

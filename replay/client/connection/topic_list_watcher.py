@@ -5,7 +5,8 @@ Rules of this file (TopicListWatcher, PIP-145; 4.2.4)
 2. If the broker lacks ``supports_topic_watchers``, the watcher ends with NotAllowed; its owner must then poll.
 3. A failed registration is retried if the failure is retriable and ``operationTimeoutMs`` has not passed. After the
    first success, and after failed connections, retries are not limited.
-4. Each registration contains the hash of the known topics, and its response contains the changes since then.
+4. Each registration contains the hash of the known topics, and its response contains the changes since that hash was
+   computed.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
 """Acknowledgements of the application, grouped and sent together.
 
 Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
-1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
-   until ``maxAcknowledgmentGroupSize`` entries wait. If the time is 0, each ack is sent at once. Acks with properties
-   are always sent at once.
+1. Acks wait until the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
+   until ``maxAcknowledgmentGroupSize`` entries wait. If the time is 0, each ack is sent immediately. Acks with
+   properties are always sent immediately.
 2. A tick sends the last cumulative ack in a separate command, then one command with all individual acks: complete
    entries in order, then partial batches in order.
 3. A batch entry is acknowledged when all its messages are acknowledged. Before that, the remaining messages are sent as
-   ``ack_set`` (with ``batchIndexAckEnabled``), or nothing is sent. Without ack sets, a cumulative ack within a batch
-   acknowledges the previous entry.
-4. An individual ack of a chunked message acknowledges all its chunks. A cumulative ack acknowledges only the last.
-5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
-   completes all acks in it. Without receipts, an ack is complete when the tracker accepts it.
-6. Waiting acks are kept when the connection is lost, and are sent on the next one. A message that is redelivered while
-   its ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
-   that arrive before it has responded to SUBSCRIBE. Here acks wait for that response.
+   ``ack_set`` if ``batchIndexAckEnabled`` is set; otherwise nothing is sent. If ack sets are disabled, a cumulative ack
+   within a batch acknowledges the previous entry.
+4. An individual ack of a chunked message acknowledges all its chunks. A cumulative ack acknowledges only the last
+   chunk.
+5. If receipts are used (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
+   completes all acks in the command. Otherwise an ack is complete when the tracker accepts it.
+6. Waiting acks are kept when the connection is lost, and are sent on the next connection. A message that is redelivered
+   while its ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker
+   drops acks that arrive before it has responded to SUBSCRIBE. This client sends acks only after that response.
 7. Non-persistent topics have no acks (NonPersistentAcknowledgmentGroupingTracker).
 
-Java keeps acks whose write failed. Here a write fails only when the connection ends.
+Java keeps acks whose write failed. In this client a write fails only when the connection ends.
 """
 
 from __future__ import annotations
@@ -179,11 +180,11 @@ class AckGroupingTracker:
 
     @property
     def idle(self) -> bool:
-        """Whether no acks are tracked. No message can then be a duplicate."""
+        """Whether no acks are tracked. If none are tracked, no message can be a duplicate."""
         return self._last is None and not self._entries and not self._parts
 
     def duplicate(self, id_: ClientMessageId) -> bool:
-        """Return whether this message is acknowledged, according to this tracker."""
+        """Return whether this tracker contains an ack for this message."""
         if self._last is not None and _reach(id_) <= _reach(self._last):
             return True
         place = id_.ledger, id_.entry
@@ -232,7 +233,7 @@ class AckGroupingTracker:
             self._timer = None
 
     def refuse(self, id_: ClientMessageId, error: pb.CommandAck.ValidationError.ValueType) -> None:
-        """Acknowledge an unreadable entry at once (discardCorruptedMessage)."""
+        """Acknowledge an unreadable entry immediately (discardCorruptedMessage)."""
         if self.connection is not None:
             ack = pb.CommandAck(consumer_id=self._number, ack_type=_INDIVIDUAL, validation_error=error)
             _add_id(ack, id_, None)
@@ -297,7 +298,7 @@ class AckGroupingTracker:
 
 
 def _reach(id_: ClientMessageId) -> tuple[int, int, int | float]:
-    """Return a sort key. An id without batch index covers its whole entry (LastCumulativeAck.compareTo)."""
+    """Return a sort key. An id without a batch index covers its whole entry (LastCumulativeAck.compareTo)."""
     return id_.ledger, id_.entry, id_.batch_index if id_.batch_index >= 0 else float("inf")
 
 

@@ -1,14 +1,15 @@
-"""Incomplete chunked messages of a consumer: when they are kept, acknowledged and dropped.
+"""Incomplete chunked messages of a consumer, and the rules by which they are kept, acknowledged and dropped.
 
 Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
 1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 restarts the message: earlier chunks are
-   dropped. If their positions in the topic differ from the new chunk's (the producer resent the message), the earlier
-   chunks are acknowledged, because they are no longer needed.
+   dropped. If their positions in the topic differ from the position of the new chunk (the producer resent the message),
+   the earlier chunks are acknowledged, because they are no longer needed.
 2. A chunk that was received before is skipped. If it is a copy at a different position, it is acknowledged. If any
    other chunk is out of order, its message is dropped. This chunk is tracked for redelivery, or it is acknowledged if
    the message is older than ``expireTimeOfIncompleteChunkedMessageMillis``.
-3. At most ``maxPendingChunkedMessage`` incomplete messages are kept (0 means no limit). Above that, the oldest one is
-   dropped. Its chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, or else tracked for redelivery.
+3. At most ``maxPendingChunkedMessage`` incomplete messages are kept (0 means no limit). Above this limit, the oldest
+   message is dropped. Its chunks are acknowledged if ``autoAckOldestChunkedMessageOnQueueFull`` is set, or else tracked
+   for redelivery.
 4. A timer with the interval ``expireTimeOfIncompleteChunkedMessageMillis`` starts at the first chunk. It drops and
    acknowledges messages that have waited longer than the interval, oldest first.
 """
@@ -30,7 +31,7 @@ __all__ = ["ChunkedMessageBuffer"]
 
 
 class _Pending:
-    """A message of which only the first chunks have arrived."""
+    """A message that is incomplete, because only its first chunks have arrived."""
 
     __slots__ = ("ids", "parts", "since")
 

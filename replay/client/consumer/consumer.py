@@ -3,9 +3,9 @@
 Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
 1. The base class in `consumer_connection` subscribes. Before each SUBSCRIBE, the queue and the dead letter candidates
    are cleared, and the start of a non-durable subscription is computed (`receiver_queue.start_again`). Afterwards the
-   consumer sends permits for the whole queue; a child of a multi-topics consumer waits for its parent the first time.
+   consumer sends permits for the whole queue. A child of a multi-topics consumer first waits for its parent.
 2. When the application receives a message that arrived on the current connection, its permit is returned and the
-   message is tracked for the ack timeout. With a listener, this happens when the listener is called.
+   message is tracked for the ack timeout. If there is a listener, both happen when the listener is called.
 3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
    `unacked_message_tracker`.
 4. Only subscription types with one active consumer support cumulative acks.
@@ -68,7 +68,7 @@ class Parent(Protocol):
 
 
 class Consumer(ConsumerConnection):
-    """Receives the messages of one topic. ``created`` is called once, with the consumer or the ClientFailure."""
+    """A consumer of one topic. ``created`` is called once, with the consumer or the ClientFailure."""
 
     takes_batches: ClassVar[bool] = True
 
@@ -89,11 +89,11 @@ class Consumer(ConsumerConnection):
         self.settings = settings
         self.parent = parent
         self.written = written or topic
-        """The topic name as given by the application, short or long."""
+        """The topic name that the application specified, short or long."""
         self.create = create
         """Whether the broker may create the topic."""
         self.found_schema = found_schema
-        """The topic's schema, requested for AUTO_CONSUME."""
+        """The topic's schema, which is requested for AUTO_CONSUME."""
         self.partition = parsed.partition
         self.persistent = parsed.persistent
         self.individual = settings.subscriptionType in _INDIVIDUAL
@@ -145,7 +145,7 @@ class Consumer(ConsumerConnection):
         return subscribe_command(self, version)
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Send permits for the whole queue. A child waits for its parent the first time."""
+        """Send permits for the whole queue. A child first waits for its parent."""
         del waited
         if not first or self.parent is None:
             self.queue.increase(self.queue.size)
@@ -181,7 +181,10 @@ class Consumer(ConsumerConnection):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message. If it is None, `on_message` is called later. Raises LocalError with a listener."""
+        """Return the next message.
+
+        If it is None, `on_message` is called later. Raises LocalError if there is a listener.
+        """
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         messages = self.queue.messages
@@ -331,7 +334,7 @@ class Consumer(ConsumerConnection):
         self.seeking.seek(target, done)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether there is a message after the last received one."""
+        """Pass ``done`` whether there is a message after the last received message."""
         self._last.available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
@@ -341,7 +344,7 @@ class Consumer(ConsumerConnection):
     # -- closing -----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """Delete the subscription. With ``force``, delete it even if it has other consumers."""
+        """Delete the subscription. If ``force`` is set, delete it even if it has other consumers."""
         connection = self.connected
         if connection is None:
             done(

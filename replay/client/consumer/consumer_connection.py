@@ -2,7 +2,7 @@
 
 Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecoverableError; 4.2.4)
 1. A failed connection or SUBSCRIBE is retried while the failure is retriable and ``lookupTimeoutMs`` has not passed
-   since the creation. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
+   since the creation. A consumer that has been subscribed retries without limit, unless the topic was deleted. (Java's
    subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed determines whether to retry.)
 2. If SUBSCRIBE times out, CLOSE_CONSUMER is sent, because the broker may have created the consumer.
 3. If a consumer is closed before the response to SUBSCRIBE, it closes the connection. This is the only way to remove
@@ -52,7 +52,7 @@ class ConsumerConnection(ConnectionHandler):
         raise NotImplementedError
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Start requesting messages after the subscription. ``waited`` is the number of messages queued before."""
+        """Start requesting messages after the subscription. ``waited`` is the number of previously queued messages."""
         raise NotImplementedError
 
     def end(self, state: State) -> None:

@@ -2,8 +2,9 @@
 
 Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscribeAsync; 4.2.4)
 1. Invalid settings fail before anything is sent. Default names of dead letter and retry letter topics are added.
-2. For one topic, the number of partitions is requested first. A partitioned topic gets a multi-topics consumer, and any
-   other topic a plain consumer. Consumers of several topics or of a pattern request the partitions themselves.
+2. For one topic, the number of partitions is requested first. A multi-topics consumer is created for a partitioned
+   topic, and a plain consumer is created for any other topic. Consumers of several topics or of a pattern request the
+   partitions themselves.
 3. For AUTO_CONSUME and a single topic, the schema is requested first.
 """
 
@@ -41,7 +42,7 @@ def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Creat
 
 
 def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
-    """Create a consumer with settings that are known to be valid, such as those of a reader."""
+    """Create a consumer with settings that are known to be valid, such as the settings of a reader."""
     if settings.topicsPattern:
         open_pattern(engine, settings, done)
         return

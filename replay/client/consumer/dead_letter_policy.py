@@ -5,13 +5,14 @@ Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMe
    delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If the messages
    cannot be sent, redelivery of the entry is requested.
 2. Candidates are dropped on each new connection, and a candidate is dropped when it is acknowledged.
-3. A letter is sent with the consumer's schema, even for bytes (AUTO_PRODUCE_BYTES), so that the broker registers it. It
-   has the payload, key, ordering key, event time and properties of the message. REAL_TOPIC, ORIGIN_MESSAGE_ID (also
-   under the misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are missing.
+3. A letter is sent with the consumer's schema, even for bytes (AUTO_PRODUCE_BYTES), so that the broker registers the
+   schema. The letter has the payload, key, ordering key, event time and properties of the message. REAL_TOPIC,
+   ORIGIN_MESSAGE_ID (also under the misspelt name that old clients read) and REAL_SUBSCRIPTION are added if they are
+   missing.
 4. A retry letter contains the number of retries in RECONSUMETIMES and the delay in DELAY_TIME. After more than
    ``maxRedeliverCount`` retries it is sent to the dead letter topic.
-5. The producers are created when first needed, without batching and with chunking. A failed creation is retried with
-   back-off.
+5. The producers are created when they are first needed, with chunking instead of batching. A failed creation is retried
+   with back-off.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LONGEST_WAIT: Final = 60_000
 
 
 class DeadLetterSender:
-    """The dead letters and retry letters of one consumer with a dead letter policy."""
+    """The sender of the dead letters and retry letters of one consumer that has a dead letter policy."""
 
     def __init__(self, consumer: Consumer) -> None:
         policy = consumer.settings.deadLetterPolicy
@@ -154,7 +155,7 @@ class _DeadLetterProducer:
         self._closed = False
 
     def post(self, letter: OutgoingMessage, done: Callable[[object], None]) -> None:
-        """Send a letter. ``done`` is called with its id or a ClientFailure."""
+        """Send a letter. ``done`` is called with the letter's id or a ClientFailure."""
         if self._producer is not None:
             if not self._producer.send(letter, done):
                 done(ClientFailure("ProducerQueueIsFull", f"no message can be sent to {self._topic} now"))

@@ -1,4 +1,4 @@
-"""Names of dead letter and retry letter topics with ``retryEnable`` (ConsumerBuilderImpl.subscribeAsync; 4.2.4).
+"""Names of dead letter and retry letter topics if ``retryEnable`` is set (ConsumerBuilderImpl.subscribeAsync; 4.2.4).
 
 The retry letter topic is consumed together with the other topics. A missing name is composed of the first topic and the
 subscription. If a topic exists under the name that old clients use (which contains only the subscription), that name is

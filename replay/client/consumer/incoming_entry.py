@@ -3,7 +3,7 @@
 Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
 1. The messages of an entry share one `IncomingEntry`; a message consists of an index and three offsets. Payload, id and
    metadata are created on access, so that unread messages cost little.
-2. A batch is split at once and without protobuf: only ``payload_size`` and ``compacted_out`` of each
+2. A batch is split on arrival and without protobuf: only ``payload_size`` and ``compacted_out`` of each
    SingleMessageMetadata are read, at the positions where all known encoders write them (fields in the order of their
    numbers). Other encodings are parsed by protobuf.
 3. If a batch is malformed, the messages before the error are delivered (ValidationError BatchDeSerializeError).
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["IncomingEntry", "IncomingMessage", "Piece", "cut"]
 
 Piece = tuple[int, int, int]
-"""Offsets of a message in a batch: start of its metadata, start of its payload (-1 if compacted out), end."""
+"""Offsets of a message in a batch: start of the metadata, start of the payload (-1 if compacted out), and end."""
 
 _u32: Final = Struct(">I").unpack_from
 
@@ -63,7 +63,7 @@ class IncomingEntry:
         self.data = data
         """The payload: decrypted, joined from chunks and decompressed. A batch includes its inner metadata."""
         self.connection = connection
-        """The connection that delivered the entry. The entry's permits are valid only there."""
+        """The connection that delivered the entry. The entry's permits are valid only on this connection."""
         self.count = 0
         """Number of messages in the batch; 0 if the entry is not a batch."""
         self.acks: AckSet | None = None

@@ -3,15 +3,15 @@
 Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4)
 1. The order is: checksum and metadata, duplicates of waiting acks, decryption, decompression, chunks, start id, batch,
    dead letters, consumer epoch.
-2. An unreadable entry is acknowledged at once with its ``validation_error`` and returns one permit; a batch that could
-   not be decrypted returns all its permits. With PIP-491 (``wholeEntryPermits``), an unreadable entry always returns
-   the permits that the broker counted: one for each bit of its ack set, or else one for each message, if their number
-   is known.
+2. An unreadable entry is acknowledged immediately with its ``validation_error`` and returns one permit; a batch that
+   could not be decrypted returns all its permits. If ``wholeEntryPermits`` is set (PIP-491), an unreadable entry always
+   returns the permits that the broker counted: one for each bit of its ack set or, if there is no ack set and the
+   number of messages is known, one for each message.
 3. If a key is missing or wrong, ``cryptoFailureAction`` determines the effect: the entry is left to the ack timeout
    and returns no permit, or it is acknowledged, or it is delivered as one encrypted message.
 4. Skipped messages return their permits: duplicates, messages removed by compaction, messages before the start in the
    start's batch, dead letters, and all chunks except the last. Messages that the ack set excludes have no permits. An
-   entry before the start that is not a batch returns none (as in 4.2.4).
+   entry before the start that is not a batch returns no permits, which is also the behaviour of Java 4.2.4.
 5. Messages of an older consumer epoch are dropped if the subscription type has one active consumer.
 """
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["MessageReception"]
 
 _GROWTH = 64
-"""Maximum expansion of a payload by decompression. There is a maximum because chunked messages have no size limit."""
+"""Maximum factor by which decompression may expand a payload. It is needed because chunked messages have no size
+limit."""
 
 
 class MessageReception:

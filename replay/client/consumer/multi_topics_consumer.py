@@ -1,13 +1,13 @@
 """A consumer of several topics, or of all partitions of one topic.
 
 Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
-1. For several topics, the number of partitions of each is requested.
-2. Each topic or partition has a child consumer. The children send permits only after all have subscribed; if one fails,
-   all are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
-3. The multi-topics consumer tracks the ack timeout of each message, and its children request the redelivery. Exclusive
-   and Failover request the redelivery of all messages.
-4. An id without a topic can't be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning or
-   the end.
+1. For several topics, the number of partitions of each topic is requested.
+2. Each topic or partition has a child consumer. The children send permits only after all have subscribed; if one child
+   fails, all children are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
+3. The multi-topics consumer tracks the ack timeout of each message, and its children request the redelivery. Consumers
+   of Exclusive and Failover subscriptions request the redelivery of all messages.
+4. An id without a topic cannot be acknowledged, negatively acknowledged or used in a seek, unless it is the beginning
+   or the end.
 5. After a seek each child sends permits for its whole queue again.
 6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. A child with a queue of full size
    is created for each new partition. A lower number is ignored.
@@ -46,7 +46,7 @@ Created = Callable[["Consumer | MultiTopicsConsumer | ClientFailure"], None]
 
 
 class MultiTopicsConsumer:
-    """Receives the messages of several topics. ``created`` is called once, with the consumer or the ClientFailure."""
+    """A consumer of several topics. ``created`` is called once, with the consumer or the ClientFailure."""
 
     def __init__(
         self, engine: ClientContext, settings: ConsumerSettings, created: Created, *, create: bool = True
@@ -207,7 +207,10 @@ class MultiTopicsConsumer:
             self.on_message()
 
     def receive(self) -> IncomingMessage | None:
-        """Return the next message. If it is None, `on_message` is called later. Raises LocalError with a listener."""
+        """Return the next message.
+
+        If it is None, `on_message` is called later. Raises LocalError if there is a listener.
+        """
         if self._listener is not None:
             raise LocalError("a consumer with a listener does not support receive")
         if not self.queue.messages:
@@ -343,7 +346,7 @@ class MultiTopicsConsumer:
         gather(children, lambda child, completed: child.seek(target, completed), sought)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether any topic has a message after the last received one."""
+        """Pass ``done`` whether any topic has a message after the last received message."""
         if self.queue.messages:
             done(bool(self.queue.messages))
         else:
@@ -354,7 +357,7 @@ class MultiTopicsConsumer:
         collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """Delete the subscription of all topics. With ``force``, delete it even if it has other consumers."""
+        """Delete the subscription of all topics. If ``force`` is set, delete it even if it has other consumers."""
 
         def ended(failure: ClientFailure | None) -> None:
             if failure is None:
@@ -381,6 +384,6 @@ class MultiTopicsConsumer:
 
 
 def _names(topic: str, first: int, count: int) -> list[str]:
-    """Return the full names of the partitions from ``first`` on, or the topic name if there are no partitions."""
+    """Return the full names of the partitions starting with ``first``, or the topic name if there are no partitions."""
     name = TopicName.parse(topic)
     return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]

@@ -7,7 +7,7 @@ Rules of this file (MultiTopicsConsumerImpl: receiveMessageFromConsumer and the 
 2. Waiting children continue when the shared queue is at most half full, in the order in which they stopped.
 3. The shared queue has the size of one consumer's queue, at least 2 and at least the number of children.
 
-Java allows a child one millisecond to fill a step; here a step contains the messages that are present.
+Java allows a child one millisecond to fill a step; in this client a step contains the messages that are present.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MultiTopicsQueue:
         self.size = max(2, size)
         self.messages: deque[IncomingMessage] = deque()
         self.held = False
-        """Whether no messages are moved from children, because a seek is in progress."""
+        """Whether a seek is in progress. During a seek, no messages are moved from children."""
         self._paused: deque[Consumer] = deque()
 
     def fill(self, child: Consumer) -> None:

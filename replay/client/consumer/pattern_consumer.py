@@ -5,9 +5,9 @@ Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopi
    the topic name without its domain. Only existing topics are consumed; no topic is created.
 2. For persistent topics a watcher is registered after the first topics are consumed. Topics are added and removed when
    the watcher reports changes.
-3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the
-   watcher if the broker can reconcile, else with the list of topics. With the hash of the consumed topics, the broker
-   omits an unchanged list.
+3. Even if there is a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the
+   watcher if the broker can reconcile, or else with the list of topics. The request contains the hash of the consumed
+   topics, and the broker omits an unchanged list.
 4. Numbers of partitions are not polled, because the matching topics are names of partitions.
 """
 
@@ -44,7 +44,7 @@ _MODES: Final = {
 
 
 class PatternConsumer(MultiTopicsConsumer):
-    """Receives the messages of matching topics. ``created`` is called once, with the consumer or the ClientFailure."""
+    """A consumer of the matching topics. ``created`` is called once, with the consumer or the ClientFailure."""
 
     def __init__(self, engine: ClientContext, settings: ConsumerSettings, pattern: TopicName, created: Created) -> None:
         super().__init__(engine, dataclasses.replace(settings, autoUpdatePartitions=False), created, create=False)
@@ -161,7 +161,7 @@ class PatternConsumer(MultiTopicsConsumer):
 
 
 def _bases(topics: Iterable[str]) -> list[str]:
-    """Return the topics of these topic and partition names."""
+    """Return the topics to which these topic and partition names belong."""
     return sorted({str(TopicName.parse(topic).base) for topic in topics})
 
 

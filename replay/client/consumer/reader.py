@@ -3,7 +3,7 @@
 Rules of this file (ReaderImpl, ReaderBuilderImpl, MultiTopicsReaderImpl, PulsarClientImpl.createReaderAsync; 4.2.4)
 1. The subscription is Exclusive and NonDurable, with a random name: ``reader-`` and ten hexadecimal digits. Key ranges
    are nevertheless sent as a STICKY Key_Shared policy.
-2. A reader starts after an id (``EARLIEST``, ``LATEST``) or at a time before now, never both.
+2. A reader starts either after an id (such as ``EARLIEST`` or ``LATEST``) or at a time in the past.
 3. Each message is acknowledged cumulatively when it is read.
 4. On a partitioned topic, a reader reads all partitions and can start only at the beginning or the end.
 """
@@ -33,7 +33,7 @@ __all__ = ["Reader", "open_reader"]
 
 
 class Reader:
-    """Reads one topic from a start position."""
+    """A reader of one topic from a start position."""
 
     def __init__(self, consumer: Consumer | MultiTopicsConsumer) -> None:
         self.consumer = consumer
@@ -47,7 +47,7 @@ class Reader:
         return message
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether there is a message after the last one read."""
+        """Pass ``done`` whether there is a message after the last message that was read."""
         self.consumer.has_message_available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:

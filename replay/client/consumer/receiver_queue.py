@@ -3,13 +3,13 @@
 Rules of this file (ConsumerImpl.increaseAvailablePermits, clearReceiverQueue; ZeroQueueConsumerImpl; 4.2.4)
 1. A new subscription has no permits; the first FLOW grants permits for the whole queue.
 2. A message that is received or skipped returns one permit. Returned permits are sent in one FLOW as soon as they are
-   half the queue size: for a queue of 10, the FLOWs grant 10, 5, 5, 5 permits. With a queue size of 0 or 1, each permit
-   is sent at once.
-3. While paused, no FLOW is sent. Permits returned during the pause are sent at its end if they are at least half the
+   half the queue size: for a queue of 10, the FLOWs grant 10, 5, 5, 5 permits. If the queue size is 0 or 1, each permit
+   is sent immediately.
+3. During a pause, no FLOW is sent. Permits returned during the pause are sent at its end if they are at least half the
    queue.
 4. A queue of size 0 prefetches nothing: each receive requests one message.
-5. After a reconnect, a non-durable subscription starts before the first waiting message. If none waits, it starts after
-   the last received one, or at its original start if none was received (`start_again`).
+5. After a reconnect, a non-durable subscription starts before the first waiting message. If no message waits, it starts
+   after the last received message, or at its original start if no message was received (`start_again`).
 6. ``autoScaledReceiverQueueSizeEnabled`` is not implemented.
 """
 
@@ -51,7 +51,7 @@ class ReceiverQueue:
                 self._flow(free)
 
     def subscribed(self) -> None:
-        """Reset the permits, because a new subscription has none."""
+        """Reset the permits, because a new subscription has no permits."""
         self.available = 0
 
     def pause(self) -> None:
@@ -59,7 +59,7 @@ class ReceiverQueue:
         self.paused = True
 
     def resume(self) -> None:
-        """Send permits again, including those returned during the pause."""
+        """Send permits again, including permits returned during the pause."""
         if self.paused:
             self.paused = False
             self.increase(0)

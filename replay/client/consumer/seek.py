@@ -1,8 +1,8 @@
-"""SEEK: move the cursor of the subscription.
+"""SEEK, which moves the cursor of the subscription.
 
 Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueue; 4.2.4)
-1. Only one seek runs at a time. If there is no connection, the seek waits for one (`deferred_requests`).
-2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message the id of the first
+1. Only one seek runs at a time. If there is no connection, the seek waits for a connection (`deferred_requests`).
+2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message, the id of the first
    chunk is sent.
 3. The broker closes the consumer first and responds afterwards. When the response arrives, waiting acks are sent, and
    the queue and the last received message are cleared. If there is a connection at that time (always for a child of a
@@ -45,7 +45,7 @@ class SeekOperation:
 
     def __init__(self, consumer: Consumer) -> None:
         self.by_time = False
-        """Whether the last seek was to a time. If so, the start id does not determine the cursor's position."""
+        """Whether the last seek was to a time. In this case the start id does not determine the cursor's position."""
         self._consumer = consumer
         self._status = _Status.NONE
         self._target: ClientMessageId | None = None

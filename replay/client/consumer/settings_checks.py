@@ -46,7 +46,7 @@ def settings_fault(settings: ConsumerSettings) -> ClientFailure | None:
 
 
 def ranges_fault(ranges: tuple[tuple[int, int], ...]) -> ClientFailure | None:
-    """Return an error if slot ranges are outside 0 to 65535, reversed or overlapping, or None if they are valid."""
+    """Return an error if slot ranges are outside 0 to 65535, are reversed or overlap, or None if they are valid."""
     for start, end in ranges:
         if not 0 <= start <= end < SLOTS:
             return ClientFailure("InvalidConfiguration", f"the range {start}-{end} is not within 0-{SLOTS - 1}")

@@ -1,13 +1,13 @@
 """SUBSCRIBE with the fields of the Java client (ConsumerImpl.connectionOpened, Commands.newSubscribe; 4.2.4).
 
 Rules of this file
-1. A single topic is sent as given by the application. These fields are always present: priority, durable,
-   read_compacted, initial position, force_topic_creation, consumer epoch. These fields are present only if set:
-   metadata, properties, Key_Shared policy, replicated state.
+1. The name of a single topic is sent in the form that the application specified. These fields are always present:
+   priority, durable, read_compacted, initial position, force_topic_creation, consumer epoch. These fields are present
+   only if set: metadata, properties, Key_Shared policy, replicated state.
 2. A start id is sent only for a non-durable subscription, always with a batch index (-1 if none). The rollback duration
    is sent only while the start is ``startMessageId``.
-3. A consumer of bytes sends no schema. AUTO_CONSUME is sent only to brokers with protocol version 21 or later; older
-   brokers receive the topic's schema.
+3. A consumer whose schema is bytes sends no schema. AUTO_CONSUME is sent only to brokers with protocol version 21 or
+   later; older brokers receive the topic's schema.
 """
 
 from __future__ import annotations

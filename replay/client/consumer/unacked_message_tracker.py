@@ -6,11 +6,11 @@ Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.
    timeout after a message was received, and normally within one more tick.
 2. A message that is already tracked keeps its bucket. Acks and negative acks remove the message; a cumulative ack
    removes all messages up to its position.
-3. With a redelivery back-off, a due bucket only starts the delay of each message, which depends on its redelivery
-   count. At each tick, the messages whose delay has passed are requested.
-4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover. Client 4.2.4 does, and for
-   them it requests the redelivery of all unacknowledged messages.
-5. Java's timer runs at every tick. Here a timer is set only for ticks at which a bucket or a delay is due.
+3. If there is a redelivery back-off, a due bucket only starts the delay of each message, which depends on the message's
+   redelivery count. At each tick, redelivery is requested for the messages whose delay has passed.
+4. Messages of all subscription types are tracked. Client 2.3.2 did not track messages of Exclusive and Failover
+   subscriptions. Client 4.2.4 tracks them, and requests the redelivery of all unacknowledged messages.
+5. Java's timer runs at every tick. In this client a timer is set only for ticks at which a bucket or a delay is due.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A consumer without a receiver queue: it requests each message when the application calls receive.
+"""A consumer without a receiver queue, which requests each message when the application calls receive.
 
 Rules of this file (ZeroQueueConsumerImpl, 4.2.4)
-1. The consumer requests one message when ``receive`` is called and none is queued, and again on each new connection
-   during a receive. With a listener, it requests one on each connection and after each call of the listener.
-2. A message that arrives after its receive timed out is returned by the next receive.
-3. A batch may contain more messages than requested. If one arrives, the consumer closes and reports the failure to the
-   caller.
+1. The consumer requests one message when ``receive`` is called and no message is queued, and again on each new
+   connection during a receive. If there is a listener, it requests one message on each connection and after each call
+   of the listener.
+2. If a message arrives after its receive timed out, the next receive returns the message.
+3. A batch may contain more messages than requested. If a batch arrives, the consumer closes and reports the failure to
+   the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["ZeroQueueConsumer"]
 
 
 class ZeroQueueConsumer(Consumer):
-    """Receives one message at a time."""
+    """A consumer that receives one message at a time."""
 
     takes_batches: ClassVar[bool] = False
     _asked = False

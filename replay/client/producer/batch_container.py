@@ -1,12 +1,13 @@
 """Messages that wait to be sent as one batch.
 
 Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.2.4)
-1. A message fits into the batch if all payloads, including that of the message, total at most ``batchingMaxBytes``, and
-   the batch has fewer than ``batchingMaxMessages`` messages. The first message of a batch may be larger.
+1. A message fits into the batch if the batch has fewer than ``batchingMaxMessages`` messages and all payloads,
+   including the new payload, total at most ``batchingMaxBytes``. The first message of a batch may be larger.
 2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. If ``batchingMaxBytes``
    is 0, the broker's maximum message size applies.
-3. The first message determines schema version, key and publish time of the batch (`outgoing_message.batch_metadata`).
-   Messages with a different schema version do not fit into it (hasSameSchema).
+3. The first message determines the schema version, key and publish time of the batch
+   (`outgoing_message.batch_metadata`). Messages with a different schema version do not fit into the batch
+   (hasSameSchema).
 4. A batch of one message is sent as a plain message (createOpSendMsg).
 """
 

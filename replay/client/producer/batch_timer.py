@@ -4,9 +4,9 @@ Rules of this file (ProducerImpl.batchFlushTask, maybeScheduleBatchFlushTask, sc
 1. A message that does not fill a batch sets the timer to one publish delay, unless the timer is set or the producer is
    not ready. After the timer has sent a batch, it is set again even if no message waits; it then runs once without
    effect.
-2. If the timer expires less than a publish delay after the last batch was sent for any reason, it is set to the rest of
-   the delay. After a batch was sent because it was full, the next batch therefore has the whole delay.
-3. The first timer is set without a delay when the producer is ready. It only starts the time of rule 2.
+2. If the timer expires less than a publish delay after the last batch was sent for any reason, the timer is set to the
+   rest of the delay. After a batch was sent because it was full, the next batch therefore has the whole delay.
+3. The first timer is set without a delay when the producer is ready. It only starts the delay in rule 2.
 4. While the producer is not ready, no batch is sent and the timer is not set. It is set again at the next registration.
 """
 

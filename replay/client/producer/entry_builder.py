@@ -1,13 +1,13 @@
-"""Entries built from messages: compression, encryption, framing.
+"""The construction of entries from messages: compression, encryption and framing.
 
 Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.serializeAndSendMessage; 4.2.4)
 1. The payload of a message, or of a whole batch, is compressed if it is larger than ``compressMinMsgBodySize``.
 2. The payload is then encrypted for all keys of the producer.
-3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts; for a
-   message the metadata also counts. Chunks are not checked, because their size was chosen to fit.
+3. The size of an entry is limited to the broker's maximum message size. For a batch, only the payload counts; for a
+   single message, the metadata also counts. Chunks are not checked, because their size was chosen to fit.
 4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
    message does not contain them.
-5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch, because
+5. If protobuf cannot encode a value (a time before 1970, a key that is not UTF-8), the whole batch fails, because
    checking each message when it is added would cost too much.
 6. If a message's schema is not registered yet, Java compresses the message but omits the compression type, and the
    message is unreadable. This client writes the type.

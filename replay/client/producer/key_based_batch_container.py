@@ -4,8 +4,9 @@ Rules of this file (BatchMessageKeyBasedContainer, 4.2.4)
 1. Each ordering key, or else each key, has its own batch. Messages without a key share one batch. An ordering key is
    compared with the other keys in base64.
 2. The limits apply to all batches together. When they are reached, every batch is sent as an entry.
-3. Batches are sent in the order of their last sequence ids, and both sequence ids of an entry are set to its last one.
-   The ids of different batches interleave, so a broker that deduplicates by the first id would drop the others.
+3. Batches are sent in the order of their last sequence ids, and both sequence ids of an entry are set to its last
+   sequence id. The ids of different batches interleave, so a broker that deduplicates by the first id would drop later
+   batches.
 """
 
 from __future__ import annotations

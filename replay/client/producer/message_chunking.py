@@ -19,13 +19,19 @@ __all__ = ["chunk_size", "cut"]
 
 
 def chunk_size(largest: int, metadata: pb.MessageMetadata, chunk_max_message_size: int) -> int:
-    """Return the size of a chunk, 0 or less if the metadata alone exceeds ``largest``, the maximum message size."""
+    """Return the size of a chunk.
+
+    It is 0 or less if the metadata alone exceeds ``largest``, the maximum message size.
+    """
     size = largest - metadata.ByteSize()
     return min(size, chunk_max_message_size) if chunk_max_message_size > 0 else size
 
 
 def cut(metadata: pb.MessageMetadata, payload: bytes, size: int) -> Iterator[bytes]:
-    """Yield the chunks of a payload, or the payload itself if it fits. Each chunk's fields are set in ``metadata``."""
+    """Yield the chunks of a payload, or the payload itself if it fits.
+
+    The fields of each chunk are set in ``metadata``.
+    """
     count = max(1, -(-len(payload) // size))
     if count == 1:
         yield payload

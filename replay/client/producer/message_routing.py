@@ -2,9 +2,9 @@
 
 Rules of this file (MessageRouterBase and its two subclasses, 4.2.4)
 1. The hash of the key determines the partition in all modes. A binary key is hashed as its base64 text.
-2. RoundRobinPartition without batching uses the partitions in turn, starting at a random one.
-3. With batching, the partition changes after ``batchingPartitionSwitchFrequencyByPublishDelay`` publish delays. The
-   choice depends on the clock, not on the messages sent.
+2. RoundRobinPartition without batching uses the partitions in turn, starting at a random partition.
+3. If batching is enabled, the partition changes after ``batchingPartitionSwitchFrequencyByPublishDelay`` publish
+   delays. The choice depends on the clock, not on the messages that were sent.
 4. SinglePartition uses one random partition.
 """
 

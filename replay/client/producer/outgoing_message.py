@@ -4,8 +4,8 @@ Rules of this file (TypedMessageBuilderImpl, ProducerImpl.updateMessageMetadata 
 captures)
 1. A message that is not batched has its own metadata. It always contains ``uncompressed_size``, even if it is 0 or the
    payload is not compressed, and ``partition_key_b64_encoded`` with every key, even if false.
-2. The metadata of a batch contains publish time, key, ordering key, clusters and schema version of the first message
-   (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
+2. The metadata of a batch contains the publish time, key, ordering key, clusters and schema version of the first
+   message (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
 3. In a batch, the metadata of each message contains the key, ordering key, properties, event time, sequence id and null
    flags; other fields are in the batch's metadata. A message with only a sequence id is encoded without protobuf: on
    this hot path, creating a protobuf object for each message would be the main cost.
@@ -27,7 +27,7 @@ _u32: Final = Struct(">I").pack
 
 
 class OutgoingMessage:
-    """A message of the application. A plain class with slots, because millions of them are created."""
+    """A message of the application. It is a plain class with slots, because millions of messages are created."""
 
     __slots__ = (
         "bare", "deliver_at", "event_time", "key", "key_is_bytes", "null_key", "null_value", "ordering_key", "payload",

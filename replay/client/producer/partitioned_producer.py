@@ -2,13 +2,15 @@
 
 Rules of this file (PulsarClientImpl.createProducerAsync, PartitionedProducerImpl; 4.2.4)
 1. The producer of the first partition is created first, and its name from the broker is used for all partitions. Then
-   the other producers are created concurrently. If one fails, all are closed.
-2. With ``lazyStartPartitionedProducers``, only the producer of the partition for messages without a key is created at
-   the start. Each other producer is created with its first message. The Java client blocks its caller until that
-   producer is ready; here the messages wait. With exclusive access, all producers are created at the start.
+   the other producers are created concurrently. If one producer fails, all producers are closed.
+2. If ``lazyStartPartitionedProducers`` is set, only the producer of the partition for messages without a key is created
+   at the start. Each other producer is created with its first message. The Java client blocks its caller until that
+   producer is ready; in this client the messages wait. If the access mode is exclusive, all producers are created at
+   the start.
 3. ``maxPendingMessagesAcrossPartitions`` is divided by the initial number of partitions.
 4. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``, without creating the topic. New
-   partitions are used when all their producers are ready, or at once if they are lazy. A lower number is ignored.
+   partitions are used when all their producers are ready, or immediately if the producers are lazy. A lower number is
+   ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ Created = Callable[["Producer | PartitionedProducer | ClientFailure"], None]
 
 
 def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings, done: Created) -> None:
-    """Create a producer of a topic, or of all its partitions if it has any."""
+    """Create a producer of a topic, or of all its partitions if the topic is partitioned."""
     try:
         name = TopicName.parse(topic.strip())
     except LocalError as fault:
@@ -124,7 +126,7 @@ class PartitionedProducer:
         gather(self.producers.values(), Producer.flush, done)
 
     def trigger_flush(self) -> bool:
-        """Send the waiting batches now. Return whether there were any."""
+        """Send the waiting batches now. Return whether there were waiting batches."""
         flushed = [producer.trigger_flush() for producer in self.producers.values()]
         return any(flushed)
 

@@ -3,11 +3,14 @@
 Rules of this file (ProducerImpl.ackReceived, recoverChecksumError, recoverNotAllowedError, OpSendMsgQueue; 4.2.4)
 1. Receipts arrive in the order of the SENDs. A receipt for the first pending entry completes it.
 2. A receipt with a lower sequence id belongs to an entry that is no longer pending, and is ignored. A higher id means
-   that an entry was lost: the connection is closed, and all pending entries are resent on the next one.
-3. If the ``highest_sequence_id`` of a receipt is above its ``sequence_id``, it must be equal to the entry's; otherwise
-   the connection is also closed. Lower values come from brokers that do not set the field, and are ignored.
-4. An error contains the highest sequence id of its entry. It applies to the first entry, or to one no longer pending.
-5. An entry whose checksum does not match its own bytes was damaged in the client, and fails; other entries are resent.
+   that an entry was lost: the connection is closed, and all pending entries are resent on the next connection.
+3. If the ``highest_sequence_id`` of a receipt is above its ``sequence_id``, it must be equal to the entry's highest
+   sequence id; otherwise the connection is also closed. Lower values come from brokers that do not set the field, and
+   are ignored.
+4. An error contains the highest sequence id of its entry. It applies to the first entry, or to an entry that is no
+   longer pending.
+5. An entry whose checksum does not match its own bytes was damaged in the client. It fails, and other entries are
+   resent.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ __all__ = ["MISMATCH", "OpSendMsg", "PendingSends"]
 _SEND: Final = BY_NAME["SEND"].number
 
 MISMATCH: Final = "mismatch"
-"""A receipt that matches no entry, so that the connection must be closed."""
+"""A receipt that matches no entry. The connection must then be closed."""
 
 
 class OpSendMsg:
@@ -57,21 +60,21 @@ class OpSendMsg:
         self.dones = dones
         """One callback for each message."""
         self.count = max(1, len(dones))
-        """Number of messages. A chunk counts as one."""
+        """Number of messages. A chunk counts as one message."""
         self.size = size
         """Number of reserved bytes to release when the entry is complete."""
         self.time = time
         """Creation time."""
         self.last = last
-        """Whether the callbacks belong to this entry. They do unless it is a chunk that is not the last one."""
+        """Whether the callbacks belong to this entry. This is false only for chunks before the last chunk."""
         self.frame = b""
         """The SEND frame; empty until the schema is registered."""
         self.schema: pb.Schema | None = None
         """The schema to register before the entry is sent, or None."""
         self.write: Callable[[bytes], list[OpSendMsg] | ClientFailure] | None = None
-        """Builds the entries that replace this one when the version of ``schema`` is known."""
+        """The function that builds the entries that replace this entry when the version of ``schema`` is known."""
         self.flushes: list[Callable[[ClientFailure | None], None]] = []
-        """Callbacks that wait for all entries up to this one."""
+        """Callbacks that wait for all entries up to this entry."""
 
     @property
     def named(self) -> int:
@@ -153,7 +156,7 @@ class PendingSends:
         self.messages += sum(other.count for other in others) - op.count
 
     def after(self, op: OpSendMsg | None) -> list[OpSendMsg]:
-        """Return this entry and all later ones, or all entries if ``entry`` is None."""
+        """Return this entry and all later entries, or all entries if ``entry`` is None."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]
 

@@ -9,9 +9,9 @@ Rules of this file (ProducerImpl, 4.2.4)
    sent.
 4. A receipt that matches no entry closes the connection. After an unknown error the producer registers again, usually
    on the same connection, and resends all entries. Receipts that arrive before the new registration are processed; a
-   receipt for an entry after the failed one is a mismatch.
-5. Closing sends no messages: those in the batch fail at once, and those without a receipt fail when the response to
-   CLOSE_PRODUCER arrives. They also fail if the response is an error; the Java client leaves them pending.
+   receipt for an entry after the failed entry is a mismatch.
+5. Closing sends no messages. Messages in the batch fail immediately. Messages without a receipt fail when the response
+   to CLOSE_PRODUCER arrives, even if the response is an error; in that case the Java client leaves them pending.
 6. An encrypting producer renews its data key every four hours.
 """
 
@@ -52,7 +52,7 @@ _CONNECTING: Final = State.CONNECTING
 _DATA_KEY_LIFE: Final = 4 * 3600 * 1000
 
 _NOWHERE: Final = MessageId(-1, -1)
-"""The message id for a duplicate, as in the broker's receipt."""
+"""The message id of a duplicate, which the broker's receipt also contains."""
 
 _ENDS: Final = {
     State.CLOSING: ClientFailure("Closed", "the producer is closed"),
@@ -65,7 +65,7 @@ _ENDS: Final = {
 
 
 class Producer(ProducerRegistration):
-    """Sends messages to one topic. ``created`` is called once, with the producer or the ClientFailure."""
+    """A producer of one topic. ``created`` is called once, with the producer or the ClientFailure."""
 
     def __init__(
         self,
@@ -177,7 +177,10 @@ class Producer(ProducerRegistration):
             done(None)
 
     def trigger_flush(self) -> bool:
-        """Send the batch now. Return whether there was one. Every blocking send does this (TypedMessageBuilder)."""
+        """Send the batch now.
+
+        Return whether there was a batch. Every blocking send calls this method (TypedMessageBuilder).
+        """
         container = self._batch
         if container is None or not container.count:
             return False
@@ -226,7 +229,7 @@ class Producer(ProducerRegistration):
         return True
 
     def _refuse_chunks(self, count: int, done: Done | None) -> bool:
-        """Handle chunks that do not fit into the queue: wait if they can fit later, or else fail the message."""
+        """Handle chunks that do not fit into the queue: wait if they may fit later, or else fail the message."""
         self._short_of_room = count <= self._most
         if not self._short_of_room:
             text = f"{count} chunks exceed maxPendingMessages, {self._most}"

@@ -1,16 +1,16 @@
 """Registration of a producer at its broker, on every connection, and the handling of failures.
 
 Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
-1. The first PRODUCER contains a name only if the application set one. Later ones contain the name that the broker
-   assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, even for
-   shared producers.
+1. The first PRODUCER contains a name only if the application set a name. Later PRODUCERs contain the name that the
+   broker assigned, marked as not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, even
+   for shared producers.
 2. A schema of plain bytes (type None) is not sent.
 3. If the topic is terminated or the producer is fenced, the failure is final at any time. A topic that does not exist
    closes the producer.
-4. After other failures, a producer that was ready before retries without limit. A new one retries while the failure is
-   retriable and the operation timeout, counted from the first PRODUCER, has not passed.
-5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as given by the application, short or long; a partition always
-   has its full name. Lookups use the full name.
+4. After other failures, a producer that was ready before retries without limit. A new producer retries while the
+   failure is retriable and the operation timeout, counted from the first PRODUCER, has not passed.
+5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic name that the application specified, short or long; a partition
+   always has its full name. Lookups use the full name.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ _STATES: Final = {
 
 
 def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
-    """Classify a failure. ``created``: the producer was ready before. ``in_time``: the timeout has not passed."""
+    """Classify a failure.
+
+    ``created``: whether the producer was ready before. ``in_time``: whether there is time to retry.
+    """
     if failure.error in _FINAL:
         return _FINAL[failure.error]
     return FailureKind.AGAIN if created or (failure.retriable and in_time) else FailureKind.FAILED
@@ -69,7 +72,7 @@ def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) ->
 def producer_command(
     number: int, topic: str, name: str, settings: ProducerSettings, *, epoch: int, topic_epoch: int | None
 ) -> pb.CommandProducer:
-    """Return the PRODUCER command. ``name`` is empty until the broker has assigned one."""
+    """Return the PRODUCER command. ``name`` is empty until the broker has assigned a name."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=number,
@@ -161,10 +164,10 @@ class ProducerRegistration(ConnectionHandler):
 
     def _on_response(self, connection: ClientConnection, response: Event | ClientFailure) -> None:
         if self.state is not State.CONNECTING:
-            # The producer was closed meanwhile. Only the end of the connection reliably removes it from the broker.
+            # The producer has been closed. Only the end of the connection reliably removes it from the broker.
             connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
         elif self.connection is not connection:
-            return  # the broker has closed the producer meanwhile, and a new attempt is in progress
+            return  # the broker has already closed the producer, and a new attempt is in progress
         elif isinstance(response, ClientFailure):
             self._refused(connection, response)
         else:

@@ -1,12 +1,12 @@
-"""The entries of a producer between send and receipt, and the registration of their schemas.
+"""The entries of a producer that wait for their receipts, and the registration of their schemas.
 
 Rules of this file (ProducerImpl.processOpSendMsg, recoverProcessOpSendMsgFrom, tryRegisterSchema; 4.2.4)
 1. An entry is sent if there is a connection, and kept until its response. On a new connection all kept entries are
    resent in order.
 2. An entry with an unregistered schema is kept while the schema is registered (GET_OR_CREATE_SCHEMA), and all later
    entries wait. If the schema is incompatible, only its entry fails; after any other error the request is sent again.
-3. After a checksum error all entries are resent if the first one is undamaged. After a NotAllowedError, only one entry
-   fails.
+3. After a checksum error, all entries are resent if the first entry is undamaged. After a NotAllowedError, only one
+   entry fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SendQueue:
             self._register(self._connection, op)
 
     def resume(self, connection: ClientConnection) -> bool:
-        """Resend all entries on a new connection. Return whether there were any."""
+        """Resend all entries on a new connection. Return whether there were any entries."""
         self._connection = connection
         self._registering = False
         ops = self.pending.after(None)
@@ -98,7 +98,7 @@ class SendQueue:
         assert op.schema is not None
         self._registering = False
         waiting = op in self.pending.ops
-        # If the entry timed out meanwhile, all entries in the queue are newer and still unsent.
+        # If the entry has timed out, all entries in the queue are newer and still unsent.
         ops = self.pending.after(op if waiting else None)
         if isinstance(response, Event):
             self._versions[_key(op.schema)] = response.body.schema_version
@@ -108,7 +108,7 @@ class SendQueue:
         self._write(connection, ops)
 
     def _write(self, connection: ClientConnection, ops: Iterable[OpSendMsg]) -> None:
-        """Send these entries up to the first one whose schema must be registered."""
+        """Send these entries up to the first entry whose schema must be registered."""
         for op in ops:
             for ready in self._written(op):
                 if ready.schema is not None:
@@ -117,7 +117,7 @@ class SendQueue:
                 connection.write(ready.frame)
 
     def _written(self, op: OpSendMsg) -> list[OpSendMsg]:
-        """Return the entry itself, or the entries that were built for it with its schema version."""
+        """Return the entry itself, or the entries that were built from it with its schema version."""
         version = None if op.schema is None else self.version_of(op.schema)
         if version is None or op.write is None:
             return [op]

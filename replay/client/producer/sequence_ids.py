@@ -1,14 +1,15 @@
 """The sequence ids of a producer, and the detection of possible duplicates.
 
 Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.4)
-1. A message without an id gets the next one. The first id is 0, or one above the last id from the broker
-   (PRODUCER_SUCCESS) or ``initialSequenceId``. The broker's value is used only before the first id is assigned; values
-   below -1 count as -1.
+1. A message without an id is assigned the next id. The first id is 0, or the last id from the broker (PRODUCER_SUCCESS)
+   or ``initialSequenceId`` plus 1. The broker's value is used only before the first id is assigned; values below -1
+   count as -1.
 2. ``pushed`` is the highest id in a batch or in the queue, and ``published`` is the highest id with a receipt. The
    broker's value in PRODUCER_SUCCESS changes only ``published``.
 3. A message is a possible duplicate if its id is not above ``pushed``, and a duplicate if its id is not above
-   ``published``. Each is sent in a separate batch, so that the broker can deduplicate by its id. The next message that
-   is not a duplicate starts a new batch. Messages that are not batched are not checked.
+   ``published``. Each duplicate or possible duplicate is sent in a separate batch, so that the broker can deduplicate
+   by its id. The next message that is not a duplicate starts a new batch. Messages that are not batched are not
+   checked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["DuplicateRisk", "SequenceIds"]
 
 
 class DuplicateRisk(Enum):
-    """Whether a message is a duplicate, by its sequence id."""
+    """The risk, according to the sequence id, that a message is a duplicate."""
 
     NONE = ""
     MAYBE = "may be a duplicate; this is not known yet"
@@ -39,7 +40,7 @@ class SequenceIds:
         self.pushed = start
         self.published = start
         self.suspected = False
-        """Whether the last checked message is a possible duplicate. The next message does not join its batch."""
+        """Whether the last checked message is a possible duplicate. The next message is not added to its batch."""
 
     def learn(self, last: int) -> None:
         """Process the producer's last sequence id from the broker; -1 if there is none."""
@@ -48,7 +49,7 @@ class SequenceIds:
             self.next = self.published + 1
 
     def peek(self, given: int | None) -> int:
-        """Return the id for a message, either ``given`` by the application or the next one, without assigning it."""
+        """Return the id for a message, either ``given`` by the application or the next id, without assigning it."""
         return self.next if given is None else given
 
     def take(self, given: int | None) -> int:
@@ -58,7 +59,7 @@ class SequenceIds:
         return sequence_id
 
     def judge(self, sequence_id: int) -> tuple[DuplicateRisk, bool]:
-        """Return the duplicate risk of a message that could join the batch, and whether it must start a new batch."""
+        """Return the duplicate risk of a message that may fit into the batch, and whether it must start a new batch."""
         after_suspect = self.suspected
         self.suspected = sequence_id <= self.pushed
         if not self.suspected:

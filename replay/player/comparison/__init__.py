@@ -1,3 +1,3 @@
-"""Comparison of live responses with captured ones, the rules for allowed differences, and the report."""
+"""Comparison of live and captured responses, the rules for allowed differences, and the report."""
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
-"""Compare the commands of live clients with the captured ones, and explain the allowed differences.
+"""Comparison of the commands of live clients with the captured commands, and explanation of the allowed differences.
 
 Rules of this file
 1. Commands are compared like responses (compare_responses.py), after the live ids have been replaced by the captured
-   ones (recorded_broker_commands.py).
+   ids (recorded_broker_commands.py).
 2. No rule allows a lost or different message, acknowledgement or request.
 """
 
@@ -29,7 +29,7 @@ _GENERATED_NAME: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9
 
 
 class ClientCommandMatcher(ResponseMatcher):
-    """A matcher of live client commands to captured ones, like `ResponseMatcher` for responses."""
+    """A matcher of live and captured client commands. `ResponseMatcher` does the same for responses."""
 
     def __init__(self, script: Script) -> None:
         """Expect every client step except PINGs and PONGs."""
@@ -43,7 +43,10 @@ class ClientCommandMatcher(ResponseMatcher):
 
 
 def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collection[Step]) -> Report:
-    """Return the report. ``not_sent`` contains captured steps of the broker that were not sent for lack of a cause."""
+    """Return the report.
+
+    ``not_sent`` contains captured steps of the broker that were not sent because their causes did not occur.
+    """
     outcomes = compare(matcher, Ids())
     grouped = _grouped_alike(outcomes)
     live_queries = {_query_key(one) for one in outcomes if one.name in QUERIES and one.frame is not None}
@@ -67,7 +70,7 @@ def report_on(matcher: ClientCommandMatcher, script: Script, not_sent: Collectio
 
 
 def _clock(difference: Difference, outcome: Outcome) -> bool:
-    """The live client's messages contain its own timestamps."""
+    """The messages of the live client contain different timestamps."""
     if difference.field not in ("entry", "checksum") or outcome.step is None or outcome.step.frame is None:
         return False
     captured, live = outcome.step.frame, outcome.frame

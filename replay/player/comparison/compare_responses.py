@@ -1,14 +1,14 @@
-"""Compare captured responses with live ones field by field, after mapping live ids back to captured ones.
+"""Comparison of captured and live responses field by field, after live ids have been mapped back to captured ids.
 
 Rules of this file
 1. All protocol content is compared: the fields of the command, whether they are set, and the entry after the command.
-   This module reports all differences; rules (rules.py) explain the allowed ones.
-2. An id differs if the live id is not mapped to the captured one (id_translation.py).
-3. The highest sequence id of a receipt is compared if the SEND has one. If not, 0 and -1 are equal, because both mean
-   that there is none (recorded_sends.py).
-4. The deliveries to a consumer are compared in order, and for Key_Shared by key. A delivery differs in the field
-   ``order`` if it arrived after one that follows it in the capture. Missing deliveries have no effect on the others. In
-   a Shared subscription, the order of delayed and redelivered messages is not compared.
+   This module reports all differences; rules (rules.py) explain the allowed differences.
+2. An id differs if the live id is not mapped to the captured id (id_translation.py).
+3. The highest sequence id of a receipt is compared if the SEND has a highest sequence id. If not, 0 and -1 are equal,
+   because both mean that there is none (recorded_sends.py).
+4. The deliveries to a consumer are compared in order, and on Key_Shared subscriptions by key. A delivery differs in the
+   field ``order`` if it arrived after a delivery that follows it in the capture. Missing deliveries do not affect other
+   deliveries. In a Shared subscription, the order of delayed and redelivered messages is not compared.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Outcome:
-    """A captured response, or a live one without a captured counterpart, and the differences."""
+    """A captured response, or a live response without a captured counterpart, and the differences."""
 
     pair: Pair
     differences: list[Difference]
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The name of the captured command, or of the live one if there is no captured one."""
+        """The name of the captured command, or of the live command if there is no captured command."""
         if self.pair.step is not None:
             return self.pair.step.name
         return "END" if self.pair.frame is None else name_of(self.pair.frame.type)
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def compare(matcher: ResponseMatcher, ids: Ids) -> list[Outcome]:
-    """Return an outcome for each captured response in order, and then for each extra live one."""
+    """Return an outcome for each captured response in order, and then for each extra live response."""
     late = set(_overtaken(matcher.pairs))
     found = []
     for pair in matcher.pairs:
@@ -106,7 +106,7 @@ def _position(outcome: Outcome) -> tuple[bool, int]:
 
 
 def _overtaken(pairs: list[Pair]) -> Iterator[int]:
-    """Yield the numbers of live deliveries that arrived after one that follows them in the capture, per consumer."""
+    """Yield, per consumer, the numbers of live deliveries that arrived after a delivery that follows in the capture."""
     furthest: dict[tuple[int, int, bytes], int] = {}
     for pair in pairs:
         step = pair.step

@@ -1,8 +1,8 @@
 """The captured and live deliveries of a replay, by subscription and entry.
 
 Rules of this file
-1. Subscriptions and consumers are the captured ones: a live delivery belongs to the consumer whose captured SUBSCRIBE
-   was sent.
+1. Subscriptions and consumers are identified by the capture: a live delivery belongs to the consumer whose captured
+   SUBSCRIBE was sent.
 2. A consumer leaves at the step with which either side closes the consumer or its connection in the capture.
 3. A live delivery needs a cause: it is the first delivery of its entry to the subscription, the previous receiver left,
    or the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
@@ -122,7 +122,7 @@ class Deliveries:
 
     @staticmethod
     def subscription_of(consumer: object) -> Subscription:
-        """Return topic and subscription name, both empty if the argument is not a consumer."""
+        """Return the topic and the subscription name; both are empty if the argument is not a consumer."""
         return (consumer.topic, consumer.subscription) if isinstance(consumer, Consumer) else ("", "")
 
     def has_left(self, consumer: object, position: int) -> bool:
@@ -132,8 +132,8 @@ class Deliveries:
     def is_starved(self, step: Step, consumer: Consumer) -> bool:
         """Return whether a captured delivery is missing from the replay because no remaining consumer had permits.
 
-        Deliveries to a single consumer are ordered, so no later entry was delivered to that consumer. For Key_Shared,
-        the captured consumer itself had no permits.
+        Deliveries to a single consumer are ordered, so no later entry was delivered to that consumer. On a Key_Shared
+        subscription, the captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
         if any(
@@ -158,7 +158,7 @@ class Deliveries:
     def is_justified(self, outcome: Outcome) -> bool:
         """Return whether a correct broker may send a live MESSAGE that was not captured (rule 3).
 
-        This is the case if a client sent the entry, the id is the one in its receipt, the redelivery count does not
+        This is the case if a client sent the entry, the id is the id in its receipt, the redelivery count does not
         exceed the number of earlier deliveries, and the delivery has a cause.
         """
         frame, consumer = outcome.frame, outcome.pair.consumer

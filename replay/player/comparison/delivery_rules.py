@@ -1,4 +1,4 @@
-"""Rules for the receivers of messages and the number of deliveries, which depend on timing and the capture's end."""
+"""Rules for the receivers and the number of deliveries, which depend on timing and on the end of the capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 __all__ = ["choice", "crossed", "end_of_capture", "overshoot", "redelivered", "repeated_notification", "unanswered"]
 
 _SOON_MS: Final = 500
-"""Maximum time in milliseconds by which the captured broker may have been slower than the live one."""
+"""Maximum time in milliseconds by which the captured broker may have been slower than the live broker."""
 _CONSUMER_FIELDS: Final = ("consumer", "consumer_id")
 
 
@@ -31,9 +31,9 @@ def choice(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool
 def redelivered(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
     """After a consumer left, timing determines whether its entry is redelivered, and to which consumer.
 
-    A redelivery may be missing if the previous captured receiver had left and the live one had not. In the opposite
-    case it may be extra, or to a different consumer. The same applies if the captured consumer left or acknowledged the
-    entry soon after.
+    A redelivery may be missing if the previous captured receiver had left and the live receiver had not. In the
+    opposite case there may be an extra redelivery or a redelivery to a different consumer. The same applies if the
+    captured consumer left or acknowledged the entry soon afterwards.
     """
     step, deliveries = outcome.step, evidence.deliveries
     if outcome.name != "MESSAGE":

@@ -56,9 +56,9 @@ def _error_of(frame: Frame) -> int:
 
 
 def compaction(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The captured topic was compacted but the live topic was not: a compacted reader receives all messages.
+    """The captured topic was compacted but the live topic was not, so a compacted reader receives all messages.
 
-    A message that is missing live was written by the compaction: no client sent it in this form.
+    If a message is missing from the replay, the compaction wrote it: no client sent it in this form.
     """
     step = outcome.step
     if outcome.name != "MESSAGE" or difference.field not in (EXTRA, MISSING):

@@ -1,7 +1,7 @@
 """The result of a replay: a summary table, the first differences, and everything as JSON.
 
-The shape of the JSON is documented in docs/replay.md: ``summary`` (by command), ``rules`` (name to count),
-``differences``, ``not_played`` (reason to count), ``not_said``.
+docs/replay.md describes the JSON: ``summary`` (by command), ``rules`` (name to count), ``differences``, ``not_played``
+(reason to count), ``not_said``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Report:
     equal: Counter[str] = field(default_factory=Counter)
     """Number of equal responses by command."""
     explained: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Number of responses by command and rule. A response that several rules explain is counted for each of them."""
+    """Number of responses by command and rule. A response that several rules explain is counted for each of these
+    rules."""
     unexplained: Counter[str] = field(default_factory=Counter)
     differences: list[dict[str, Any]] = field(default_factory=list)
     """Every difference, explained or not."""

@@ -102,7 +102,7 @@ def _sentence(text: Any) -> str:
 
 
 def other_topics(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The captured or live namespace contains topics that the replay does not use; those that it uses are equal."""
+    """The captured or live namespace has topics that the replay does not use; the topics that it uses are equal."""
     step, frame = outcome.step, outcome.frame
     if outcome.name != "GET_TOPICS_OF_NAMESPACE_RESPONSE" or step is None or step.frame is None or frame is None:
         return False

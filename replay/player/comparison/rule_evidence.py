@@ -41,7 +41,7 @@ class Evidence:
     ) -> None:
         """Collect the facts about a finished replay.
 
-        ``own_broker`` is whether the live broker is the mini-broker. ``intervention_topics`` are topics with an
+        ``own_broker`` is true if the live broker is the mini-broker. ``intervention_topics`` are topics with an
         administrative operation only in the capture; an empty name means that only the captured broker was restarted.
         """
         self.script, self.ids, self.own_broker, self.intervention_topics = (

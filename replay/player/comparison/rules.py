@@ -1,13 +1,13 @@
-"""Reasons why a live response may differ from the captured one. Any other difference is an error.
+"""Reasons why a live response may differ from the captured response. Any other difference is an error.
 
 Rules of this file
 1. A rule is one function that returns whether it explains a difference. It checks the field, and evidence that no other
-   reason produces. A similar difference that is a broker's error must remain unexplained and has a test.
+   reason produces. A similar difference that a broker's error causes must remain unexplained; a test verifies this.
 2. A rule has one of three kinds: ``timing`` (both brokers are correct, but one was faster), ``policy`` (the live broker
    has a different configuration, address or limits) or ``capture`` (the capture is incomplete).
-3. A difference that a better replay or preparation can avoid gets no rule. response_content_rules.py contains rules for
-   the content of responses, delivery_rules.py for their receiver and number, and missing_feature_rules.py for features
-   that the live broker lacks.
+3. There is no rule for a difference that a better replay or preparation can avoid. response_content_rules.py contains
+   rules for the content of responses, delivery_rules.py contains rules for the receiver and number of deliveries, and
+   missing_feature_rules.py contains rules for features that the live broker lacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python source of the commands and entries in a reproduced conversation.
+"""Python source of the commands and entries of a reproduced conversation.
 
 Rules of this file
 1. Message ids that the broker assigned are ``m[0]``, ``m[1]`` … in the order of their first occurrence. Other ids are
@@ -68,12 +68,12 @@ class CommandSource:
         self.topics: dict[str, str] = {}
         """Topics, with the names of their constants."""
         self.entries: dict[bytes, str] = {}
-        """The variable that contains each entry, by the entry's metadata and payload as in the frame."""
+        """The variable that contains each entry, by the entry's metadata and payload in the frame."""
 
     # -- commands --------------------------------------------------------------------------------------------------
 
     def fields(self, body: Message, now_ms: int = 0, *, received: bool = False) -> list[tuple[str, Node]]:
-        """Return the fields of a command as keyword arguments. ``now_ms`` is the time when it was sent."""
+        """Return the fields of a command as keyword arguments. ``now_ms`` is the time at which the command was sent."""
         return [
             (f"{one.name}=", self._field(body.DESCRIPTOR.name, one, value, now_ms, received=received))
             for one, value in body.ListFields()

@@ -32,7 +32,7 @@ _PAUSE_MS: Final = 1000
 INDENT: Final = 8
 """Indentation of the conversation's statements."""
 _UNCOMMENTED: Final = ("address", "clock", "version")
-"""Rules that apply to almost every response and get no comment."""
+"""Rules that apply to almost every response and for which no comment is written."""
 
 
 class ConversationSource:

@@ -1,7 +1,7 @@
 """The complete pytest module that repeats a replay: imports, constants, broker, preparation and conversation.
 
-Before the conversation the test prepares the broker, as a replay does. It creates partitioned topics of the default
-namespace through the arguments of MiniBroker and the rest through REST calls.
+Before the conversation the test prepares the broker as a replay does. It creates partitioned topics of the default
+namespace through the arguments of MiniBroker, and all other objects through REST calls.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@ Rules of this file
    seconds belong to one operation. If a producer or consumer is closed again after it reconnected, a new operation
    starts.
 2. An operation is a termination if the broker reports the end of the topic or refuses new producers with
-   TopicTerminatedError. It is a deletion if a topic watcher is notified of it, or if a subscription reconnects and
-   receives none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was
-   reset to the first entry that it receives a second time. If there is no such entry, the subscription was deleted. If
-   only producers are closed, the cause is a backlog quota and not an operation. Any other operation is an unload.
-3. The broker was restarted if it ended all open connections within two seconds, and none of them because of the
-   client's last command.
+   TopicTerminatedError. It is a deletion if a topic watcher is notified of the deletion, or if a subscription
+   reconnects and receives none of its unacknowledged entries. If only the consumers of one subscription are closed, its
+   cursor was reset to the first entry that it receives a second time. If there is no such entry, the subscription was
+   deleted. If only producers are closed, the cause is a backlog quota and not an operation. Any other operation is an
+   unload.
+3. The broker was restarted if it ended all open connections within two seconds and no client's last command was the
+   cause.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def _reset(script: Script, group: list[Step], path: str) -> Call:
 
 
 def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Intervention]:
-    """Yield the terminations and deletions that no CLOSE preceded."""
+    """Yield the terminations and deletions that were not preceded by a CLOSE."""
     for step in script.steps:
         topic = step.topic
         if step.name == "REACHED_END_OF_TOPIC" and topic not in known:

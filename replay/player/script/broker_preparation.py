@@ -1,9 +1,9 @@
 """Preparation of the live broker before and during a replay, inferred from the capture.
 
 Rules of this file
-1. Before the replay, namespaces and topics with their partitions are created, as are schemas that a response contains
-   but that no replayed client registered. CONNECTED shows the maximum message size, and the broker entry metadata in
-   MESSAGE shows the interceptors. Receipts of duplicates show that deduplication is enabled for a namespace.
+1. Before the replay, namespaces, topics with their partitions, and schemas that a response contains but no replayed
+   client registered are created. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE
+   shows the interceptors. Receipts of duplicates show that deduplication is enabled for a namespace.
 2. During the replay, partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).
@@ -54,7 +54,8 @@ class Preparation:
 def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -> Preparation:
     """Return the preparation that the capture requires.
 
-    ``settings`` are the user's settings, which take precedence. ``rename`` maps captured topic names to live ones.
+    ``settings`` are the user's settings, which take precedence. ``rename`` maps captured topic names to live topic
+    names.
     """
     found = Preparation()
     found.settings = {name: value for name, value in _settings(script) if name not in settings}
@@ -120,7 +121,7 @@ def _namespace(topic: TopicName, rename: Rename) -> str:
 
 
 def _partitions(script: Script, found: Preparation, rename: Rename, *, partitioned: bool) -> None:
-    """Add calls for partitioned topics, and for plain topics if auto-creation would create partitioned ones."""
+    """Add calls for partitioned topics, and for plain topics if auto-creation would create partitioned topics."""
     known: dict[str, int] = {}
     for step in script.steps:
         if step.name != "PARTITIONED_METADATA_RESPONSE" or step.request is None or step.frame is None:
@@ -146,7 +147,7 @@ def _line_of(script: Script, response: Step) -> int:
 
 
 def _schemas(script: Script, rename: Rename) -> Iterator[Call]:
-    """Yield calls that create the schemas that a response contains and no client registered before."""
+    """Yield calls that create the schemas that a response contains and that no client registered before."""
     brought: set[str] = set()
     for step in script.steps:
         if step.frame is None:

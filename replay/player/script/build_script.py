@@ -1,4 +1,4 @@
-"""Build the script of a replay from a capture: the steps of both sides, and a list of what cannot be replayed.
+"""The script of a replay, built from a capture: the steps of both sides, and a list of steps that cannot be replayed.
 
 Rules of this file
 1. Only connections whose start was captured are replayed: they begin with CONNECT. If a connection started before the
@@ -7,7 +7,7 @@ Rules of this file
    broker also has an internal client.
 3. The script ends at the first gap in a replayed connection: later steps on any connection may depend on the missing
    bytes.
-4. Commands that cannot be replayed are listed with the reason and never guessed.
+4. Commands that cannot be replayed are listed with the reason; their content is never guessed.
 5. Steps are in capture order across all connections. The player derives causality from that order (player.py).
 6. A pause of more than six hours is shortened to six hours: no broker operation takes longer, and a damaged timestamp
    may be years ahead.
@@ -49,8 +49,8 @@ def build_script(
 ) -> Script:
     """Return the script of a capture.
 
-    ``only`` is the number of the only connection to replay. ``wanted`` is a filter: connections with a matching frame
-    are replayed. Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
+    ``only`` is the number of the only connection to replay. ``wanted`` is a filter: only connections with a matching
+    frame are replayed. Raises CaptureError, with a description of the capture's content, if there is no Pulsar frame.
     """
     seen, ends, others = _observe(events)
     if not seen:
@@ -130,7 +130,7 @@ def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Want
 
 
 def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
-    """Return why a connection is not replayed, or an empty string if it is replayed."""
+    """Return the reason why a connection is not replayed, or an empty string if it is replayed."""
     first = seen[0].frame
     telling = [facts.system for facts in seen if facts.frame.type not in _GREETINGS]
     if telling and all(telling):
@@ -153,7 +153,7 @@ def _is_newer(number: int) -> bool:
 
 
 _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))
-"""Commands that do not show to which client a connection belongs."""
+"""Commands that do not show which client owns the connection."""
 
 
 def _position(step: Step) -> tuple[float, bool, int]:

@@ -1,12 +1,12 @@
-"""Reorder concurrent steps into the order in which the captured broker processed them.
+"""Reordering of concurrent steps to the order in which the captured broker processed them.
 
 Rules of this file
 1. A capture shows the packet order at one point of the network. If commands of two connections were sent within a few
    milliseconds, the broker may have processed them in the opposite order; its responses show the real order. Only steps
-   of different connections are exchanged, and no step is moved before one that it may depend on.
+   of different connections are exchanged, and no step is moved before a step that it may depend on.
 2. SENDs to one topic were stored in the order of the message ids in their receipts.
-3. If two connections stored consecutive entries, the receipt of the first is placed before the SEND of the second. The
-   player then waits for it, because the timing of a live broker differs.
+3. If two connections stored consecutive entries, the receipt of the first entry is placed before the SEND of the second
+   entry. The player then waits for this receipt, because the timing of a live broker differs.
 4. If a subscription starts at the latest message and received an entry whose SEND was in flight during the SUBSCRIBE,
    the subscription was created before the entry was stored. Its SUCCESS is placed before the SEND.
 """

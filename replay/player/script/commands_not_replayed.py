@@ -2,8 +2,8 @@
 
 Rules of this file
 1. During an unload or restart the broker refused commands (ServiceNotReady, "fenced", no broker found) or dropped them.
-   A live broker may be ready sooner and accept them. These commands are not sent and their responses are not awaited,
-   because the captured clients later sent them again.
+   A live broker may be ready sooner and accept them. These commands are not sent, and their responses are not awaited,
+   because the captured clients sent the commands again later.
 2. A SEND without a receipt was dropped, unless the capture delivers its entry with a message id that no receipt
    contains. In this case only the receipt was lost.
 3. An ACK was dropped if an entry that it acknowledges is delivered later.

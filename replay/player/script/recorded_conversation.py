@@ -33,7 +33,7 @@ QUERIES: Final = frozenset(
     | {"GET_LAST_MESSAGE_ID", "TC_CLIENT_CONNECT_REQUEST"}
 )
 _FREE: Final = QUERIES | {"ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "AUTH_RESPONSE"}
-"""Commands whose time depends on the client's timers. No unrequested step waits for them."""
+"""Commands whose time depends on the client's timers. No unrequested step waits for these commands."""
 _CONSUMER_CHANGES: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SEEK")
 _ABOUT: Final = ("topic", "namespace", "topics_pattern", "txnid_most_bits", "txnid_least_bits")
 
@@ -70,7 +70,7 @@ class RecordedConversation:
         self.remaining: dict[int, deque[Step]] = defaultdict(deque)
         """All steps of the broker, by connection."""
         self.needs: dict[Step, set[Step]] = {}
-        """Steps that must have occurred live before a MESSAGE is delivered."""
+        """Steps that must have occurred in the replay before a MESSAGE is delivered."""
         self.open: dict[Hashable, list[Step]] = defaultdict(list)
         """Client steps that have not been received yet, by the key of `subject_of`."""
         self.bound: deque[Step] = deque()

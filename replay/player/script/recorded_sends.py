@@ -43,8 +43,9 @@ def stored(steps: Iterable[Step]) -> Iterator[tuple[Step, Step, Position]]:
 def without_highest(steps: Iterable[Step]) -> set[Step]:
     """Return the receipts whose highest sequence id is undefined.
 
-    The SEND has no highest id, or one below its sequence id: ServerCnx.handleSend then passes none to
-    MessagePublishContext (Producer.java). If netty's Recycler reuses the object, the receipt contains -1, or else 0.
+    The SEND has no highest id, or its highest id is below its sequence id. ServerCnx.handleSend then passes no highest
+    id to MessagePublishContext (Producer.java). The receipt contains -1 if netty's Recycler reuses the object, or else
+    0.
     """
     receipts, named = [], set()
     for step in steps:

@@ -11,7 +11,7 @@ from pcli.codec.wire.topic_name import TopicName
 __all__ = ["RESTART", "Call", "Rename", "topic_path"]
 
 Rename = Callable[[str], str]
-"""A function that maps a captured topic name to the live one."""
+"""A function that maps a captured topic name to the live topic name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Rules of this file
 1. These messages existed before the capture, or were sent on a connection that is not replayed. MESSAGE contains their
    metadata, payload and message id. They are published byte for byte in the order of their ids.
 2. They are published on a separate connection, whose script contains the receipts that the captured broker must have
-   sent. Their live ids are therefore mapped as all others are. These responses are not compared.
+   sent. Their live ids are therefore mapped in the same way as all other ids. The receipts are not compared.
 3. A durable subscription that received a seed message is created first, at the earliest position. Messages that a
    reader of a compacted topic received are omitted: no client published them in that form.
 """
