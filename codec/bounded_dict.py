@@ -12,9 +12,10 @@ _V = TypeVar("_V")
 
 
 class BoundedDict(OrderedDict[_K, _V]):
-    """A dictionary of at most ``maximum`` items; a new item drops the oldest one.
+    """A dictionary of at most ``maximum`` items; if it is full, a new item replaces the oldest item.
 
-    A plain dictionary finds its oldest item by skipping all items dropped before. This class finds it in constant time.
+    A plain dictionary finds its oldest item by skipping all items that were dropped before. This class finds it in
+    constant time.
     """
 
     def __init__(self, maximum: int) -> None:

@@ -50,7 +50,7 @@ NO_ENDED_PEERS: Final = EndedPeers()
 
 
 def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> EndedPeers:
-    """Add a peer. It replaces an older one with its id and, at the limit, evicts the first closed one."""
+    """Add a peer in place of an older peer with its id. At the limit, evict a peer, closed peers first."""
     older: list[Producer | Consumer] = [peers.pop(peer.id)] if peer.id in peers else []
     evicted = 0
     if len(peers) >= limit:
@@ -151,7 +151,7 @@ def _update_system(facts: Facts, connection: Connection, name: str) -> None:
             nameless.system = nameless.system or not nameless.topic
 
 
-# An application may look up a system topic, but only a broker uses one.
+# An application may look up a system topic, but only a broker uses it.
 _IDENTIFYING: Final = frozenset({"PRODUCER", "SUBSCRIBE", *COORDINATOR_COMMANDS})
 
 

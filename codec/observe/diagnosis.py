@@ -1,4 +1,4 @@
-"""Diagnosis: applies the rules to all tracked records of a capture and collects the findings.
+"""Diagnosis: application of the rules to all tracked records of a capture, and collection of the findings.
 
 Rules of this file
 1. A record is evaluated once, when it is complete or evicted, or at the end of the capture. `poll` also evaluates the
@@ -26,7 +26,7 @@ from pcli.codec.observe.tracking.tracker import Tracker
 __all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "checked_counts_text"]
 
 MAX_FINDINGS: Final = 10_000
-"""Maximum number of findings, about 20 MB."""
+"""Maximum number of findings. They occupy about 20 MB."""
 
 _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic")
 """Groups whose records are counted for the summary."""

@@ -57,7 +57,7 @@ class SelectedFrames:
 
 
 class KeptPackets:
-    """The numbers of the packets to keep, and of the kept packets that follow omitted ones."""
+    """The numbers of the packets to keep, and of the kept packets that follow omitted packets."""
 
     __slots__ = ("after_left_out", "packets", "secrets")
 

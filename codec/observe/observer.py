@@ -1,4 +1,4 @@
-"""One pass over the frames of a capture: resolves ids to names and pairs requests with responses.
+"""One pass over the frames of a capture, which resolves ids to names and pairs requests with responses.
 
 Rules of this file
 1. Frames are processed in the order of time. `see` returns the facts known at that frame, and never changes earlier
@@ -6,7 +6,7 @@ Rules of this file
 2. Ids are unique per connection only. A consumer or producer exists from its SUBSCRIBE or PRODUCER until it is closed.
    After a close by one side its name remains available for later frames.
 3. Memory is bounded: there are limits for connections, for producers and consumers per connection, and for open
-   requests over all connections. `evicted` counts the dropped objects.
+   requests of all connections. `evicted` counts the dropped objects.
 4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW make up 99 of 100 frames. The fast scanners of pcli.codec.wire.hot decode
    them.
 """
@@ -41,10 +41,11 @@ MAX_CONNECTIONS: Final = 10_000
 """Maximum number of connections. The connection that has been inactive longest is evicted first."""
 
 MAX_PEERS: Final = 10_000
-"""Maximum number of producers, and of consumers, per connection; closed ones are evicted first."""
+"""Maximum number of producers, and of consumers, per connection; closed producers and consumers are evicted first."""
 
 MAX_OPEN: Final = 200_000
-"""Maximum number of open requests and SENDs over all connections, about 50 MB; the oldest are evicted first."""
+"""Maximum number of open requests and SENDs of all connections. They occupy about 50 MB; the oldest are evicted
+first."""
 
 
 class Observer:
@@ -62,7 +63,7 @@ class Observer:
     ) -> None:
         """Create an observer without state.
 
-        ``pairing`` is whether to pair responses with requests. ``answers`` contains the pairs of a first pass, for
+        ``pairing`` enables the pairing of responses with requests. ``answers`` contains the pairs of a first pass, for
         `Facts.answer_number`. ``opener`` is the payload decoder, if it has keys or joins chunks.
         """
         self.evicted = {"connections": 0, "peers": 0, "requests": 0}

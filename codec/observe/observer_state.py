@@ -37,7 +37,7 @@ __all__ = [
 
 
 Opener = Callable[["Facts"], "Entry | None"]
-"""Decodes the payload of an observed frame."""
+"""A function that decodes the payload of an observed frame."""
 
 
 class StreamLike(Protocol):
@@ -283,7 +283,7 @@ class Facts:
         self.system = False
         """Whether the frame is traffic of the broker's own client."""
         self._hot: tuple[Any, ...] | Literal[False] | None = False
-        # One slot for all lazily decoded parts, because most frames need none.
+        # One slot for all lazily decoded parts, because most frames need none of them.
         self._parts: _Parts | None = None
 
     @property
@@ -403,7 +403,7 @@ _SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]]
 def open_frame(facts: Facts) -> Entry | None:
     """Decode the entry of a SEND or MESSAGE.
 
-    The payload is not decrypted, chunks are not joined, and schemas are not applied. Returns None if there is no entry.
+    The payload is not decrypted, chunks are not joined, and schemas are not applied. Return None if there is no entry.
     """
     from pcli.codec.payload.entry import open_entry
 

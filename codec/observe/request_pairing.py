@@ -3,8 +3,8 @@
 Rules of this file
 1. COMMANDS defines the pairs, in ``answers`` and ``paired_by``. The two directions are separate, because both sides
    send requests.
-2. A response closes its request. A later response with the same id answers no request. The exception is a second
-   PRODUCER_SUCCESS, after one with producer_ready = false, which also answers the PRODUCER.
+2. A response closes its request. A later response with the same id answers no request. The exception is the
+   PRODUCER_SUCCESS that follows a PRODUCER_SUCCESS with producer_ready = false: both answer the PRODUCER.
 3. A response of a type that the request does not expect is not paired, because request ids may be reused.
 4. An ERROR without a known request answers an open handshake: a broker that refuses a CONNECT has no request id and
    writes 2^64-1.
@@ -59,7 +59,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
         return None
     older: Request | None
     if row.paired_by == "request_id":
-        # A close that a broker initiates has the id -1 or an arbitrary one, and no response.
+        # A close that a broker initiates has the id -1 or an arbitrary id, and no response.
         if request.id == -1 or (row.sender == "both" and not from_client):
             return None
         older = connection.requests.pop((from_client, request.id), None)
@@ -119,7 +119,10 @@ def open_requests(connection: Connection) -> list[Request]:
 
 
 def open_numbers(connection: Connection) -> list[int]:
-    """Return the frame numbers of a connection's open requests, including those with one of two responses."""
+    """Return the frame numbers of a connection's open requests.
+
+    Requests that have only one of two responses are included.
+    """
     queued = (request for queue in connection.ordered.values() for request in queue)
     books = (connection.requests.values(), connection.keyed.values(), connection.waiting.values(), queued)
     found = [request.number for book in books for request in book]

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. Each class computes one table. `add` processes the facts of a frame. `rows` receives the requests without a response,
-   and returns plain dicts with the columns in order. Times are in seconds, sizes in bytes; unknown values are None.
+   and returns plain dicts with the columns in order. Times are in seconds, and sizes are in bytes. Unknown values are
+   None.
 2. Memory depends on the number of distinct values (types, connections, topics), not on the number of frames.
    Percentiles are computed from histograms with logarithmic buckets, with an error of at most one per cent.
 """

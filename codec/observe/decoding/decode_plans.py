@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 ONE: Final = 0
-"""A single value. If the bytes contain several, the last one is used."""
+"""A single value. If the bytes contain several values, the last value is used."""
 LIST: Final = 1
 """One value of a repeated field."""
 MESSAGE: Final = 2

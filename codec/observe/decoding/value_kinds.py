@@ -4,7 +4,7 @@ Rules of this file
 1. Raw: numbers are int (float for double), times and durations are int nanoseconds, bytes are bytes. Texts, addresses
    and enum values are str, booleans are bool.
 2. Display form: a value that JSON can represent. Times and durations are strings of seconds with nine decimals, bytes
-   are lower-case hex, and secrets and payloads are ``<hidden: 24 bytes>`` unless requested. Other values are as in raw
+   are lower-case hex, and secrets and payloads are ``<hidden: 24 bytes>`` unless requested. Other values have their raw
    form.
 3. An unsigned 64-bit field with all bits set is -1, because the broker sends Java's -1 in this form. No other number is
    changed.
@@ -124,7 +124,7 @@ def shown(kind: str) -> Converter | None:
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON lacks, by the strings of protobuf's JSON mapping."""
+    """Replace NaN and infinities, which JSON lacks, with the strings of protobuf's JSON mapping."""
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

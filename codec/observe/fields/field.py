@@ -13,10 +13,10 @@ from pcli.codec.observe.observer_state import Facts
 __all__ = ["Field", "Getter", "Reader", "enum_words"]
 
 Getter = Callable[[Facts], Any]
-"""Function from the facts of a frame to a raw value, or to None if the frame has none."""
+"""A function that returns the raw value from the facts of a frame, or None if the frame has no value."""
 
 Reader = Callable[[int], Getter | None]
-"""Function from a command type to the field's getter, or to None if frames of this type never have the field."""
+"""A function that returns the field's getter for a command type, or None if its frames never have the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Field:
     name: str
     """The name in filters and JSON: ``pulsar.subscribe.subType``."""
     kind: str
-    """A key of value_kinds.KINDS, or ``list of`` one."""
+    """A key of value_kinds.KINDS, or ``list of`` and a key."""
     source: str
     """``Message.field = number`` of the protocol, or a description of another source."""
     help: str
@@ -38,7 +38,7 @@ class Field:
     secret: bool = False
     """Whether the value (credentials, payloads) is hidden unless requested."""
     listed: bool = True
-    """Whether JSON contains the field. Other fields combine values that JSON contains under other names."""
+    """Whether JSON contains the field. If not, the field combines values that JSON contains under other names."""
 
     @property
     def element(self) -> str:

@@ -2,10 +2,11 @@
 
 Filters, JSON keys, columns and `pcli fields` are derived from this table.
 
-It combines the general fields (general_fields.py) with the fields of the protocol's messages (protocol_fields.py):
-``pulsar.<field of BaseCommand>.<proto path>``, ``pulsar.metadata.…``, ``pulsar.entry.…``, ``pulsar.batch.…``. If both
-define the same name (pulsar.error), the general field is used. Unknown fields, ``….unknown.<number>``, can be looked
-up by name but are not listed. Fields are created on demand: a lookup compiles the plan of one command.
+The table combines the general fields (general_fields.py) with the fields of the protocol's messages
+(protocol_fields.py): ``pulsar.<field of BaseCommand>.<proto path>``, ``pulsar.metadata.…``, ``pulsar.entry.…``,
+``pulsar.batch.…``. If both define the same name (pulsar.error), the general field is used. Unknown fields,
+``….unknown.<number>``, can be looked up by name but are not listed. Fields are created on demand: a lookup compiles the
+plan of one command.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def find_field(name: str) -> Field:
 
 
 def all_fields() -> list[Field]:
-    """Return every field except unknown ones: the general ones first, then commands by number, then the other parts."""
+    """Return every known field: general fields, fields of the commands by number, and fields of other parts."""
     return list(_all())
 
 

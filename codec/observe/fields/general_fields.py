@@ -39,7 +39,7 @@ def _payload_problems(facts: Facts) -> list[Problem]:
     if facts.frame.type not in PAYLOAD_TYPES:
         return []
     plain = _WITH_INSIDE.isdisjoint(facts.metadata)
-    # An opener other than open_frame applies schemas, so uncompressed single messages are opened too.
+    # An opener other than open_frame applies schemas, so even uncompressed single messages are opened.
     if plain and facts.opener is open_frame:
         return []
     found = [] if plain else _own_chunk_problems(facts)
@@ -139,7 +139,7 @@ HEADING: Final = (
 
 
 def heading(facts: Facts) -> dict[str, Any]:
-    """Return the fields of HEADING in display form. A separate getter for each would take three times as long."""
+    """Return the fields of HEADING in display form. Separate getters would take three times as long."""
     frame = facts.frame
     stream = frame.stream
     if frame.from_client:
@@ -220,14 +220,32 @@ _GENERAL: Final[tuple[_Row, ...]] = (
         "number of the packet in which the frame ends, from 1",
         lambda f: f.frame.packet,
     ),
-    ("frame.time_epoch", "time", "capture", "time of that packet", lambda f: f.frame.time_ns),
+    (
+        "frame.time_epoch",
+        "time",
+        "capture",
+        "capture time of the packet in which the frame ends",
+        lambda f: f.frame.time_ns,
+    ),
     ("tcp.stream", "number", "capture", "TCP connection, from 0", lambda f: f.frame.stream.number),
     ("ip.src", "address", "capture", "address of the sender", lambda f: _source(f)[0]),
     ("ip.dst", "address", "capture", "address of the receiver", lambda f: _target(f)[0]),
     ("tcp.srcport", "number", "capture", "port of the sender", lambda f: _source(f)[1]),
     ("tcp.dstport", "number", "capture", "port of the receiver", lambda f: _target(f)[1]),
-    ("ip.addr", "list of address", "both sides", "either address", lambda f: [_source(f)[0], _target(f)[0]]),
-    ("tcp.port", "list of number", "both sides", "either port", lambda f: [_source(f)[1], _target(f)[1]]),
+    (
+        "ip.addr",
+        "list of address",
+        "both sides",
+        "addresses of sender and receiver",
+        lambda f: [_source(f)[0], _target(f)[0]],
+    ),
+    (
+        "tcp.port",
+        "list of number",
+        "both sides",
+        "ports of sender and receiver",
+        lambda f: [_source(f)[1], _target(f)[1]],
+    ),
     ("pulsar.number", "number", "frame", "number of the frame across all inputs, from 1", lambda f: f.frame.number),
     ("pulsar.type", "enum", "BaseCommand.type = 1", "command type", lambda f: name_of(f.frame.type)),
     (

@@ -1,8 +1,8 @@
 """Id fields by meaning (request id, topic, message id …): their position in each command, and values from other frames.
 
 The paths are the ``ids`` of COMMANDS. A value that the frame lacks is taken from the producer or consumer of the frame,
-or from the request that it answers. Each meaning and command type has one reader, created on demand, which avoids a
-search per frame.
+or from the request that the frame answers. Each meaning and command type has one reader, created on demand, which
+avoids a search per frame.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "request_id": ("number", "id of a request, repeated in its response"),
     "producer_id": ("number", "id of a producer on its connection"),
     "consumer_id": ("number", "id of a consumer on its connection"),
-    "sequence_id": ("number", "sequence id of an entry; for a batch, that of its first message"),
+    "sequence_id": ("number", "sequence id of an entry; for a batch, the id of its first message"),
     "message_id": ("text", "ledger:entry, followed by :partition and :batch if set; a list in ACK and REDELIVER"),
-    "topic": ("text", "topic in the frame, or that of the frame's producer, consumer or request"),
-    "subscription": ("text", "subscription in the frame, or that of the frame's consumer or request"),
-    "producer_name": ("text", "name of the producer; for a MESSAGE, that of its publisher"),
+    "topic": ("text", "topic in the frame, or the topic of its producer, consumer or request"),
+    "subscription": ("text", "subscription in the frame, or the subscription of its consumer or request"),
+    "producer_name": ("text", "name of the producer; for a MESSAGE, the name of its publisher"),
     "consumer_name": ("text", "name of the consumer"),
     "key": ("text", "key of the message on the wire; a list for a batch"),
     "error": ("enum", "error with which the broker refused the request"),
@@ -37,7 +37,7 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
 
 @lru_cache(1024)
 def id_reader(meaning: str, number: int) -> Getter | None:
-    """Return the getter of this meaning for frames of this command type, or None if they have no value for it."""
+    """Return the getter of this meaning for frames of this command type, or None if they lack the value."""
     if meaning == "key":
         return _key if number in PAYLOAD_TYPES else None
     own = _own(meaning, number)

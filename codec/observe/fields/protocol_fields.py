@@ -55,7 +55,7 @@ class _Place:
     """The location of a field in the decoded values."""
 
     how: int
-    """The storage mode as in the slot of a plan: ONE, LIST, MESSAGE or MESSAGES."""
+    """The storage mode of the field's slot in a plan: ONE, LIST, MESSAGE or MESSAGES."""
     keys: tuple[str, ...]
     values: _ValuesOf
     """Function that returns the values that contain the first key."""
@@ -206,7 +206,7 @@ _HOT_PLACES: Final[dict[str, int]] = {
     "pulsar.message.redelivery_count": 4,
     "pulsar.flow.messagePermits": 1,
 }
-"""Index in the tuples of the hot scanner, with which the command need not be decoded. Id fields are in
+"""Index in the tuples of the hot scanner. Reading a value from a tuple avoids decoding the command. Id fields are in
 id_readers.py."""
 
 

@@ -8,7 +8,7 @@ Rules of this file
    metadata and finally of the payload. Terms have no side effects, so their order does not matter.
 3. If a field is absent, every relation is false, even ``!=`` (Wireshark's rule); ``not (x == 1)`` is then true. One
    matching value is enough, except for ``!=`` and ``===``, for which all values must match; ``any`` and ``all`` select
-   explicitly.
+   one of these rules explicitly.
 4. All errors are found when the filter is compiled. `match` raises nothing.
 """
 

@@ -72,7 +72,7 @@ def _decimal(field: Field, literal: Literal, what: str) -> tuple[Decimal, str]:
     match = None if literal.quoted else _NUMBER.fullmatch(literal.text)
     if match is None:
         shown = f'"{literal.text}"' if literal.quoted else literal.text
-        raise WrongValueError(f"{field.name} is {what}, {shown} is not")
+        raise WrongValueError(f"{field.name} is {what}; {shown} is not")
     sign, hexadecimal, decimal, unit = match.groups()
     value = Decimal(int(hexadecimal, 16)) if hexadecimal else Decimal(decimal)
     return (-value if sign == "-" else value), unit or ""
@@ -91,7 +91,7 @@ def _time(field: Field, literal: Literal) -> int:
         bare = Literal(literal.text, quoted=False)
         value, unit = _decimal(field, bare, "a time (seconds since 1970, or 2026-01-31T12:00:00Z)")
         if unit:
-            raise WrongValueError(f"{field.name} is a time, {literal.text} is not")
+            raise WrongValueError(f"{field.name} is a time; {literal.text} is not")
         return int(value * 10**9)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     try:
@@ -136,7 +136,7 @@ def _address(field: Field, literal: Literal) -> Any:
         return ipaddress.ip_network(literal.text, strict=False)
     except ValueError:
         raise WrongValueError(
-            f"{field.name} is an address, {literal.text!r} is none (10.0.0.1, 10.0.0.0/8, ::1)"
+            f"{field.name} is an address (10.0.0.1, 10.0.0.0/8, ::1); {literal.text!r} is not"
         ) from None
 
 

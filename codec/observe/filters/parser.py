@@ -82,7 +82,7 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 class _Token(NamedTuple):
     kind: str
-    """``string``, ``sign``, ``word`` or, after the last one, ``end``."""
+    """``string``, ``sign``, ``word`` or, after the last token, ``end``."""
     text: str
     at: int
     end: int
@@ -91,7 +91,7 @@ class _Token(NamedTuple):
 def parse_filter(text: str) -> Node:
     """Parse a filter to its tree. If it is invalid, raise LocalError with a caret under the position."""
     if len(text) > MAX_TEXT:
-        raise LocalError(f"invalid filter: {len(text)} characters, at most {MAX_TEXT} are allowed")
+        raise LocalError(f"invalid filter: {len(text)} characters; at most {MAX_TEXT} are allowed")
     parser = _Parser(text, _tokens(text))
     node = parser.either()
     if parser.token.kind != "end":

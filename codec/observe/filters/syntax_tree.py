@@ -75,7 +75,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Whether a field is present."""
+    """The test whether a field is present."""
 
     of: FieldName | Call
 
@@ -94,7 +94,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Whether a value is in a set."""
+    """The test whether a value is in a set."""
 
     of: FieldName | Call
     items: tuple[Literal | Range, ...]
@@ -111,21 +111,21 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True if all nodes are true."""
+    """A conjunction: true if all nodes are true."""
 
     of: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True if at least one node is true."""
+    """A disjunction: true if at least one node is true."""
 
     of: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Xor:
-    """True if an odd number of nodes is true."""
+    """An exclusive or: true if an odd number of nodes is true."""
 
     of: tuple[Node, ...]
 

@@ -1,4 +1,4 @@
-"""Compiler of single filter terms: a field (or a function of one) compared with values, a set, or a second field.
+"""Compiler of single filter terms: a field (or a function of a field) compared with values, a set, or a second field.
 
 A term is checked and its values are parsed once. For each command type it is then bound to the getter of the field.
 """
@@ -55,7 +55,7 @@ _COSTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A field, or a function of one: the source of a term's values."""
+    """A field, or a function of a field: the source of a term's values."""
 
     field: Field
     kind: str
@@ -89,7 +89,7 @@ class Test:
 
 
 class Compiler:
-    """Compiles the terms of one filter. It stores the filter's text for messages."""
+    """A compiler of the terms of one filter. It stores the filter's text for messages."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -46,7 +46,7 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
 
     ``secrets`` shows credentials, and ``payload`` shows payloads. ``batch`` opens batches, which takes longer than all
     other fields together. If batches are not opened, `pulsar.batch`, `pulsar.key` and `pulsar.value` are absent for
-    them.
+    batches.
     """
     number = facts.frame.type
     general, command = _layout(number, secrets)

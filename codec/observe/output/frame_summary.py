@@ -1,8 +1,7 @@
 """One frame as one line of text: sender, subject, amounts, delays and problems.
 
 Rules of this file
-1. A table contains functions by command type that select the most important facts. For other types the fields are
-   listed.
+1. For each command type in a table, a function selects the most important facts. For other types the fields are listed.
 2. The observer resolves ids to names. If the capture lacks the name, the line contains the id, such as ``#3``.
 3. All text from the wire passes through `printable`. Secrets are never included.
 4. For the frequent commands, which make up most lines, the observer's values are used instead of protobuf.
@@ -32,7 +31,7 @@ def describe(facts: Facts) -> str:
 
 
 Values = dict[str, Any]
-"""The fields that a message contains, by name; nested messages have the same form, enum values are names."""
+"""The fields that a message contains, by name. Nested messages have the same form, and enum values are names."""
 
 
 def _body(facts: Facts) -> Values:

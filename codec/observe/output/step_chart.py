@@ -4,8 +4,8 @@ Rules of this file
 1. A column is a time interval. Its solid part extends to the lowest value and its faint part (``░``) to the highest, so
    that short peaks are visible at any width.
 2. The zero line is always drawn, and negative values extend below it. Any value other than zero is visible.
-3. Both sides of zero use the same scale. A line above zero has eight steps. A line below zero has three, because there
-   are no block characters for more.
+3. Both sides of zero use the same scale. A line above zero has eight steps. A line below zero has only three steps,
+   because no other block characters exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Redaction: removes application data from captures so that they can be attached to public issues.
+"""Redaction: removal of application data from captures, so that they can be attached to public issues.
 
 - name_pseudonyms.py: pseudonyms; key_pseudonyms.py: pseudonyms of keys in the same slot; free_text.py: broker messages
 - messages.py: redaction of each field; payloads.py: filler; frames.py, truncated_messages.py: redaction of a frame

@@ -4,8 +4,8 @@ Rules of this file
 1. Every TCP packet of the selected connections is rewritten. Its time and flags are kept; sequence and acknowledgement
    numbers are adjusted to the new bytes. Missing beginnings, gaps, retransmissions and truncated packets are preserved.
    Packets that are not TCP, and the layers around TCP (VLAN tags, tunnels, Ethernet addresses), are dropped.
-2. There are two passes: the first creates the new frames, the second writes the packets. Both use the slow path of the
-   reader. A direction is identified by the connection's number and by whether it contains the connection's first
+2. There are two passes: the first creates the new frames, and the second writes the packets. Both use the slow path of
+   the reader. A direction is identified by the connection's number and by whether it contains the connection's first
    packet.
 3. In a stream that is not Pulsar, the few bytes that identify the protocol are kept. The rest becomes filler. TLS
    session keys are dropped.

@@ -56,7 +56,7 @@ def select_around(
     """Select the frames in a window around a frame, and earlier frames of their connections that identify the peers.
 
     ``frames`` returns the events of the capture from its start at each call. ``window`` is a number of frames or a time
-    (``2s``, ``300ms``) in each direction; ``streams`` limits the connections. Raises LocalError if the frame does not
+    (``2s``, ``300ms``) in each direction; ``streams`` limits the connections. Raise LocalError if the frame does not
     exist.
     """
     span, duration = _parse(window)
@@ -84,7 +84,7 @@ def select_around(
 
 
 def _parse(window: str) -> tuple[int, int]:
-    """Return (frames, nanoseconds), of which one is 0."""
+    """Return (frames, nanoseconds); one of the two numbers is 0."""
     found = _WINDOW.fullmatch(window)
     if found is None or not float(found[1] or found[2]):
         raise LocalError(f"--window {window}: give a number of frames, or a time such as 2s or 300ms")

@@ -1,4 +1,4 @@
-"""Redaction of a frame: application data is removed, defects are kept.
+"""Redaction of a frame: application data is removed, and defects are kept.
 
 Rules of this file
 1. Defects are evidence: a wrong checksum remains wrong by the same difference, invalid protobuf remains invalid, and
@@ -63,7 +63,7 @@ def _command(frame: Frame, names: Names) -> bytes:
 
 
 def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> bytes:
-    """Return a redacted protobuf message. If the original is malformed (not only truncated), the result is too."""
+    """Return a redacted protobuf message. If the original is malformed, not only truncated, it remains malformed."""
     try:
         message.MergeFromString(data)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Redaction of free text from brokers and clients: words from a fixed list are kept, others are replaced.
+"""Redaction of free text from brokers and clients: words from a fixed list are kept, and other words are replaced.
 
 Rules of this file
 1. Numbers, names of public Java classes and the words in the list, which is compiled from brokers' messages, are kept.

@@ -81,7 +81,7 @@ def _plain(metadata: pb.MessageMetadata, data: bytes, names: Names, noise: float
 
 
 def _filler(size: int, noise: float, number: int = 0) -> bytes:
-    """Return filler of which the fraction ``noise`` is noise. The noise differs for each ``number``."""
+    """Return filler with noise in the proportion ``noise``. The noise differs for each ``number``."""
     part = min(size, int(size * noise))
     return _noise(part, number) + b"x" * (size - part)
 

@@ -1,4 +1,4 @@
-"""Redaction of a protobuf message of which the capture contains only the beginning.
+"""Redaction of a protobuf message if the capture contains only its beginning.
 
 Complete fields are redacted as usual. A truncated nested message keeps its position, its declared size and its redacted
 beginning. Any other truncated field is dropped.

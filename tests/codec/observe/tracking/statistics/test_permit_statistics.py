@@ -66,4 +66,4 @@ def test_without_subscribe_only_counts_are_known(corpus: Any) -> None:
     (late,) = [row for row in rows.values() if "unknown" in row]
     assert late["delivered"] > 0
     assert late["balance"] is late["queue"] is late["exhausted_seconds"] is None
-    assert late["unknown"]["balance"].startswith("it began before the capture")
+    assert late["unknown"]["balance"].startswith("events before the capture")
