@@ -73,7 +73,7 @@ def _expand(path: str) -> list[str]:
     if Path(path).is_dir():
         children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
         if not children:
-            raise CaptureError(f"{path}: an empty folder")
+            raise CaptureError(f"{path}: the folder is empty")
         # A folder may also contain notes and truth files. They are skipped here, but are read if named explicitly.
         found = [str(child) for child in children if _may_be_capture(child)]
         if not found:

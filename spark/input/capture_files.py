@@ -35,7 +35,7 @@ LocalError if there is no file system."""
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
-_NOT_TEXT: Final = "its name is not UTF-8: give it another one"
+_NOT_TEXT: Final = "its name is not UTF-8: rename the file"
 
 _PLAIN: Final = "/!$&'()*+,;=:@~"
 """Characters, in addition to letters and digits, that the path of a URI may contain unquoted (RFC 3986, 3.3)."""
@@ -72,7 +72,7 @@ def find(paths: Sequence[str], place: Place = place_of) -> list[CaptureFile]:
     """Return the files that the paths name, each once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
-        raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is given")
+        raise LocalError(f"no files found: {', '.join(map(hidden, paths))}" if paths else "no capture is specified")
     return sorted(found.values(), key=lambda one: one.path)
 
 
@@ -130,7 +130,7 @@ def _no_file(info: Any) -> str:
 
     The file is not opened, because a pipe could block.
     """
-    return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
+    return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, not a file"
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -23,8 +23,8 @@ _KNOWN: Final = (
     (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)",
      "Java does not accept {0} as a memory size: write 512m or 4g"),
     (r"No module named '(numpy|pyarrow|google_crc32c|cramjam|google(?:\.protobuf)?|re2)'",
-     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to another Python "
-     "(docs/spark.md)"),
+     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to a different "
+     "Python (docs/spark.md)"),
     (r"Failed to create any local dir",
      "no folder for Spark's temporary files can be created: set --conf spark.local.dir (or SPARK_LOCAL_DIRS)"),
     (r"No space left on device|Disk quota exceeded",
@@ -41,7 +41,7 @@ _KNOWN: Final = (
     (r"All masters are unresponsive|Connection refused|stopped SparkContext",
      "the cluster no longer responds, or Java has ended"),
     (r"Python in worker has different version: (\S+) than that in driver: (\S+?),",
-     "the workers run Python {0} and the driver {1}: set PYSPARK_PYTHON to the same version"),
+     "the workers run Python {0}, but the driver runs Python {1}: set PYSPARK_PYTHON to the same version"),
     (r"ArrowMemoryError|MemoryError",
      "a Python worker has too little memory: run fewer tasks at a time (--master 'local[1]')"),
 )  # fmt: skip

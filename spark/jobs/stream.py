@@ -141,4 +141,4 @@ def _check(request: Request, checkpoint: str) -> None:
     taken = open_store(plain_path(checkpoint)).list("commits")
     if taken and read_manifest(open_store(request.out)) is None:
         text = f"{plain_path(checkpoint)}: it belongs to tables that are not in {request.out}: "
-        raise LocalError(hidden(text) + "give the folder of these tables, or a new checkpoint")
+        raise LocalError(hidden(text) + "specify the folder of these tables, or a new checkpoint")

@@ -41,7 +41,7 @@ def traffic(figures: MessageFigures) -> Section:
     section.charts.append(
         Chart(
             svg,
-            f"From {moment(span.first_ns)} on, in steps of {duration(span.seconds * 1e9)}: {highest}. "
+            f"In steps of {duration(span.seconds * 1e9)} from {moment(span.first_ns)}: {highest}. "
             "Redeliveries to the same consumer are not counted.",
         )
     )
@@ -84,7 +84,7 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
     alt = f"Curves of the percentage of messages by time {what}; {slowest}."
     svg = lines(series, "milliseconds", "% of messages", title=title, alt=alt, log_x=True)
     section.charts.append(
-        Chart(svg, f"Time {what}: percentage of messages up to each duration. The letters are those of the table.")
+        Chart(svg, f"Time {what}: percentage of messages up to each duration. The letters refer to the table.")
     )
     rows = []
     for place, key in enumerate(order):
@@ -119,7 +119,7 @@ def held(figures: MessageFigures) -> Section:
             Chart(
                 svg,
                 "Messages that each consumer had received and not acknowledged. A message is counted until it is "
-                "delivered to another consumer. The letters are those of the table.",
+                "delivered to a different consumer. The letters refer to the table.",
             )
         )
         rows = [
@@ -139,9 +139,9 @@ def _left(figures: MessageFigures) -> TableText:
     weights = np.array([sum(column[key] for column in columns) for key in range(len(names))])
     rows = [(named(*names[key]), *(number(column[key]) for column in columns)) for key in _most(weights)]
     caption = (
-        "By subscription: messages never acknowledged; those that a consumer still held at the end of the capture; "
-        "those of connections that began before the capture; those for which packets are missing; and entries that "
-        "were delivered more than once"
+        "By subscription: messages that were never acknowledged, that a consumer still held at the end of the capture, "
+        "whose connections began before the capture, or for which packets are missing; and entries that were "
+        "delivered more than once"
     )
     head = ("subscription", *_LEFT, "redelivered")
     return TableText(caption, head, rows, frozenset(range(1, len(head))))
@@ -177,7 +177,7 @@ def slowest(figures: MessageFigures) -> Section:
     section.charts.append(
         Chart(
             svg,
-            "From SEND to the receipt, to the first MESSAGE, and to the last ACK. The numbers are those of the table.",
+            "From SEND to the receipt, to the first MESSAGE, and to the last ACK. The numbers refer to the table.",
         )
     )
     head = ("", "message id", "topic", "total", "steps after SEND", "last event")

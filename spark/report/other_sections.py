@@ -89,7 +89,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
         Chart(
             svg,
             "The lowest balance in each second. If the balance is 0 or below, the broker sends nothing. "
-            "The letters are those of the table.",
+            "The letters refer to the table.",
         )
     )
     cells = [
@@ -127,7 +127,9 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
         files = "1 file" if unread == 1 else f"{number(unread)} files"
         section.texts.append(f"{files} could not be read to the end: see the section Captures.")
     if not table.num_rows and not unread:
-        section.texts.append("The captures contain every byte of each connection from the first captured packet on.")
+        section.texts.append(
+            "The captures contain every byte of each connection, starting with the first captured packet."
+        )
     if not table.num_rows:
         return section
     lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0

@@ -79,7 +79,7 @@ def kept_of(run: Run, request: Request, required: RequiredData) -> IncrementalSt
     for name, value in kept.options.items():
         if options[name] != value:
             raise LocalError(
-                f"{store.root}: --incremental continues an earlier run that had another {name}: "
+                f"{store.root}: --incremental continues an earlier run that had a different {name}: "
                 "use the same options, or omit --incremental to read all files again"
             )
     return kept
@@ -123,7 +123,7 @@ def _as_missing(entry: Entry, now: Entry | None) -> Entry:
 
     The reason is empty if the file no longer exists.
     """
-    error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
+    error = "" if now is None else f"not readable now: {now.head.error}; its rows are from an earlier run"
     return replace(entry, head=replace(entry.head, error=error))
 
 
@@ -143,7 +143,7 @@ def read_new(
     for entry in recording.parts[at:]:
         if entry.found.where in missing:
             raise LocalError(
-                f"{entry.found.path}: this file must be read again, because an earlier one is new or has changed, but "
+                f"{entry.found.path}: this file must be read again, because an earlier file is new or has changed, but "
                 "it is missing: omit --incremental to write tables of the existing files"
             )
     carried = _carried(staging.store, old.checkpoints[at]) if at else None

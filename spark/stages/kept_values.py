@@ -36,7 +36,7 @@ def load(data: bytes, where: str) -> Any:
         return _RestrictedUnpickler(io.BytesIO(zlib.decompress(data))).load()
     except (zlib.error, pickle.UnpicklingError, AttributeError, ImportError, EOFError, TypeError, ValueError) as error:
         raise LocalError(
-            f"{where}: damaged, or written by another version of pcli ({error}): omit --incremental to read "
+            f"{where}: damaged, or written by a different version of pcli ({error}): omit --incremental to read "
             "all files again"
         ) from None
 

@@ -21,13 +21,13 @@ STATUSES: Final = {
 CAPTURES: Final = pa.schema(
     [
         column("cluster", TEXT, "label of the cluster in which the file was recorded"),
-        column("path", TEXT, "path as given on the command line or found in a folder"),
+        column("path", TEXT, "path as specified on the command line or found in a folder"),
         column("part", INT, "position among the parts of its recording, from 0; null if the file was not read"),
         column("status", TEXT, f"{'; '.join(f'`{word}`: {text}' for word, text in STATUSES.items())}"),
         column(
             "error",
             TEXT,
-            "reason why the file was not read to its end; for a file of an earlier run, why it cannot be read now",
+            "reason why the file was not read to its end, or cannot be read now if an earlier run read it",
         ),
         column("format", TEXT, "`pcap` or `pcapng`"),
         column("packing", TEXT, "`gzip` or `zstd`; null if the file is not compressed"),
@@ -57,13 +57,15 @@ GAPS: Final = pa.schema(
             TEXT,
             "`client` or `broker`, the sender of the bytes; null for both directions or the whole file",
         ),
-        column("kind", TEXT, "kind of the note, as in `dissect`: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"),
+        column(
+            "kind", TEXT, "kind of the note that `dissect` reports: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"
+        ),
         column("offset", LONG, "offset of the range or position, in the direction of the connection or in the file"),
         column("bytes", LONG, "number of bytes"),
         column(
             "packet",
             LONG,
-            "packet at which the row was detected, counted over the recording; 0 if this was before the first packet",
+            "packet at which the row was detected, counted across the recording; 0 if this was before the first packet",
         ),
         column("time_ns", LONG, "time of that packet"),
         column("text", TEXT, "description"),

@@ -153,7 +153,7 @@ def _locked(store: Store) -> Iterator[None]:
 def _check_ours(store: Store) -> None:
     names = [name for name in store.list() if not name.startswith(".")]
     if names and MANIFEST not in names and _WORK not in names:
-        raise LocalError(f"{store.root}: the folder contains other files and no tables of pcli: give a new folder")
+        raise LocalError(f"{store.root}: the folder contains other files and no tables of pcli: specify a new folder")
 
 
 def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
@@ -161,7 +161,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
     store, base = run.staging.store, run.base
     if (read_manifest(store) or Manifest()) != base:
         _remove_work(store, run.staging.folder)
-        raise LocalError(f"{store.root}: another run has committed in the meantime; nothing was changed: run again")
+        raise LocalError(f"{store.root}: a different run has committed in the meantime; nothing was changed: run again")
     kept = _there(store, base)
     moves = {staged: target for staged, target in moves.items() if target not in kept}
     obsolete = sorted(kept - {file.path for file in manifest.files} - set(manifest.state))

@@ -125,7 +125,7 @@ class Store:
 def open_store(place: str) -> Store:
     """Return the store at a local path or URI without creating it; raise LocalError for an unknown file system."""
     if shown(place) != place:
-        raise LocalError(f"{shown(place)}: the name is not UTF-8: give another folder")
+        raise LocalError(f"{shown(place)}: the name is not UTF-8: specify a different folder")
     if "://" not in place:
         return Store(fs.LocalFileSystem(), str(Path(place).absolute()))
     try:
@@ -133,7 +133,7 @@ def open_store(place: str) -> Store:
     except (OSError, ValueError, NotImplementedError) as error:
         raise LocalError(f"{hidden(place)}: {_first_line(error)}") from None
     if not root.strip("/"):
-        raise LocalError(f"{hidden(place)}: give a folder in it")
+        raise LocalError(f"{hidden(place)}: specify a folder in it")
     return Store(files, root.rstrip("/"), place)
 
 

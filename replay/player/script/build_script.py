@@ -138,7 +138,7 @@ def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
     if first.sync != START or not first.from_client or first.type != _CONNECT:
         return "connections that began before the capture"
     if all(facts.frame.from_client for facts in seen):
-        return "connections without a response of the broker"
+        return "connections without a response from the broker"
     if any(_is_newer(facts.frame.type) for facts in seen):
         return "connections with features of Pulsar 5.0: scalable topics, watched coordinators"
     if wanted is not None and not any(map(wanted, seen)):

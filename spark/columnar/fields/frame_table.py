@@ -88,7 +88,7 @@ FRAMES: Final = pa.schema([
     column("chunk_id", LONG, "the chunk's number, from 0"),
     column("num_chunks", LONG, "number of chunks"),
     column("marker_type", LONG, "type of the marker; null for a message"),
-    column("payload_size", LONG, "bytes of the payload on the wire, including those that were not captured"),
+    column("payload_size", LONG, "bytes of the payload on the wire, including bytes that were not captured"),
     column("checksum", TEXT, "good or bad; null if the frame has no checksum or was not captured completely"),
 ])  # fmt: skip
 """One row for each frame."""

@@ -36,7 +36,7 @@ _PRODUCER: Final = record(
     column("connection", LONG, "the connection of the last SEND"),
     column("producer_id", LONG, "producer_id on that connection"),
     column("name", TEXT, "the producer's name"),
-    column("sequence_id", LONG, "sequence_id of the SEND, or that of the metadata if the SEND was not captured"),
+    column("sequence_id", LONG, "sequence_id of the SEND, or of the metadata if the SEND was not captured"),
     column("highest_sequence_id", LONG, "highest_sequence_id of a batch; null if absent"),
     column("sent_ns", LONG, "time of the first SEND"),
     column("receipt_ns", LONG, "time of the SEND_RECEIPT or SEND_ERROR; may be before `sent_ns`"),

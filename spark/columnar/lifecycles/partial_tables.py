@@ -41,23 +41,23 @@ _STREAM: Final = column("stream", LONG, "the connection")
 PUBLISHED: Final = pa.schema([
     _STREAM,
     column("producer_id", LONG, "producer_id"),
-    column("ledger", LONG, "of the receipt"),
-    column("entry", LONG, "of the receipt"),
+    column("ledger", LONG, "ledger of the receipt"),
+    column("entry", LONG, "entry of the receipt"),
     column("place", LONG, "shuffle key, equal in all rows of one message"),
     column("sequence", LONG, "sequence_id, 64 bits"),
     column("highest", LONG, "highest_sequence_id of the SEND"),
     column("sent_number", LONG, "frame of the SEND"),
-    column("sent_ns", LONG, "its time"),
+    column("sent_ns", LONG, "time of that frame"),
     column("receipt_number", LONG, "frame of the SEND_RECEIPT"),
-    column("receipt_ns", LONG, "its time"),
+    column("receipt_ns", LONG, "time of that frame"),
     column("messages", LONG, "num_messages"),
     column("batch", LONG, "num_messages_in_batch of the metadata"),
     column("size", LONG, "bytes of the payload"),
     column("publish_ms", LONG, "publish_time"),
     column("deliver_at_ms", LONG, "deliver_at_time"),
     column("marker", LONG, "marker_type"),
-    column("key", BYTES, "the key, as in Frames"),
-    column("key_kind", LONG, "as Frames.key_kind"),
+    column("key", BYTES, "the key, equal to Frames.key"),
+    column("key_kind", LONG, "the value of Frames.key_kind"),
 ])  # fmt: skip
 """SENDs with their receipts, if the split contains exactly one of each with that sequence id, in this order."""
 
@@ -68,15 +68,15 @@ CONSUMED: Final = pa.schema([
     column("entry", LONG, "entry"),
     column("place", LONG, "shuffle key, equal in all rows of one message"),
     column("delivered_number", LONG, "frame of the MESSAGE"),
-    column("delivered_ns", LONG, "its time"),
+    column("delivered_ns", LONG, "time of that frame"),
     column("redelivery", LONG, "redelivery_count"),
-    column("acked_number", LONG, "frame of the first individual ACK after it"),
-    column("acked_ns", LONG, "its time"),
-    column("ack", BYTES, "transaction (two numbers, -1 if none) and ack set of that ACK, see "
-           "split_deliveries.pack_ack; null if it has neither"),
-    column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES after it that names it"),
-    column("nacked_ns", LONG, "its time"),
-    column("partition", LONG, "of the id"),
+    column("acked_number", LONG, "frame of the first individual ACK after the MESSAGE"),
+    column("acked_ns", LONG, "time of that frame"),
+    column("ack", BYTES, "transaction (two numbers, -1 if none) and ack set of that ACK "
+           "(split_deliveries.pack_ack); null if the ACK has neither"),
+    column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES after the MESSAGE with its id"),
+    column("nacked_ns", LONG, "time of that frame"),
+    column("partition", LONG, "partition of the message id"),
     column("batch", LONG, "num_messages_in_batch of the metadata"),
     column("size", LONG, "bytes of the payload"),
     column("publish_ms", LONG, "publish_time"),
@@ -84,9 +84,9 @@ CONSUMED: Final = pa.schema([
     column("sequence", LONG, "sequence_id of the metadata"),
     column("highest", LONG, "highest_sequence_id of the metadata"),
     column("name", LONG, "producer_name of the metadata: an id of LABELS; 0 if none"),
-    column("key", BYTES, "the key, as in Frames"),
-    column("key_kind", LONG, "as Frames.key_kind"),
-    column("head", BYTES, "the MESSAGE up to its payload, if the columns do not contain everything"),
+    column("key", BYTES, "the key, equal to Frames.key"),
+    column("key_kind", LONG, "the value of Frames.key_kind"),
+    column("head", BYTES, "the MESSAGE up to its payload if the columns lack some of its data"),
 ])  # fmt: skip
 """Deliveries, with their first acknowledgement and redelivery request."""
 
@@ -96,8 +96,8 @@ CUMULATIVE: Final = pa.schema([
     column("ledger", LONG, "ledger"),
     column("entry", LONG, "entry; negative for all entries before the ledger"),
     column("number", LONG, "frame of the ACK"),
-    column("time_ns", LONG, "its time"),
-    column("ack", BYTES, "transaction and ack set, as in CONSUMED"),
+    column("time_ns", LONG, "time of that frame"),
+    column("ack", BYTES, "transaction and ack set, in the format of CONSUMED"),
 ])  # fmt: skip
 """Cumulative ACKs; each has one id."""
 
@@ -122,17 +122,17 @@ ANSWERED: Final = pa.schema([
     column("consumer_id", LONG, "consumer_id of the ACK"),
     column("request_id", LONG, "request_id"),
     column("asked_number", LONG, "frame of the ACK"),
-    column("asked_ns", LONG, "its time"),
+    column("asked_ns", LONG, "time of that frame"),
     column("answered_number", LONG, "frame of the ACK_RESPONSE"),
-    column("answered_ns", LONG, "its time"),
+    column("answered_ns", LONG, "time of that frame"),
 ])  # fmt: skip
 """ACKs with a request id, each with its response, which has no error."""
 
 SESSIONS: Final = pa.schema([
     _STREAM,
     column("producer_id", LONG, "producer_id"),
-    column("first_number", LONG, "frame of its first SEND in the window"),
-    column("least_sequence", LONG, "lowest sequence id of its SENDs"),
+    column("first_number", LONG, "frame of the producer's first SEND in the window"),
+    column("least_sequence", LONG, "lowest sequence id of its SENDs in the window"),
     column("most_sequence", LONG, "highest sequence id"),
     column("least_publish_ms", LONG, "lowest publish_time"),
     column("most_publish_ms", LONG, "highest publish_time"),
@@ -144,21 +144,21 @@ LEDGERS: Final = pa.schema([
     column("owner_id", LONG, "producer_id or consumer_id"),
     column("produces", LONG, "1 for a producer, 0 for a consumer"),
     column("ledger", LONG, "ledger"),
-    column("number", LONG, "first frame that contains it"),
+    column("number", LONG, "first frame that contains the ledger"),
 ])  # fmt: skip
 """The producers and consumers of each ledger. A ledger belongs to one topic."""
 
 EVENTS: Final = pa.schema([
     _STREAM,
-    column("number", LONG, "last frame before it, in the split or recording; 0 if none"),
-    column("since", LONG, "for a gap, the last frame before it in its direction; -1 if the split has none"),
-    column("packet", LONG, "packet at which it was reported"),
-    column("kind", TEXT, "end, a kind of note, frame: with a kind of problem; last, weak: see split_aggregation.py"),
+    column("number", LONG, "last frame before the event, in the split or recording; 0 if none"),
+    column("since", LONG, "for a gap, the last frame before the gap in its direction; -1 if the split has none"),
+    column("packet", LONG, "packet at which the event was reported"),
+    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak (split_aggregation.py)"),
     column("time_ns", LONG, "time of the end or frame; for a note, of the last frame before it"),
-    column("from_client", LONG, "1, 0; -1 for both"),
+    column("from_client", LONG, "1 if the client is the sender, 0 if the broker is, -1 for both"),
     column("offset", LONG, "offset of the note or frame"),
     column("length", LONG, "length of the note or frame"),
-    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see split_aggregation.py"),
+    column("flags", LONG, "flags of an end: 1 reset, 2 refused, 4 silent; flags of a mark (split_aggregation.py)"),
     column("text", TEXT, "text of the note"),
 ])  # fmt: skip
 """Ends of connections, and gaps of the capture."""

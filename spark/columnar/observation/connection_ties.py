@@ -31,7 +31,7 @@ __all__ = ["TIES", "merge_ties", "ties_of"]
 
 TIES: Final = pa.schema(
     [
-        column("place", LONG, "number of the frame; of equal ties the first"),
+        column("place", LONG, "number of the frame, or of the first frame if equal ties are merged"),
         column("stream", LONG, "tcp.stream"),
         column(
             "tie", TEXT, "topic, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED"

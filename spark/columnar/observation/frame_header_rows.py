@@ -34,11 +34,9 @@ BROKER_FRAME: Final = 4
 
 HEADS: Final = pa.schema(
     [
+        column("kind", pa.int8(), "0: connection, 1: frame, 2: note, 3: end of a connection, 4: frame without data"),
         column(
-            "kind", pa.int8(), "0 a connection, 1 a frame, 2 a note, 3 an end of a connection, 4 a frame without data"
-        ),
-        column(
-            "place", LONG, "frame: its number; note, end: number of the last frame before it, 0 if none; connection: -1"
+            "place", LONG, "number of the frame; for notes and ends, of the last frame before them, 0 if none; else -1"
         ),
         column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("stream", LONG, "tcp.stream"),
@@ -50,7 +48,7 @@ HEADS: Final = pa.schema(
         column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of frame_columns"),
         column("kept", INT, "bytes of the frame in the capture"),
         column("size", LONG, "bytes of the frame according to its length prefix"),
-        column("data", BYTES, "the frame up to its payload, otherwise JSON"),
+        column("data", BYTES, "the frame up to its payload; for other rows, JSON"),
         column("trouble", BYTES, "problems of the capture in the frame, as JSON; usually null"),
     ]
 )

@@ -22,20 +22,20 @@ __all__ = ["HOST_EVENTS", "HostLog", "play"]
 
 HOST_EVENTS: Final = pa.schema(
     [
-        column("place", LONG, "number of the frame, or of the last one before what happened"),
-        column("order", LONG, "of a note or end its order, else 0"),
+        column("place", LONG, "number of the frame, or of the last frame before the note or end"),
+        column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("event", TEXT, "attempt, refused, ended, denied or redirected"),
-        column("client", TEXT, "address"),
-        column("client_port", INT, "port"),
-        column("server", TEXT, "address"),
-        column("server_port", INT, "port"),
-        column("time_ns", LONG, "when it happened"),
+        column("client", TEXT, "address of the client"),
+        column("client_port", INT, "port of the client"),
+        column("server", TEXT, "address of the server"),
+        column("server_port", INT, "port of the server"),
+        column("time_ns", LONG, "time of the event"),
         column("asked", LONG, "frame of the request; 0 if none"),
-        column("frame", LONG, "frame that shows it, 0 if none; for refused, the packet"),
-        column("word", TEXT, "how it ended; the error; the topic"),
-        column("command", TEXT, "what was denied"),
+        column("frame", LONG, "frame that shows the event, 0 if none; for refused, the packet"),
+        column("word", TEXT, "for ended, how the connection ended; for denied, the error; for redirected, the topic"),
+        column("command", TEXT, "the denied command"),
         column("text", TEXT, "the message of the broker"),
-        column("doubts", many(TEXT), "words of tracking.doubts"),
+        column("doubts", many(TEXT), "keys of tracking.doubts"),
     ]
 )
 """One row for each event that a host's record counts."""

@@ -82,7 +82,7 @@ INNER: Final[dict[str, pa.Schema]] = {"host_events": HOST_EVENTS, "capture_parts
 """Additional tables that `observe` returns for `conclude`."""
 
 PACKED: Final = pa.schema(
-    [column("table", TEXT, "name of the table"), column("data", BYTES, "its rows, as an Arrow stream")]
+    [column("table", TEXT, "name of the table"), column("data", BYTES, "rows of the table, as an Arrow stream")]
 )
 """Tables with different schemas as rows of one schema."""
 

@@ -35,7 +35,7 @@ LINK_EVENTS: Final = pa.schema(
         column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
         column("event", TEXT, "leg, doubt, end"),
         column("stream", LONG, "tcp.stream"),
-        column("time_ns", LONG, "end: when it was"),
+        column("time_ns", LONG, "end: the time"),
         column("frame", LONG, "end: the last frame of the connection"),
         column("words", many(TEXT), "doubt: the missing evidence; end: how the connection ended"),
     ]

@@ -23,7 +23,7 @@ from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
 __all__ = ["CAPTURE_PARTS", "Recording", "capture_part", "recording_of", "whole"]
 
-_COUNTS: Final = (column("name", TEXT, "name of the counted item"), column("count", LONG, "how many"))
+_COUNTS: Final = (column("name", TEXT, "name of the counted item"), column("count", LONG, "number of occurrences"))
 
 CAPTURE_PARTS: Final = pa.schema(
     [
@@ -32,7 +32,7 @@ CAPTURE_PARTS: Final = pa.schema(
             LONG,
             "connections that began before the capture and carry messages of unnamed peers",
         ),
-        column("one_way", LONG, "connections of which one direction is missing"),
+        column("one_way", LONG, "connections whose other direction is missing"),
         column("unfinished", LONG, "frames whose end is missing"),
         column("evicted", many(_COUNTS), "records that were dropped to limit memory use, by kind"),
         column("other_streams", many(_COUNTS), "connections that are not Pulsar, by kind"),

@@ -130,7 +130,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.figures.get("msgOutCounter")),
     cell("unacked_messages", LONG, "messages that its consumers hold; null if the number is unknown",
          lambda one: one.figures.get("unackedMessages")),
-    cell("blocked_subscription_on_unacked_msgs", BOOL, "value as in `topics stats`; null if the value is unknown",
+    cell("blocked_subscription_on_unacked_msgs", BOOL, "value that `topics stats` reports; null if it is unknown",
          lambda one: one.figures.get("blockedSubscriptionOnUnackedMsgs")),
     cell("unknown", REASONS, "reasons for null values",
          lambda one: reasons(one.figures.get("unknown", {}), _SUBSCRIPTION)),

@@ -48,15 +48,15 @@ BUCKET_NS: Final = 1_000_000_000
 CHANGES: Final = pa.schema(
     [
         *(TOTALS.field(name) for name in ("cut", "stream", "owner", "segment")),
-        column("bucket_ns", LONG, "when the bucket begins"),
-        column("granted", LONG, "permits of its FLOWs"),
-        column("used", LONG, "messages of its MESSAGEs"),
-        column("lowest", LONG, "lowest difference of permits and messages after any of its frames"),
+        column("bucket_ns", LONG, "start of the bucket"),
+        column("granted", LONG, "permits of the FLOWs"),
+        column("used", LONG, "messages of the MESSAGEs"),
+        column("lowest", LONG, "lowest difference of permits and messages after any frame"),
         column("frames", LONG, "number of FLOWs and MESSAGEs"),
-        column("first_ns", LONG, "earliest of its frames"),
-        column("last_ns", LONG, "latest of its frames"),
-        column("first_frame", LONG, "number of its first frame"),
-        column("last_frame", LONG, "number of its last frame"),
+        column("first_ns", LONG, "time of the earliest frame"),
+        column("last_ns", LONG, "time of the latest frame"),
+        column("first_frame", LONG, "number of the first frame"),
+        column("last_frame", LONG, "number of the last frame"),
     ]
 )
 """A row of sums for a run of frames of a consumer within one bucket, between two events."""
@@ -78,7 +78,9 @@ PERMITS: Final = pa.schema(
         column("bucket_ns", LONG, "start of this second; seconds without FLOWs and MESSAGEs have no row"),
         column("granted", LONG, "permits granted by the FLOWs of this second, before the end of the session"),
         column(
-            "used", LONG, "messages delivered in this second, excluding those of a batch that were already acknowledged"
+            "used",
+            LONG,
+            "messages delivered in this second, excluding messages of a batch that were already acknowledged",
         ),
         column("balance", LONG, "permits at the end of the second"),
         column("lowest", LONG, "lowest balance after any frame of this second"),

@@ -33,22 +33,22 @@ EVENTS: Final = pa.schema(
         column("event", TEXT, "name of the command"),
         column("owner", LONG, "consumer_id; -1 if none"),
         column("request", LONG, "request_id; -1 if none"),
-        column("topic", TEXT, "of a SUBSCRIBE"),
-        column("subscription", TEXT, "of a SUBSCRIBE"),
-        column("consumer", TEXT, "of a SUBSCRIBE"),
+        column("topic", TEXT, "topic of a SUBSCRIBE"),
+        column("subscription", TEXT, "subscription of a SUBSCRIBE"),
+        column("consumer", TEXT, "consumer name of a SUBSCRIBE"),
     ]
 )
 """The events that begin and end sessions."""
 
 TOTALS: Final = pa.schema(
     [
-        column("cut", LONG, "which part of the recording"),
+        column("cut", LONG, "number of the part of the recording"),
         column("stream", LONG, "tcp.stream"),
         column("owner", LONG, "consumer_id"),
-        column("segment", LONG, "how many events of the connection stand before it in the cut"),
-        column("first_frame", LONG, "time of its first frame"),
-        column("granted", LONG, "permits of its FLOWs"),
-        column("used", LONG, "messages of its MESSAGEs"),
+        column("segment", LONG, "number of earlier events of the connection in the cut"),
+        column("first_frame", LONG, "time of the first frame"),
+        column("granted", LONG, "permits of the FLOWs"),
+        column("used", LONG, "messages of the MESSAGEs"),
     ]
 )
 """A row of sums between two events."""
@@ -56,12 +56,12 @@ TOTALS: Final = pa.schema(
 STARTS: Final = pa.schema(
     [
         *(TOTALS.field(name) for name in ("cut", "stream", "owner", "segment")),
-        column("start", LONG, "the balance before it"),
-        column("counts", BOOL, "whether FLOWs count: the session lasts"),
-        column("session", LONG, "number of its SUBSCRIBE; 0 if not captured"),
+        column("start", LONG, "the balance before the part"),
+        column("counts", BOOL, "whether FLOWs are counted, because the session has not ended"),
+        column("session", LONG, "frame of the SUBSCRIBE; 0 if it was not captured"),
         column("topic", TEXT, "name; null if it is unknown"),
         column("subscription", TEXT, "name; null if it is unknown"),
-        column("consumer", TEXT, "null: not known, or none"),
+        column("consumer", TEXT, "name; null if there is none or it is unknown"),
     ]
 )
 """A row of the state at the start of each part of a session."""

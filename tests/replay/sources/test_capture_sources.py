@@ -50,7 +50,7 @@ def test_a_missing_file_is_an_error(path):
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(CaptureError, match="an empty folder"):
+    with pytest.raises(CaptureError, match="the folder is empty"):
         open_inputs([str(tmp_path)])
 
 

@@ -106,7 +106,7 @@ def test_a_pipe_is_not_waited_for(folder: Path, named: str) -> None:
     os.mkfifo(folder / "west" / "pipe.pcap")
     found = plan([str(folder / named), str(folder / "east")])
     told = {Path(entry.found.path).name: (entry.head.status, entry.head.error) for entry in found.entries}
-    assert told["pipe.pcap"] == ("unreadable", "it is a pipe, a socket or a device, and no file")
+    assert told["pipe.pcap"] == ("unreadable", "it is a pipe, a socket or a device, not a file")
     assert told["x1.pcapng"] == ("read", "")
 
 
@@ -211,7 +211,7 @@ def test_a_name_that_is_not_utf_8_costs_its_own_file_only(tmp_path: Path, named:
     told = {Path(entry.found.path).name: (entry.head.status, entry.head.error) for entry in found.entries}
     assert told == {
         "a.pcapng": ("read", ""),
-        "caf\\xe9.pcapng": ("unreadable", "its name is not UTF-8: give it another one"),
+        "caf\\xe9.pcapng": ("unreadable", "its name is not UTF-8: rename the file"),
     }
 
 

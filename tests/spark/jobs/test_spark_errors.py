@@ -21,7 +21,7 @@ from pcli.spark.jobs.spark_errors import one_line, plain_errors
             "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
             "ModuleNotFoundError: No module named 'numpy'",
             "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or set PYSPARK_PYTHON to "
-            "another Python (docs/spark.md)",
+            "a different Python (docs/spark.md)",
         ),
         (
             "org.apache.spark.SparkException: Job aborted due to stage failure: java.io.IOException: "

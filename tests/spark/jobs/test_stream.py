@@ -111,7 +111,7 @@ def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path
 def test_a_checkpoint_without_its_tables_is_refused(spark, parts_of, places):
     (places[2] / "commits").mkdir(parents=True)
     (places[2] / "commits" / "0").write_text("v1")
-    with pytest.raises(LocalError, match="give the folder of these tables, or a new checkpoint"):
+    with pytest.raises(LocalError, match="specify the folder of these tables, or a new checkpoint"):
         take(spark, places)
 
 

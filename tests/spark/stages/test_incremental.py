@@ -176,7 +176,8 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, cap
     assert summary.generation == 2
     told = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
     reason = "no such file or folder" if named else "permission denied"
-    assert [row["error"] for row in told if row["error"]] == [f"not now: {reason}; its rows are of an earlier run"]
+    error = f"not readable now: {reason}; its rows are from an earlier run"
+    assert [row["error"] for row in told if row["error"]] == [error]
     assert [row["part"] for row in sorted(told, key=lambda row: row["path"])] == [0, 1, 2, 3, 4]
     monkeypatch.setattr(plan_module, "open_file", whole)
     if named:
@@ -243,9 +244,9 @@ def test_other_options_are_refused(tmp_path, parts, captures):
     shutil.copy2(parts[0], captures)
     run(captures, tmp_path / "out", incremental=True)
     request = Request((str(captures),), str(tmp_path / "out"), only=("messages",), incremental=True)
-    with pytest.raises(LocalError, match="another choice of tables"):
+    with pytest.raises(LocalError, match="different choice of tables"):
         analyze(request, InProcess())
-    with pytest.raises(LocalError, match="another --since"):
+    with pytest.raises(LocalError, match="different --since"):
         run(captures, tmp_path / "out", incremental=True, since_ns=5)
 
 
@@ -275,7 +276,7 @@ class Evil:
 
 def test_a_manipulated_state_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LocalError, match="here: damaged, or written by another version"):
+    with pytest.raises(LocalError, match="here: damaged, or written by a different version"):
         kept_values.load(kept_values.dump(Evil()), "here")
     for data in (b"", b"nonsense", kept_values.dump([1])[:-5]):
         with pytest.raises(LocalError, match="here: damaged"):

@@ -266,7 +266,7 @@ def test_of_two_runs_at_once_the_second_to_end_changes_nothing(tmp_path):
     quick, quickly = a_run(store, "quick")
     shutil.move(hidden / Path(slow.staging.folder).name, tmp_path / "_work")
     quick.commit(quickly, [CAPTURES, GAPS], run={})
-    with pytest.raises(LocalError, match="another run has committed in the meantime"):
+    with pytest.raises(LocalError, match="a different run has committed in the meantime"):
         slow.commit(made, [CAPTURES, GAPS], run={})
     assert plain_paths(tmp_path) == our_paths(store) == ["quick"]
 
@@ -407,7 +407,7 @@ def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
 
         monkeypatch.setattr(Store, "write", meanwhile)
         run.commit(made, [CAPTURES, GAPS], run={})
-        assert b"another run has committed in the meantime" in other.stdout.read()
+        assert b"a different run has committed in the meantime" in other.stdout.read()
     assert plain_paths(tmp_path) == our_paths(store) == ["b"]
 
 

@@ -79,5 +79,5 @@ def test_an_invalid_folder_is_refused(place):
 
 
 def test_a_folder_name_that_is_not_utf_8_is_reported_in_one_line(tmp_path):
-    with pytest.raises(LocalError, match=r"/caf\\xe9: the name is not UTF-8: give another folder$"):
+    with pytest.raises(LocalError, match=r"/caf\\xe9: the name is not UTF-8: specify a different folder$"):
         open_store(str(tmp_path / os.fsdecode(b"caf\xe9")))
