@@ -292,12 +292,20 @@ class Broker:
                 topic.policies_changed()
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
-        """Create a partitioned topic, or add partitions.
+        """Create a partitioned topic, or add partitions with the durable subscriptions of the first partition.
 
         Raises Refused (NotAllowedError) at the limit of the namespace.
         """
-        self.topic_registry.check_topic_limit(name, count - self.topic_registry.partitions(name))
+        existing = self.topic_registry.partitions(name)
+        self.topic_registry.check_topic_limit(name, count - existing)
         self.topic_registry.set_partitions(name, count)
+        first = self.topic_registry.load(name.with_partition(0)) if existing and name.persistent else None
+        for one in first.subscriptions.values() if first is not None else ():
+            for index in range(existing, count) if one.durable else ():
+                topic = self.topic_registry.load(name.with_partition(index))
+                if topic is not None and topic.ledger is not None:
+                    copy = topic.create_subscription(one.name, topic.ledger.next)
+                    copy.properties, copy.replicated = dict(one.properties), one.replicated
 
     def unload(self, topic: Topic) -> None:
         """Close the clients and the ledger of a topic; stored entries remain."""

@@ -63,7 +63,7 @@ class Settings:
     maxConsumersPerTopic: Annotated[int, "maximum consumers per topic"] = 0
     maxSameAddressConsumersPerTopic: Annotated[int, "maximum consumers per topic from one address"] = 0
     maxConsumersPerSubscription: Annotated[int, "maximum consumers per subscription"] = 0
-    maxSubscriptionsPerTopic: Annotated[int, "maximum durable subscriptions per topic"] = 0
+    maxSubscriptionsPerTopic: Annotated[int, "maximum subscriptions per persistent topic"] = 0
     maxConsumerMetadataSize: Annotated[
         int, "maximum characters of a consumer's metadata, names and values together"
     ] = 1024

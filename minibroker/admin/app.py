@@ -95,7 +95,7 @@ def _server(
             broker.begin_turn(now())
             value = endpoint.function(call)
         except RestError as error:
-            return _error(error.status, error.reason)
+            return _error(error.status, error.reason, error.media)
         except BadValueError as error:
             return _error(error.status, error.text)
         except LocalError as error:
@@ -145,5 +145,6 @@ def _header(text: str) -> str:
     return " ".join(text.splitlines()).encode().decode("latin-1")
 
 
-def _error(status: int, reason: str) -> Response:
-    return _answer(Reply(status, {"reason": reason}))
+def _error(status: int, reason: str, media: str = "application/json") -> Response:
+    value = {"reason": reason} if media == "application/json" else reason
+    return _answer(Reply(status, value, media=media))

@@ -35,10 +35,12 @@ _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 class RestError(Exception):
     """The status and reason of a rejected request."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, media: str = "application/json") -> None:
+        """``media``: the type of the response, ``application/json`` for an object with the reason."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.media = media
 
 
 @dataclass(frozen=True, slots=True)

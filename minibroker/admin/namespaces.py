@@ -106,7 +106,7 @@ def _create(call: Call) -> None:
     if 0 < limit <= len(_names(call)):
         raise RestError(412, "Exceed the maximum number of namespace in tenant")
     body = call.body if isinstance(call.body, dict) else {}
-    clusters = body.get("replication_clusters") or list(tenant.clusters)
+    clusters = body.get("replication_clusters") or [policies.settings.clusterName]
     for cluster in clusters:
         if cluster not in tenant.clusters:
             text = f"is not in the list of allowed clusters list for tenant [{call.path_text('tenant')}]"

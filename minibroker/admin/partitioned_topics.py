@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.json_values import integer
 from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id, strings
 from pcli.minibroker.errors import Refused
 
@@ -22,8 +23,7 @@ _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
 def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
     call.namespace("Namespace not found")
-    if name.partition >= 0:
-        raise RestError(412, "Partitioned Topic Name should not contain '-partition-'")
+    _check_base_name(name)
     body = call.body
     with_properties = call.media.startswith(_WITH_PROPERTIES) and isinstance(body, dict)
     count = _count(call, body.get("partitions") if with_properties else body)
@@ -37,15 +37,19 @@ def _create(call: Call) -> None:
         call.broker.policies.properties[str(name)] = strings(body["properties"])
 
 
+def _check_base_name(name: TopicName) -> None:
+    if name.partition >= 0:
+        raise RestError(412, "Partitioned Topic Name should not contain '-partition-'")
+
+
 def _count(call: Call, body: Any) -> int:
-    if not isinstance(body, int) or isinstance(body, bool):
-        raise RestError(400, "The body must be the number of partitions")
-    if body <= 0:
+    count = integer(body)
+    if count <= 0:
         raise RestError(406, "Number of partitions should be more than 0")
     limit = call.broker.settings.maxNumPartitionsPerPartitionedTopic
-    if 0 < limit < body:
+    if 0 < limit < count:
         raise RestError(406, f"Number of partitions should be less than or equal to {limit}")
-    return body
+    return count
 
 
 def _set_partitions(call: Call, name: TopicName, count: int) -> None:
@@ -58,11 +62,13 @@ def _set_partitions(call: Call, name: TopicName, count: int) -> None:
 def _partitions(call: Call) -> Any:
     name, registry = call.topic_name, call.broker.topic_registry
     call.namespace("Namespace not found")
-    if not registry.exists(name) and not (call.flag("checkAllowAutoCreation") and registry.may_create(name)):
-        raise RestError(404, f"Topic {name} not found")
-    found: dict[str, Any] = {"partitions": registry.partitions(name), "deleted": False}
+    try:
+        count = registry.find_or_create_partitions(name, create=call.flag("checkAllowAutoCreation"))
+    except Refused as refused:
+        raise RestError(404, f"Topic {name} not found") from refused
+    found: dict[str, Any] = {"partitions": count, "deleted": False}
     properties = call.broker.policies.properties.get(str(name))
-    return {**found, "properties": properties} if found["partitions"] and properties else found
+    return {**found, "properties": properties} if count and properties is not None else found
 
 
 def _enlarge(call: Call) -> None:
@@ -78,6 +84,7 @@ def _enlarge(call: Call) -> None:
 
 def _delete(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
+    _check_base_name(name)
     count = registry.partitions(name)
     if not count:
         if registry.exists(name):

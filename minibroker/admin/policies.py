@@ -46,7 +46,7 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
 
 def _body(call: Call) -> Any:
     if call.body is None:
-        raise RestError(400, "The request entity cannot be empty.")
+        raise RestError(400, "The request entity cannot be empty.", media="text/plain")
     return call.body
 
 
@@ -65,6 +65,17 @@ def _topic(call: Call) -> TopicName:
     return name
 
 
+def _query_number(call: Call, name: str) -> int | None:
+    """Return a query parameter as a number, or None if it is missing. Raises 404 if it is not a number."""
+    text = call.query.get(name, "")
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise RestError(404, f"{name}={text} is not a number") from None
+
+
 def _of_topic(policy: Policy) -> Iterator[Endpoint]:
     path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (stored only)'}"
 
@@ -76,13 +87,17 @@ def _of_topic(policy: Policy) -> Iterator[Endpoint]:
         return _given(False if value is None and policy.either else value, policy)
 
     def put(call: Call) -> None:
-        call.broker.policies.set_topic(_topic(call), policy.topic, _body(call))
+        value = _query_number(call, policy.topic) if policy.in_query else _body(call)
+        if value is None:
+            remove(call)
+        else:
+            call.broker.policies.set_topic(_topic(call), policy.topic, value)
 
     def remove(call: Call) -> None:
         call.broker.policies.unset_topic(_topic(call), policy.topic)
 
     yield Endpoint("GET", path, read, f"policy {what}")
-    yield Endpoint(policy.verb, path, put, f"set policy {what}")
+    yield Endpoint(policy.topic_verb, path, put, f"set policy {what}")
     yield Endpoint("DELETE", path, remove, f"remove policy {what}")
 
 

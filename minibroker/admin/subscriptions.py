@@ -61,17 +61,18 @@ def _create(call: Call) -> None:
     if not name.persistent:
         raise RestError(400, "Create subscription on non-persistent topic can only be done through client")
     call.namespace("Namespace not found")
+    body = _message_id(call, required=False)
     if not registry.exists(name):
         if not registry.may_create(name):
-            raise RestError(404, f"Topic {name} not found")
+            raise RestError(412, "Topic does not exist and cannot be auto-created")
         registry.create(name)
     subscription = call.path_text("subscription")
     topics = call.topics()
     if all(subscription in topic.subscriptions for topic in topics):
         raise RestError(409, "Subscription already exists for topic")
-    body = _message_id(call, required=False)
     for topic in topics:
         if subscription not in topic.subscriptions and topic.ledger is not None:
+            topic.check_subscription_limit()
             offset, bits = _place(topic.ledger, body)
             made = topic.create_subscription(subscription, offset)
             made.properties = {str(key): str(value) for key, value in (body.get("properties") or {}).items()}
@@ -82,8 +83,10 @@ def _create(call: Call) -> None:
 
 def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
     body = call.body
-    if body is None and not required:
+    if (body is None and not required) or body == "latest":
         return {"ledgerId": _MAX, "entryId": _MAX}
+    if body == "earliest":
+        return {"ledgerId": -1, "entryId": -1}
     wanted = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
     if not isinstance(body, dict) or not all(isinstance(body.get(name, 0), int) for name in wanted):
         raise RestError(400, "The body must be a message id")
@@ -91,20 +94,21 @@ def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
-    """Return the offset to read next and the remaining bits of a batch. isExcluded applies only within a batch."""
+    """Return the offset to read next and the remaining bits of a batch (calculatePositionAckSet)."""
     ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
     if ledger_id < 0:
         return ledger.first, None
-    offset = ledger.next_valid(ledger_id, entry_id)
+    excluded = bool(body.get("excluded"))
+    offset, whole = ledger.next_valid(ledger_id, entry_id), ledger.next_valid(ledger_id, entry_id + excluded)
     index = body.get("batchIndex", -1)
     entry = ledger.entry(offset)
     if index < 0 or entry is None or offset != ledger.offset_of(ledger_id, entry_id):
-        return offset, None
+        return whole, None
     if not entry.parsed:
         entry.parse()
     if not 0 < entry.messages <= _LARGEST_BATCH:
-        return offset, None
-    done = min(index + bool(body.get("isExcluded")), entry.messages)
+        return whole, None
+    done = min(index + excluded, entry.messages)
     left = ones(entry.messages) & ~ones(done)
     return (offset, left) if left else (offset + 1, None)
 

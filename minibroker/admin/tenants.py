@@ -14,6 +14,18 @@ __all__ = ["ENDPOINTS"]
 _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _TENANT: Final = "/admin/v2/tenants/{tenant}"
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
+_URLS: Final = {
+    "serviceUrl": ("http", "service", "http://pulsar.example.com:8080"),
+    "serviceUrlTls": ("https", "service tls", "https://pulsar.example.com:8443"),
+    "brokerServiceUrl": ("pulsar", "broker service", "pulsar://pulsar.example.com:6650"),
+    "brokerServiceUrlTls": ("pulsar+ssl", "broker service tls", "pulsar+ssl://pulsar.example.com:6651"),
+}
+"""URLs of a cluster: the scheme, and the name and example in the real broker's error."""
+
+_DEFAULTS: Final = dict.fromkeys(
+    ("brokerClientTlsEnabled", "tlsAllowInsecureConnection", "brokerClientTlsEnabledWithKeyStore"), False
+)
+"""Fields of every cluster."""
 
 
 def _tenants(call: Call) -> Any:
@@ -89,7 +101,7 @@ def _cluster(call: Call) -> dict[str, Any]:
         raise RestError(404, "Cluster does not exist")
     if name == call.broker.settings.clusterName:
         return {"serviceUrl": call.broker.http_url, "brokerServiceUrl": call.broker.service_url, **cluster}
-    return cluster
+    return {**_DEFAULTS, **cluster}
 
 
 def _add_cluster(call: Call) -> Reply:
@@ -98,14 +110,24 @@ def _add_cluster(call: Call) -> Reply:
         raise RestError(412, "Cluster name or data is not valid")
     if name in call.broker.policies.clusters:
         raise RestError(409, "Cluster already exists")
+    _check_urls(call.body)
     call.broker.policies.clusters[name] = call.body
     return Reply(200)
+
+
+def _check_urls(cluster: dict[str, Any]) -> None:
+    """Raise 400 if a URL has the wrong scheme or is no URL (ClusterDataImpl.checkPropertiesIfPresent)."""
+    for name, (scheme, what, example) in _URLS.items():
+        url = cluster.get(name)
+        if url and not re.fullmatch(rf"{re.escape(scheme)}://\S+", str(url)):
+            raise RestError(400, f"Illegal {what} url, example: {example}")
 
 
 def _update_cluster(call: Call) -> Reply:
     _cluster(call)
     if not isinstance(call.body, dict):
         raise RestError(412, "Cluster data is not valid")
+    _check_urls(call.body)
     call.broker.policies.clusters[call.path_text("cluster")] = call.body
     return Reply(200)
 

@@ -64,6 +64,9 @@ def _delete(call: Call) -> None:
     if call.broker.topic_registry.partitions(name):
         text = "is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         raise RestError(409, f"{name} {text}")
+    registry = call.broker.topic_registry
+    if not name.persistent and registry.load(name) is None:
+        return  # there is nothing to delete: it is not stored
     topic = call.topic()
     check_unused(call, [name])
     delete_topic(call.broker, topic.name)
@@ -123,6 +126,8 @@ def _truncate(call: Call) -> None:
 
 
 def _trim(call: Call) -> Reply:
+    if not call.topic_name.persistent:
+        raise RestError(405, "Trim on a non-persistent topic is not allowed")
     for topic in call.topics():
         topic.trim()
     return Reply(200)
@@ -160,7 +165,9 @@ def _existing(call: Call) -> str:
 
 
 def _properties(call: Call) -> Any:
-    return call.broker.policies.properties.get(_existing(call), {})
+    found = call.broker.policies.properties.get(_existing(call))
+    partitioned = call.broker.topic_registry.partitions(call.topic_name)
+    return Reply(200, {} if found is None and not partitioned else found)
 
 
 def _add_properties(call: Call) -> None:

@@ -46,7 +46,7 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
             if place.ack_set and offset == ledger.offset_of(ledger_id, entry_id):
                 bits = set_of(place.ack_set)
         else:
-            offset = subscription.offset_at(command.message_publish_time)
+            offset = subscription.offset_at(signed(command.message_publish_time))
         subscription.reset(offset, bits)
     connection.answer_success(command.request_id)
 

@@ -4,8 +4,7 @@ Rules of this file (TopicLookupBase, ServerCnx.handlePartitionMetadataRequest; 4
 1. A lookup makes the broker serve the bundle of the topic. It does not check whether the topic exists.
 2. If the broker's address is a loopback address, the response sets ``proxy_through_service_url``, because the client's
    service URL may lead through a tunnel.
-3. PARTITIONED_METADATA creates a partitioned topic if that is the default type, the client allows it, and the name is
-   neither a partition nor a retry or dead letter topic. It never creates a non-partitioned topic.
+3. PARTITIONED_METADATA may create a partitioned topic (`TopicRegistry.find_or_create_partitions`).
 """
 
 from __future__ import annotations
@@ -20,12 +19,9 @@ from pcli.minibroker.topic_names import topic_name
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.codec.wire.topic_name import TopicName
-    from pcli.minibroker.connection import Connection, Handler, PulsarService
+    from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
-
-_RETRY: Final = ("-RETRY", "-DLQ")
 
 
 def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame) -> None:
@@ -55,8 +51,9 @@ def _is_loopback(url: str) -> bool:
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
     name = topic_name(command.topic)
-    connection.broker.topic_registry.check_namespace(name)
-    count = _partitions(connection.broker, name, create=command.metadata_auto_creation_enabled)
+    registry = connection.broker.topic_registry
+    registry.check_namespace(name)
+    count = registry.find_or_create_partitions(name, create=command.metadata_auto_creation_enabled)
     connection.send_command(
         pb.CommandPartitionedTopicMetadataResponse(
             request_id=command.request_id,
@@ -64,24 +61,6 @@ def _partitioned_metadata(connection: Connection, command: pb.CommandPartitioned
             partitions=count,
         )
     )
-
-
-def _partitions(broker: PulsarService, name: TopicName, *, create: bool) -> int:
-    registry = broker.topic_registry
-    if registry.exists(name):
-        return registry.partitions(name)
-    if not (create and registry.may_create(name)):
-        raise Refused(pb.TopicNotFound, "")
-    if (
-        broker.policies.effective(name, "allowAutoTopicCreationType") != "partitioned"
-        or name.partition >= 0
-        or name.local.endswith(_RETRY)
-    ):
-        return 0
-    count = int(broker.policies.effective(name, "defaultNumPartitions"))
-    registry.check_topic_limit(name, count)
-    registry.set_partitions(name, count)
-    return count
 
 
 HANDLERS: Final[dict[str, Handler]] = {"LOOKUP": _lookup, "PARTITIONED_METADATA": _partitioned_metadata}

@@ -100,8 +100,7 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
         raise Refused(pb.NotAllowedError, f"A {kind} subscription with the same name already exists.")
     if found is not None:
         return found
-    if command.durable:
-        topic.check_subscription_limit()
+    topic.check_subscription_limit()
     assert topic.ledger is not None
     mark_delete = _start(topic, command)
     cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)

@@ -41,7 +41,11 @@ class Policy:
     settings: tuple[tuple[str, str], ...] = ()
     """The overridden settings, each with the key inside the value; an empty key means the value itself."""
     verb: str = "POST"
-    """The HTTP method that sets the policy."""
+    """The HTTP method that sets the policy of a namespace."""
+    topic_verb: str = "POST"
+    """The HTTP method that sets the policy of a topic."""
+    in_query: bool = False
+    """Whether a query parameter contains the value for a topic. Without the parameter the policy is removed."""
     unset: Any = None
     """The response for a namespace without the policy."""
     keep: bool = False
@@ -62,6 +66,12 @@ def _count(name: str, value: Any) -> int:
     if value < 0:
         raise BadValueError(f"{name} must be 0 or more")
     return value
+
+
+def _ttl(name: str, value: Any) -> int:
+    if isinstance(value, int) and value < 0:
+        raise BadValueError("Invalid value for message TTL")
+    return _count(name, value)
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -230,6 +240,7 @@ POLICIES: Final = (
         _words(*_STRATEGIES),
         (("schemaCompatibilityStrategy", ""),),
         verb="PUT",
+        topic_verb="PUT",
         unset="UNDEFINED",
         keep=True,
         listed=True,
@@ -301,7 +312,7 @@ POLICIES: Final = (
         by_cluster=True,
     ),
     # Stored and returned without effect: quotas, retention, replication and compaction are not implemented.
-    Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _count),
+    Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _ttl, in_query=True),
     Policy("subscriptionExpirationTime", "", "subscription_expiration_time_minutes", _count),
     Policy(
         "deduplicationSnapshotInterval",
@@ -319,7 +330,13 @@ POLICIES: Final = (
             bookkeeperEnsemble=0, bookkeeperWriteQuorum=0, bookkeeperAckQuorum=0, managedLedgerMaxMarkDeleteRate=0.0
         ),
     ),
-    Policy("replicatorDispatchRate", "replicatorDispatchRate", "replicatorDispatchRate", _DISPATCH_RATE),
+    Policy(
+        "replicatorDispatchRate",
+        "replicatorDispatchRate",
+        "replicatorDispatchRate",
+        _DISPATCH_RATE,
+        by_cluster=True,
+    ),
     Policy(
         "inactiveTopicPolicies",
         "inactiveTopicPolicies",

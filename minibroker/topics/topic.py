@@ -278,9 +278,9 @@ class Topic:
         self.create_subscription(name, self.ledger.first)
 
     def check_subscription_limit(self) -> None:
-        """Raise Refused (NotAllowedError) if the limit of durable subscriptions is reached."""
+        """Raise Refused (NotAllowedError) if a persistent topic has reached its limit of subscriptions."""
         limit = self.effective("maxSubscriptionsPerTopic")
-        if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.effective_policies.system:
+        if 0 < limit <= len(self.subscriptions) and not self.effective_policies.system:
             raise Refused(
                 pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full_name}"
             )

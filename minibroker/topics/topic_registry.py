@@ -13,7 +13,7 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.dispatcher import DispatcherFactory
 
 __all__ = ["TopicRegistry"]
+
+_NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
+"""Endings of topics that are not created with partitions."""
 
 
 class TopicRegistry:
@@ -153,6 +156,27 @@ class TopicRegistry:
         namespace = namespace_of(name)
         if len(self.names(namespace)) + len(self.names(namespace, persistent=False)) + count > limit:
             raise Refused(pb.NotAllowedError, "Exceed maximum number of topics in namespace.")
+
+    def find_or_create_partitions(self, name: TopicName, *, create: bool) -> int:
+        """Return the number of partitions of a topic; 0 if it is not partitioned or is still to be created.
+
+        With ``create``, a missing topic is created if the default type of topics is partitioned and the name is neither
+        a partition nor a retry or dead letter topic. Its partitions are created when a client uses them. A
+        non-partitioned topic is never created. Raises Refused: TopicNotFound if the topic is missing and may not be
+        created, NotAllowedError at the limit of topics.
+        """
+        if self.exists(name):
+            return self.partitions(name)
+        if not (create and self.may_create(name)):
+            raise Refused(pb.TopicNotFound, "")
+        effective = self._broker.policies.effective
+        partitioned = effective(name, "allowAutoTopicCreationType") == "partitioned"
+        if not partitioned or name.partition >= 0 or name.local.endswith(_NOT_PARTITIONED):
+            return 0
+        count = int(effective(name, "defaultNumPartitions"))
+        self.check_topic_limit(name, count)
+        self._broker.policies.partitioned[str(name)] = count
+        return count
 
     def set_partitions(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions to it."""

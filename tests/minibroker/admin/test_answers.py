@@ -1,4 +1,4 @@
-"""413 requests that were sent to a real 4.2.4 standalone, in this order, and its responses (answers.jsonl)."""
+"""Requests that were sent to a real 4.2.4 standalone, in this order, and its responses (answers*.jsonl)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 ANSWERS = Path(__file__).with_name("answers.jsonl")
+PARTITIONS = Path(__file__).with_name("answers-of-partitions.jsonl")
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -49,4 +50,19 @@ def test_responses_equal_a_real_brokers(rest):
         elif "reason" in (asked.get("answer") or {}) and answer.status == asked["status"]:
             assert answer.json["reason"], what
     assert len(lines) > 400
+    assert wrong == []
+
+
+def test_partitions_and_invalid_values_equal_a_real_brokers(rest):
+    """Also compares the texts of errors."""
+    wrong = []
+    for line in PARTITIONS.read_text().splitlines():
+        recorded = json.loads(line)
+        answer = rest(recorded["method"], recorded["path"], recorded.get("body"))
+        if "text" in recorded:
+            found, expected = answer.data.decode(), recorded["text"]
+        else:
+            found, expected = masked(answer.json), masked(recorded.get("answer"))
+        if (answer.status, found) != (recorded["status"], expected):
+            wrong.append((recorded, answer.status, found))
     assert wrong == []

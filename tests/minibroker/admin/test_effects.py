@@ -92,6 +92,21 @@ def test_seek_to_an_id_and_back(rest, full):
     assert (backlog(rest), first(rest)) == (10, "m0")
 
 
+def test_seek_after_an_id(rest, full):
+    place = {**rest("GET", f"{TOPIC}/lastMessageId").json, "entryId": 4}
+    assert rest("POST", f"{SUB}/resetcursor", {**place, "excluded": True}).status == 204
+    assert (backlog(rest), first(rest)) == (5, "m5")
+    assert rest("POST", f"{SUB}/resetcursor", {"ledgerId": -1, "entryId": -1, "excluded": True}).status == 204
+    assert first(rest) == "m0"
+
+
+def test_a_seek_to_a_negative_time_is_a_seek_to_the_first_message(world, rest, full):
+    assert rest("POST", f"{SUB}/skip_all").status == 204
+    full.subscribe("t")
+    full(pb.CommandSeek(consumer_id=1, message_publish_time=(1 << 64) - 60))
+    assert (backlog(rest), first(rest)) == (10, "m0")
+
+
 def test_seek_disconnects(world, rest, full):
     full.subscribe("t")
     assert rest("POST", f"{SUB}/resetcursor/1").status == 204
@@ -222,7 +237,7 @@ def test_seek_into_a_batch(world, rest):
     client(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=4), entry=push_entry(metadata, b"four"))
     place = rest("GET", f"{TOPIC}/lastMessageId").json
     assert place["batchIndex"] == 3
-    assert rest("POST", f"{SUB}/resetcursor", {**place, "batchIndex": 1, "isExcluded": True}).status == 204
+    assert rest("POST", f"{SUB}/resetcursor", {**place, "batchIndex": 1, "excluded": True}).status == 204
     client.subscribe("t")
     [message] = client.flow()
     assert list(message.ack_set) == [0b1100]

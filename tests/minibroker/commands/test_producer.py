@@ -226,6 +226,16 @@ def test_an_initial_subscription_counts_for_the_limit(make_world):
     assert error(client.producer(producer_id=2, initial_subscription_name="b")) == "NotAllowedError"
 
 
+def test_readers_count_for_the_limit_of_subscriptions(make_world):
+    client = make_world(maxSubscriptionsPerTopic=1).client()
+    assert isinstance(client.subscribe(consumer_id=1, subscription="r", durable=False), pb.CommandSuccess)
+    assert error(client.subscribe(consumer_id=2, subscription="s")) == "NotAllowedError"
+    assert error(client.subscribe(consumer_id=3, subscription="q", durable=False)) == "NotAllowedError"
+    for number in (4, 5):
+        topic = "non-persistent://public/default/t"
+        assert isinstance(client.subscribe(topic, consumer_id=number, subscription=f"n{number}"), pb.CommandSuccess)
+
+
 # -- access modes ----------------------------------------------------------------------------------------------------
 
 
