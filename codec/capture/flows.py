@@ -46,7 +46,7 @@ MAX_MARKS: Final = 1 << 16
 
 QueuedSegment = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
 """A queued segment: offset, bytes (None if truncated by the snap length), length, packet, time, fragment packets, and
-priority, which is the lowest packet number of this segment and all later ones in the queue."""
+priority, which is the lowest packet number of this segment and all later segments in the queue."""
 
 
 class IncompleteFrame:

@@ -31,7 +31,7 @@ class History:
         self._entries: deque[Entry] = deque(maxlen=HISTORY)
 
     def append(self, entry: Entry) -> None:
-        """Add a packet; the oldest one is dropped when the history is full."""
+        """Add a packet; the oldest packet is dropped when the history is full."""
         self._entries.append(entry)
 
     def of(self, direction: Direction) -> Iterable[Entry]:

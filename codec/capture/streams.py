@@ -162,7 +162,7 @@ class TcpReassembly:
         return direction.offset
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
-        """Continue after omitted packets: an excerpt marks this packet as the first one after them."""
+        """Continue after omitted packets: an excerpt marks this packet as the first packet after them."""
         direction = self.table.directions.get(segment.key)
         if direction is None or direction.base < 0 or direction.mode == SKIP:
             return

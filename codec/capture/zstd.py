@@ -105,7 +105,7 @@ class _Frame:
         return b"".join([_MAGIC, descriptor, window, *self.blocks[: count - 1], last])
 
     def decompress_undamaged(self) -> tuple[memoryview, int]:
-        """Decompress the blocks before the first damaged one. Return the content and the number of blocks."""
+        """Decompress the blocks before the first damaged block. Return the content and the number of blocks."""
         whole = _unpack(self.cut(len(self.blocks)), self.bound)
         if whole is not None:
             return whole, len(self.blocks)

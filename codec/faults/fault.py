@@ -1,8 +1,8 @@
 """One fault: a filter, an action, the match at which it starts, and how often it acts.
 
 Rules of this file
-1. At most one fault acts on a frame: the first one, in the given order, that matches and is not used up.
-2. Every match counts, including those skipped by ``after``. If a fault cannot act on a frame (``error`` on a command
+1. At most one fault acts on a frame: the first fault, in the given order, that matches and is not used up.
+2. Every match counts, including matches skipped by ``after``. If a fault cannot act on a frame (``error`` on a command
    without a response), the frame is not a match.
 3. The constructor reports every error in a fault's definition.
 """

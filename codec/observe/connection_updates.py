@@ -1,4 +1,4 @@
-"""Updates of a connection's state from commands other than the five frequent ones: names, closes, system traffic.
+"""Updates of a connection's state from commands other than the five frequent commands: names, closes, system traffic.
 
 A table at the end maps commands to functions. Ids, topics and responses are handled the same way for all commands, as
 defined in COMMANDS.

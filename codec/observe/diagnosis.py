@@ -4,7 +4,7 @@ Rules of this file
 1. A record is evaluated once, when it is complete or evicted, or at the end of the capture. `poll` also evaluates the
    records that are still open, and returns only findings that it has not returned before.
 2. Records of the broker's own traffic are not evaluated.
-3. If two findings have the same identity, the later one is kept. An error in a rule is a bug and is not caught.
+3. If two findings have the same identity, the later finding is kept. An error in a rule is a bug and is not caught.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class KeptPackets:
 
 
 class _Run:
-    """Frames of one direction that share packets: each starts in the packet in which the previous one ends."""
+    """Frames of one direction that share packets: each frame starts in the packet in which the previous frame ends."""
 
     __slots__ = ("certain", "end", "packets", "wanted")
 
@@ -134,7 +134,7 @@ def copy_packets(
     """Copy the packets to keep. Return the number of packets written.
 
     Credentials are replaced by asterisks. If ``secrets`` is set, they are copied unchanged, and decryption secrets are
-    copied too.
+    also copied.
     """
     written = 0
     for item in recording:

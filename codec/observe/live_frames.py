@@ -42,7 +42,7 @@ class LiveFrames:
     ) -> None:
         """``types`` are the command types to return (None for all). ``contents`` joins chunks and collects schemas."""
         self.count = 0
-        """Number of the last frame. Frames that are not returned are counted too."""
+        """Number of the last frame. Frames that are not returned are also counted."""
         self._types = types
         self._limit = max_frame_size
         self._contents = contents

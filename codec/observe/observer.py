@@ -217,7 +217,7 @@ class Observer:
             self.evicted["requests"] += 1
 
     def _sweep(self) -> None:
-        """If there are too many open requests, drop the oldest ones down to half of the limit."""
+        """If there are too many open requests, drop the oldest requests until half of the limit remains."""
         self._since_sweep = 0
         numbers = sorted(number for one in self._connections.values() for number in open_numbers(one))
         if len(numbers) > self._max_open:

@@ -8,7 +8,7 @@ Rules of this file
    frame with an application's name is not, even if its connection also carries system traffic.
 2. A connection whose first topic is a system topic belongs to the broker. A frame without a name is classified like its
    connection.
-3. The topic of the transaction coordinators is no evidence, because applications look it up too.
+3. The topic of the transaction coordinators is not evidence, because applications also look it up.
 
 Sources: SystemTopicNames, Compactor, AbstractReplicator and SystemTopicClient of the broker; the captures.
 """

@@ -35,5 +35,5 @@ class AnswerIndex:
             answers[request] = facts.frame.number
 
     def answer_to(self, number: int) -> int:
-        """Return the number of the frame that answers this one, or 0."""
+        """Return the number of the frame that answers this frame, or 0."""
         return self._answers[number] if 0 <= number < len(self._answers) else 0

@@ -221,7 +221,7 @@ class _Reader:
             raise _BadError("a string that is not UTF-8") from None
 
     def integer(self, kind: AvroType) -> object:
-        """Read an int or long, converted to its logical type if it has one."""
+        """Read an int or long, converted to its logical type, if any."""
         value = self.long()
         return _LOGICAL[kind.logical](value) if kind.logical in _LOGICAL else value
 

@@ -4,7 +4,7 @@ Rules of this file
 1. One table contains the size and the reader of each type. All numbers are big-endian with exactly their size (classes
    ByteSchema … LocalDateTimeSchema of the Java client); the size is None for a type without a fixed size.
 2. Times are ISO 8601 in UTC with the precision of the type: milliseconds or nanoseconds. Years outside 0000 … 9999
-   are written as in java.time: with a sign, and with more digits if required.
+   are written as java.time writes them: with a sign, and with more digits if required.
 3. Values that JSON cannot represent (NaN, infinities) are strings; bytes are lower-case hex.
 """
 

@@ -286,7 +286,8 @@ def _producer(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -
 
 
 def _producer_success(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
-    # A producer that waits for exclusive access receives two responses; the second one contains the schema version.
+    # A producer that waits for exclusive access receives two responses; the second response contains the schema
+    # version.
     body = command.producer_success
     if body.producer_ready:
         book._answer(connection, body.request_id, body.schema_version)

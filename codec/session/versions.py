@@ -1,4 +1,4 @@
-"""The features that depend on a peer's protocol version, as in the broker's checks.
+"""The features that depend on a peer's protocol version, according to the broker's checks.
 
 Sources: ProtocolVersion of the proto; the checks in ServerCnx, PulsarCommandSenderImpl and Consumer, observed on 4.2.4.
 The versions that introduced commands are in the table of commands (``since``); this module contains the rest.

@@ -19,7 +19,7 @@ Rules of this file
 5. The JSON is strict: non-finite doubles are the strings ``inf``, ``-inf`` and ``nan:`` with 16 hex digits.
 6. A type that no known version has is ``UNKNOWN_<number>``, and the type field is not repeated in ``unknown``.
    ``NO_TYPE`` is a command without a type.
-7. A frame with inconsistent lengths, or one truncated by the capture, is ``{"type": …, "raw": hex}``.
+7. A frame with inconsistent lengths, or a frame that the capture truncated, is ``{"type": …, "raw": hex}``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ _AROUND: Final = frozenset({"type", "bytes", *_ENTRY_KEYS})
 
 
 def _number_of(name: str) -> int:
-    """Return the number of a command type from its name as in ``name_of``, or -1 for NO_TYPE."""
+    """Return the number of a command type from the name that ``name_of`` returns, or -1 for NO_TYPE."""
     row = BY_NAME.get(name)
     if row is not None:
         return row.number

@@ -1,4 +1,4 @@
-"""Suggestions for error messages: the known words most similar to an unknown one."""
+"""Suggestions for error messages: the known words most similar to an unknown word."""
 
 from __future__ import annotations
 

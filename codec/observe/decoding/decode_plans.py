@@ -110,7 +110,7 @@ def field_slots(plan: Plan) -> Iterator[Slot]:
 
 
 def has_secrets(message: Descriptor) -> bool:
-    """Whether a message has a field with credentials. If so, its unknown fields may contain credentials too."""
+    """Whether a message has a field with credentials. If so, its unknown fields may also contain credentials."""
     return any(is_secret(field) for field in message.fields)
 
 

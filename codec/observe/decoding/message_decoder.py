@@ -2,11 +2,12 @@
 
 The protobuf library is not used because determining which fields are present takes longer than parsing (ListFields
 takes 1.6 µs, HasField 0.17 µs, and reading the unknown fields takes as long again). This decoder reads the bytes once,
-in order, and finds all fields, including unknown ones.
+in order, and finds all fields, including unknown fields.
 
 A test compares the results with protobuf's: the last of several single values is used, single messages are merged,
 repeated numbers may be packed, and a value with the wrong wire type is an unknown field. Decoding ends at bytes that
-are not valid protobuf. The fields before them are kept, including those of a nested message that the capture truncated.
+are not valid protobuf. The fields before them are kept, including the fields of a nested message that the capture
+truncated.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _unknown_place(above: str, last: str) -> _Place | None:
 
 
 class _Every(frozenset[int]):
-    """The set of all command types, including unknown ones."""
+    """The set of all command types, including unknown types."""
 
     def __contains__(self, _: object) -> bool:
         return True

@@ -155,7 +155,7 @@ class _Shown:
         self.bodies: frozenset[str] = frozenset()
         """Unknown fields that are the bodies of other command types and have credentials."""
         self.hidden_prefixes: tuple[str, ...] = ()
-        """Key prefixes of messages with credentials, whose unknown fields may be credentials too."""
+        """Key prefixes of messages with credentials, whose unknown fields may also be credentials."""
         self.known: set[str] = set()
         """All keys that the protocol defines for this part."""
         self._take(plan)

@@ -29,7 +29,7 @@ _Span = tuple[int, int]
 
 
 def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: int) -> list[str]:
-    """Return the lines of a chart. Each value lasts until the next one; the last value lasts until ``end_ns``.
+    """Return the lines of a chart. Each value lasts until the next point; the last value lasts until ``end_ns``.
 
     ``zero_ns`` is the origin of the time axis, and ``width`` is the total number of columns. If there are no points,
     the result is empty.

@@ -72,7 +72,7 @@ class _FrameCollector(Output):
 
 
 class CaptureRewriter:
-    """The redaction of one capture. Pass its packets to `prepare`, then again to `write`."""
+    """The redaction of one capture. Pass its packets to `prepare`, and then a second time to `write`."""
 
     def __init__(
         self, names: Names, selection: Selection = EVERYTHING, decode_as: Mapping[int, str] | None = None

@@ -26,7 +26,7 @@ _TRAFFIC: Final = frozenset(
         "REDELIVER_UNACKNOWLEDGED_MESSAGES",
     )
 )  # fmt: skip
-"""Commands that are omitted before the window. All others identify the peers and their state."""
+"""Commands that are omitted before the window. All other commands identify the peers and their state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class _Edit(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of new bytes, including missing ones."""
+        """Number of new bytes, including missing bytes."""
         return (self.end - self.start if self.data is None else len(self.data)) + self.lost
 
 
@@ -83,7 +83,7 @@ class Edits:
     def cut(self, start: int, old: bytes, filler: bytes) -> list[tuple[int, bytes]]:
         """Return the replacement of the bytes ``old``, which start at ``start``, as runs of (new offset, bytes).
 
-        ``filler`` is one byte. There is one run, which may be empty, and one more after each gap.
+        ``filler`` is one byte. There is one run, which may be empty, and another run after each gap.
         """
         first, end = start, start + len(old)
         runs: list[tuple[int, bytes]] = [(self.new_offset(start), b"")]

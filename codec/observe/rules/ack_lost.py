@@ -7,7 +7,7 @@ message is redelivered. If acknowledgement receipts are enabled (`isAckReceiptEn
 broker responds to each ACK. There are three cases:
 
 - *unanswered*: an ACK requested a response, and none arrived before the connection ended or the consumer was closed.
-- *back again*: a message was delivered once more although an ACK covered it. The broker did not receive the ACK, or it
+- *back again*: a message was delivered again although an ACK covered it. The broker did not receive the ACK, or it
   lost the acknowledgement because the cursor was not stored yet or had more gaps than
   `managedLedgerMaxUnackedRangesToPersist`.
 - *the name of an error*: the broker refused the ACK, for example because of a transaction conflict.

@@ -3,7 +3,7 @@
 ## What it means
 
 A message that exceeds the broker's size limit is sent in chunks, each of which is an entry. If the connection breaks
-between two chunks, the client resends all chunks that have no receipt, and those that were already stored are stored
+between two chunks, the client resends all chunks that have no receipt, and chunks that were already stored are stored
 twice. Consumers must handle sequences such as 0, 1, 0, 1, 2. Older Java clients (before 3.0.2 and 2.10.6) discarded the
 whole message when a chunk was repeated, and never acknowledged the first copies.
 

@@ -50,7 +50,7 @@ few seconds."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for the current silence, or for the longest one."""
+    """Return a finding for the current silence, or for the longest silence."""
     stop = stop_of(consumer.silent, consumer, moment)
     if stop is None or stop.lasted_ns < _SILENT_NS or consumer.active is False:
         return

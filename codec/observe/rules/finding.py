@@ -4,8 +4,8 @@ Rules of this file
 1. A rule reads one record of its group and the records referenced by it, never a frame. It has no state, so that the
    same rule can process single records here and groups of records in Spark.
 2. A rule may be evaluated repeatedly for a record that is still changing, with increasing `Moment.now_ns`, and yields a
-   finding as soon as it applies. Findings with the same rule, subject and cause are the same; the later one replaces
-   the earlier one.
+   finding as soon as it applies. Findings with the same rule, subject and cause are the same; the later finding
+   replaces the earlier finding.
 3. If the record's doubts could explain a finding, the finding has a lower certainty or is not reported.
 """
 

@@ -1,4 +1,4 @@
-"""Large batches on a shared subscription: one consumer receives more than its permits, and the others receive nothing.
+"""Large batches on a shared subscription: one consumer exceeds its permits, and other consumers receive nothing.
 
 ## What it means
 

@@ -99,7 +99,7 @@ def _needs_no_ack(consumer: ConsumerRecord) -> bool:
 
 
 def _was_redelivered(consumer: ConsumerRecord, left_ns: int) -> bool:
-    """Return whether the consumer's messages went to others: no entry waits, or others have received messages since."""
+    """Return whether other consumers received the messages: no entry waits, or they have received messages since."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)
     return since or waiting(consumer) == 0

@@ -64,7 +64,7 @@ _RECOVERED_NS: Final = 2 * STOP_NS
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for the current pause, or for the longest one."""
+    """Return a finding for the current pause, or for the longest pause."""
     permits = consumer.permits
     stop = stop_of(permits.exhausted, consumer, moment)
     if stop is None or not permits.flows or not permits.known or leaks(consumer):

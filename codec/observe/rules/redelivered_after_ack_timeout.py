@@ -2,7 +2,7 @@
 
 ## What it means
 
-If `ackTimeout` is set, a client tracks every message that it receives and requests redelivery of those that are not
+If `ackTimeout` is set, a client tracks every message that it receives and requests redelivery of messages that are not
 acknowledged in time. The timer runs in the client; the broker has none. The message is processed a second time,
 possibly while another consumer is still processing it.
 

@@ -50,7 +50,7 @@ _LEAST_NS: Final = 1_000_000_000
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for the current wait, or for the longest one."""
+    """Return a finding for the current wait, or for the longest wait."""
     waits = subscription.hash_waits
     lasts = waits.since_ns >= 0
     since, lasted = (

@@ -48,7 +48,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding for the current block, or for the longest one."""
+    """Return a finding for the current block, or for the longest block."""
     stop = stop_of(consumer.blocked, consumer, moment)
     if stop is None or stop.lasted_ns < STOP_NS:
         return

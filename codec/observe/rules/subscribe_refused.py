@@ -7,7 +7,7 @@ The response to SUBSCRIBE was an error. The most frequent errors are:
 - *ConsumerBusy*: an Exclusive subscription already has a consumer, the subscription has consumers of another type, or
   the maximum number of consumers is reached. After a broken connection the broker may still consider the old consumer
   alive.
-- *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with those of another consumer.
+- *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with the ranges of another consumer.
 - *SubscriptionNotFound*, *TopicNotFound*: the subscription or topic does not exist, and the broker may not create it
   automatically.
 - *NotAllowedError*: the topic's policies forbid a type or setting, or there were too many subscribe calls.

@@ -43,9 +43,9 @@ class Tracker:
     ) -> None:
         """Create a tracker of a whole capture, or of a part of a capture.
 
-        ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining ones.
-        ``on_done`` receives other evicted records. For a part of a capture, ``hosts`` replaces the tracker's own
-        `Hosts` and is shared with other parts, and ``servers`` contains addresses of Pulsar servers.
+        ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining
+        lifecycles. ``on_done`` receives other evicted records. For a part of a capture, ``hosts`` replaces the
+        tracker's own `Hosts` and is shared with other parts, and ``servers`` contains addresses of Pulsar servers.
         """
         self.capture = CaptureRecord()
         self.connections = ConnectionTracker(

@@ -11,7 +11,7 @@ from pcli.codec.wire.commands import name_of
 __all__ = ["NO_LIMIT", "ConnectionState", "Open"]
 
 NO_LIMIT: Final = 1 << 40
-"""Maximum frame size in bytes before CONNECTED reports one."""
+"""Maximum frame size in bytes before CONNECTED reports a limit."""
 
 Open = tuple[int, int, Producer | Consumer | None]
 """A request without a response: type, time, and the producer or consumer that it concerns."""

@@ -3,8 +3,8 @@
 Rules of this file
 1. If there are too many connections, ended connections are evicted first, then the connection that has been idle for
    the longest time.
-2. A new connection with the addresses and ports of an older one replaces it, even if the end of the older one was not
-   captured.
+2. A new connection with the addresses and ports of an older connection replaces it, even if the end of the older
+   connection was not captured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 __all__ = ["MAX_CONNECTIONS", "ConnectionTable"]
 
 MAX_CONNECTIONS: Final = 10_000
-"""Maximum number of connections, ended ones included."""
+"""Maximum number of connections, including ended connections."""
 
 
 class ConnectionTable:

@@ -301,7 +301,7 @@ class ConnectionTracker:
 
 
 def _remember_producer(connection: ConnectionState, producer: Producer) -> None:
-    """Record a producer with open SENDs; if there are too many producers, drop those without open SENDs."""
+    """Record a producer with open SENDs; if there are too many producers, drop producers without open SENDs."""
     connection.producers[producer] = None
     if len(connection.producers) > MAX_OPEN:
         connection.producers = {one: None for one in connection.producers if one.sends}

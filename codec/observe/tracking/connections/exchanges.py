@@ -5,7 +5,8 @@ Rules of this file
    responses.
 2. The Observer stores open SENDs in its producers. This module does not store them a second time.
 3. A response captured before its request (packets out of order) is stored, and is paired when the request follows.
-4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second one is not a late response.
+4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second PRODUCER_SUCCESS is not a late
+   response.
 5. Responses may be reordered, but the broker must answer PRODUCER and SUBSCRIBE before any later request about the same
    producer or consumer. A missing response does not count as reordered.
 """

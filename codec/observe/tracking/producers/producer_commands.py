@@ -1,7 +1,7 @@
 """Opening and closing of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, ends of connections.
 
 If a producer with the same name is attached to another connection, a new PRODUCER replaces it only if the broker
-accepts the new one. Usually the broker refuses it.
+accepts the new PRODUCER. Usually the broker refuses it.
 """
 
 from __future__ import annotations

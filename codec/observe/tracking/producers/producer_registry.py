@@ -1,4 +1,4 @@
-"""Known producers: their records, their sessions, and the SENDs that a session leaves to the next one.
+"""Known producers: their records, their sessions, and the SENDs that a session leaves to the next session.
 
 Rules of this file
 1. A session belongs to the record of its topic and name. A producer without a name is identified by connection and id

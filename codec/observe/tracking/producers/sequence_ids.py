@@ -1,8 +1,8 @@
-"""Sequence ids of one producer session: gaps, and ids that are not above the preceding one.
+"""Sequence ids of one producer session: gaps, and ids that are not above the preceding id.
 
 Rules of this file
-1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. If the latter is absent, a batch may use one id
-   (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
+1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. If ``highest_sequence_id`` is absent, a batch
+   may use one id (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
 2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. At first, skipped ids are
    therefore only counted as missing. If a SEND has more messages than ids, the surplus reduces that count, now or
    later. The ids that remain missing are a gap. An application that sets ids may also send skipped ids later.
@@ -39,7 +39,7 @@ class SequenceIds:
         """Skipped ids that may still be sent."""
 
     def take(self, sequence_id: int, highest: int, messages: int, time_ns: int, frame: int) -> bool:
-        """Record the ids of a SEND (``highest`` is -1 if absent); return whether they are above all earlier ones."""
+        """Record the ids of a SEND (``highest`` is -1 if absent); return whether they are above all earlier ids."""
         top = highest if highest > sequence_id else sequence_id
         before = self.highest
         if sequence_id <= before:

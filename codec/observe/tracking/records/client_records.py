@@ -4,7 +4,7 @@ Rules of this file
 1. A producer is identified by topic and name, a consumer by topic, subscription and name, on any connection. If the
    name is unknown because PRODUCER or SUBSCRIBE is not in the capture, it is identified by connection and id, with the
    doubt "start".
-2. A Session is the time on one connection. Ended sessions are counted by their end; the last one is kept.
+2. A Session is the time on one connection. Ended sessions are counted by their end; the last session is kept.
 3. Permits and unacked messages are counted in messages, as in the broker (Consumer.java), and restart in each session.
 """
 
@@ -53,8 +53,8 @@ class PermitLedger:
     flowed: int = 0
     """Sum of messagePermits of all FLOWs."""
     delivered: int = 0
-    """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts as
-    one."""
+    """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts as one
+    message."""
     queue: int = 0
     """Permits in the first FLOW of the session: the receiver queue size, or about 1 if that size is 0."""
     last_flow_ns: int = -1
@@ -248,7 +248,7 @@ class ProducerRecord:
     ids_vague: bool = False
     """Whether batches have no highest sequence id: see sequence_ids.py."""
     backwards: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id is not above the highest one, except resends after a reconnect, and chunks."""
+    """SENDs whose sequence id is not above the highest id, except resends after a reconnect, and chunks."""
     resent: Occurrences = field(default_factory=Occurrences)
     """SENDs of ids that an earlier session sent, or that this session sent without a receipt."""
     resent_blind: Occurrences = field(default_factory=Occurrences)

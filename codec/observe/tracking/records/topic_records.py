@@ -114,7 +114,7 @@ class KeyRecord:
     """Consumers that received the key, in order; at most 8."""
     moved: Occurrences = field(default_factory=Occurrences)
     open_at_two: Occurrences = field(default_factory=Occurrences)
-    """Deliveries to a consumer while another one held unacknowledged entries of the key."""
+    """Deliveries to a consumer while another consumer held unacknowledged entries of the key."""
     backwards: Occurrences = field(default_factory=Occurrences)
     """First deliveries of entries after the delivery of an entry with the same key that was published later."""
     doubts: set[str] = field(default_factory=set)

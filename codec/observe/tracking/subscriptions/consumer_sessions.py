@@ -3,8 +3,8 @@
 Rules of this file
 1. A consumer is attached from the response to its SUBSCRIBE, or from its first FLOW or MESSAGE if the response is
    missing. A SUBSCRIBE with the id of a consumer that is open on the connection has no effect (ServerCnx).
-2. When a consumer leaves, the broker takes its messages back. If it was the last consumer, the next one starts at the
-   oldest unacknowledged entry; a non-durable subscription is removed, unless a SEEK is in progress.
+2. When a consumer leaves, the broker takes its messages back. If it was the last consumer, the next consumer starts at
+   the oldest unacknowledged entry; a non-durable subscription is removed, unless a SEEK is in progress.
 """
 
 from __future__ import annotations

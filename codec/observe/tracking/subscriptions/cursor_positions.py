@@ -2,7 +2,7 @@
 
 Rules of this file
 1. No frame contains the cursor of a durable subscription, or shows whether the subscription is new. Entries are read in
-   order from the oldest unacknowledged one, so the cursor is inferred from the first delivery, from the response to
+   order from the oldest unacknowledged entry, so the cursor is inferred from the first delivery, from the response to
    GET_LAST_MESSAGE_ID, or from silence (if a consumer with permits receives nothing for QUIET_NS, there is no backlog).
 2. A non-durable subscription begins at the position in its SUBSCRIBE (NonDurableCursorImpl).
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the

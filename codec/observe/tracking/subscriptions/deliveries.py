@@ -82,7 +82,7 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 
 
 def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
-    """Count an entry of ``size`` messages, of which ``messages`` were unacknowledged."""
+    """Count an entry of ``size`` messages; ``messages`` is the number of unacknowledged messages."""
     record, totals = consumer.record, consumer.subscription.record
     permits, now, number = record.permits, frame.time_ns, frame.number
     if messages > 1 and messages > permits.balance:
@@ -221,7 +221,7 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
 
 
 def _oldest(subscription: SubscriptionState, at: Position) -> Position:
-    """Return the position of the oldest unacknowledged entry if this one is the first delivery.
+    """Return the position of the oldest unacknowledged entry if this delivery is the first.
 
     A Key_Shared subscription may deliver it before older entries for other consumers.
     """

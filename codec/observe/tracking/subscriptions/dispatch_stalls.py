@@ -9,8 +9,8 @@ Rules of this file
 3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
    consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
-   messages at that time is the assumed limit. A Shared consumer with permits is also blocked if others receive all
-   entries for several rounds.
+   messages at that time is the assumed limit. A Shared consumer with permits is also blocked if other consumers receive
+   all entries for several rounds.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
 """
@@ -50,7 +50,7 @@ dispatcherMaxRoundRobinBatchSize."""
 
 _MAX_STEPS: Final = 20_000
 _END: Final = (1 << 64, 0)
-"""A position after all others."""
+"""A position after all other positions."""
 
 
 def end_silence(
@@ -165,7 +165,7 @@ def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool
 
 
 def _check_passed_over(consumer: AttachedConsumer) -> None:
-    """Begin a block if other Shared consumers received all entries for several rounds although this one had permits."""
+    """Begin a block if a Shared consumer had permits but other consumers received all entries for several rounds."""
     record, subscription = consumer.record, consumer.subscription
     if (
         record.type != "Shared"

@@ -3,10 +3,10 @@
 Rules of this file
 1. The key of an entry is its ordering key, or else its partition key. The order of messages without a key is not
    checked.
-2. The broker moves a key to another consumer only when the first one holds none of its entries (PIP-379), unless the
-   consumers allow out-of-order delivery. Only first deliveries are compared, because redeliveries are out of order.
+2. The broker moves a key to another consumer only when the first consumer holds none of its entries (PIP-379), unless
+   the consumers allow out-of-order delivery. Only first deliveries are compared, because redeliveries are out of order.
 3. A key has a record if it moved or its order was violated. For other keys only the last position is kept. At most
-   MAX_KEYS keys are kept; those without held entries are evicted first.
+   MAX_KEYS keys are kept; keys without held entries are evicted first.
 4. The wait of a key is computed when it ends: from the time at which its next entry was available until the consumer
    with earlier entries released the last of them.
 """

@@ -98,7 +98,7 @@ class OpenLifecycles:
             self.add(topic, lifecycle)
 
     def add(self, topic: TopicState, lifecycle: Lifecycle) -> None:
-        """Add a lifecycle; evict old ones if there are too many."""
+        """Add a lifecycle; evict old lifecycles if there are too many."""
         self._lifecycles[id(lifecycle)] = (topic, lifecycle)
         if len(self._lifecycles) > self._max_lifecycles:
             self._evict()
@@ -130,7 +130,7 @@ class OpenLifecycles:
             self._on_lifecycle(lifecycle)
 
     def forget(self, lifecycle: Lifecycle) -> None:
-        """Drop a lifecycle that was merged into another one."""
+        """Drop a lifecycle that was merged into another lifecycle."""
         self._lifecycles.pop(id(lifecycle), None)
 
     def remove_if_acknowledged(self, topic: TopicState, at: Position) -> None:

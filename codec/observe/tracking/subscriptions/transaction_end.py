@@ -2,7 +2,7 @@
 
 Rules of this file
 1. The coordinator sends END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION to the brokers on the broker's own connection,
-   and then responds to the client. The response to the client is processed too, because a capture may not contain the
+   and then responds to the client. The response to the client is also processed, because a capture may not contain the
    broker's connection.
 2. Messages of an open transaction, and all later messages, are not delivered. When it ends, the broker writes a marker
    after them, which is not delivered either. An abort of a transaction without messages writes no marker.
