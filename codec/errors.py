@@ -26,7 +26,7 @@ class PcliError(Exception):
 
 
 class LocalError(PcliError):
-    """An invalid request by the caller: a wrong filter, an unknown field, invalid hex."""
+    """An invalid request by the caller: a wrong filter, an unknown field or invalid hex."""
 
 
 class RemoteError(PcliError):

@@ -30,7 +30,7 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["CONNECTED", "SEARCH_PACKETS", "FrameExtractor", "raise_limit"]
 
 SEARCH_PACKETS: Final = 64
-"""Number of packets after which a search must return a result if possible."""
+"""Number of packets after which a search accepts a single whole frame as sufficient evidence."""
 
 SEARCH_UNKNOWN: Final = 64 * 1024
 """Number of bytes to search in a stream of unknown kind before it is classified as other."""

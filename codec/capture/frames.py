@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A CapturedFrame is a Frame with its position in the capture. Frames are equal only if they are the same object.
-2. Frames and streams are plain classes with slots, because one is created for every frame of arbitrarily large files.
+2. Frames and streams are plain classes with slots, because an object is created for every frame of an arbitrarily large
+   file.
 3. A Note is one line of readable text, and its numbers are also fields. Notes and frames are in the order of the
    capture.
 4. A StreamEnd follows the last frame and note of its connection.

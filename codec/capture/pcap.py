@@ -21,8 +21,8 @@ from pcli.codec.errors import CaptureError
 __all__ = ["MAGICS", "MAX_PACKET", "pcap_windows"]
 
 MAX_PACKET: Final = 16 * 1024 * 1024
-"""Largest accepted packet in bytes. tcpdump and Wireshark limit Ethernet packets to 256 KB; with big TCP, offloaded
-packets reach 512 KB."""
+"""Largest accepted packet in bytes. tcpdump and Wireshark limit Ethernet packets to 256 KB; if big TCP is used,
+offloaded packets reach 512 KB."""
 
 MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
     b"\xd4\xc3\xb2\xa1": ("<", 1_000_000, 16),

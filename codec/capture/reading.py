@@ -99,7 +99,7 @@ def _take(output: Output) -> list[CapturedFrame | Note | StreamEnd]:
 
 
 def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
-    """Yield the raw packets of a capture, numbered like ``CapturedFrame.packet``, and decryption secrets before them.
+    """Yield the raw packets of a capture, numbered like ``CapturedFrame.packet``, preceded by decryption secrets.
 
     Raise CaptureError if no file is a capture.
     """

@@ -99,7 +99,7 @@ class Search:
         self.dropped = 0
         """Number of bytes skipped without a frame."""
         self.silent = False
-        """Whether to omit the note if the frame begins at the very first byte."""
+        """Whether to omit the note if the frame begins at the first byte."""
         self._chain = base + skip
         self._path: list[int] = []
         self.kinds: list[int] = []
@@ -110,7 +110,7 @@ class Search:
     def advance(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
         """Continue the search with more bytes. Return True if ``candidate`` is accepted.
 
-        ``final`` means that no more bytes follow, and ``due`` means that a decision is required now if one is possible.
+        ``final`` means that no more bytes follow, and ``due`` means that a single whole frame is now sufficient.
         """
         end = self.base + len(run)
         if end < self.wanted and not final and not due:

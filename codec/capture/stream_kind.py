@@ -1,4 +1,4 @@
-"""The kind of a stream and its client, determined from the user's options, then the bytes, then the ports.
+"""The kind and the client of a stream, based on the user's options, then the bytes, and then the ports.
 
 Rules of this file
 1. The user's ``decode_as`` determines the kind for its ports, regardless of the bytes.

@@ -38,7 +38,7 @@ from pcli.codec.wire.hot import pull_first_id, pull_ids
 __all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
 
 MAX_CONNECTIONS: Final = 10_000
-"""Maximum number of connections. The connection that has been inactive longest is evicted first."""
+"""Maximum number of connections. The connection that has been inactive for the longest time is evicted first."""
 
 MAX_PEERS: Final = 10_000
 """Maximum number of producers, and of consumers, per connection; closed producers and consumers are evicted first."""
@@ -241,7 +241,7 @@ def _send_again(producer: Producer, sequence_id: int, sent: tuple[int, int]) -> 
 
 
 def _next_of_same_id(producer: Producer, sequence_id: int) -> None:
-    """Make the next SEND with this id the open one: receipts are in the order of SENDs."""
+    """Make the next SEND with this id the open SEND: receipts are in the order of SENDs."""
     assert producer.again is not None
     queue = producer.again.get(sequence_id)
     if queue:

@@ -47,7 +47,7 @@ _MAX_WRAPPED: Final = 4096
 """Maximum size in bytes of a wrapped key that is tried; enough for an RSA key of 32,768 bits."""
 
 _MAX_TRIED: Final = 32
-"""Maximum number of wrapped keys tried per entry. Producers use a few; a malicious entry could contain 100,000."""
+"""Maximum number of wrapped keys tried per entry. Producers use a few keys; a malicious entry could contain 100,000."""
 
 _MAX_KEPT: Final = 1000
 """Maximum number of wrapped keys in the cache."""

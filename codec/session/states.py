@@ -1,6 +1,6 @@
 """The states of a connection, and the commands that a broker accepts in each.
 
-Source: class ServerCnx. The states follow in the order `START`, `CONNECTING` (only with authentication), `CONNECTED`;
+Source: class ServerCnx. The order of the states is `START`, `CONNECTING` (only with authentication), `CONNECTED`;
 `FAILED` is final. If a command arrives in the wrong state, the broker closes the connection without a response.
 """
 

@@ -1,9 +1,9 @@
 """Strict parsing of commands: an incomplete or invalid command is rejected, as a peer would reject it.
 
 Rules of this file (the broker's PulsarDecoder and LightProto, observed on 4.2.4)
-1. Bytes that are not a BaseCommand, an unknown type, a missing required field or a missing body raise RemoteError. The
-   connection ends without a response. An unknown enum value leaves its field unset, so a required field is then
-   missing.
+1. RemoteError is raised for bytes that are not a BaseCommand, an unknown type, a missing required field or a missing
+   body. The connection ends without a response. An unknown enum value leaves its field unset, so a required field is
+   then missing.
 2. Invalid UTF-8 is replaced with U+FFFD, as Java's decoder does.
 """
 

@@ -13,7 +13,7 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "supports_command"]
 
 NEWEST: Final = 21
-"""The newest ProtocolVersion. CONNECTED contains the lower of this version and the client's."""
+"""The newest ProtocolVersion. CONNECTED contains the lower of this version and the client's version."""
 
 PINGS: Final = 1
 """Lowest version with PING. The broker sends no PING to an older peer."""

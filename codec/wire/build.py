@@ -54,7 +54,7 @@ def push_frame(body: Message, headers_and_payload: bytes = b"") -> bytes:
 
 
 def join_frame(command: bytes, headers_and_payload: bytes = b"") -> bytes:
-    """Join the two lengths, the command's bytes, and the bytes that follow it."""
+    """Join the two lengths, the command's bytes, and the bytes that follow the command."""
     lengths = _two_lengths(4 + len(command) + len(headers_and_payload), len(command))
     return b"".join((lengths, command, headers_and_payload))
 

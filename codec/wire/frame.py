@@ -3,7 +3,8 @@
 Rules of this file
 1. Creating a frame reads only its type, two bytes. Every other part is parsed on first access and cached. A command
    that prints one frame in a hundred therefore parses only that frame.
-2. No function raises an error for invalid bytes. It adds a Problem to the frame, and strict peers check for Problems.
+2. No function raises an error for invalid bytes. Instead, a Problem is added to the frame, and strict peers check for
+   Problems.
 3. A frame that the capture truncated is shorter than its length prefix; ``missing`` is the difference.
 
 Layout (docs "Binary protocol", broker class Commands)::

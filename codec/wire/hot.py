@@ -390,7 +390,7 @@ def push_send(
 
 
 def push_ack(consumer_id: int, ack_type: int, ids: list[tuple[int, int, int, int]], request_id: int = -1) -> bytes:
-    """Encode an ACK frame with ids (ledger, entry, partition, batch). A part or request id of -1 is omitted."""
+    """Encode an ACK frame with ids (ledger, entry, partition, batch). A part or a request id is omitted if it is -1."""
     out = [b"\x08", push_varint(consumer_id), b"\x10", _ONE[ack_type]]
     for ledger, entry, partition, batch in ids:
         place = _push_id(ledger, entry, partition)

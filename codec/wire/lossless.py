@@ -14,8 +14,8 @@ Rules of this file
    commands have none of these keys.
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
 4. Protobuf allows several encodings of a message: different field orders, long varints, invalid UTF-8. If encoding the
-   object does not reproduce the original bytes, they are kept under ``bytes`` (``{"command": hex, …}``). The encoder
-   uses these bytes unless the object was edited.
+   object does not reproduce the original bytes, the original bytes are kept under ``bytes`` (``{"command": hex, …}``).
+   The encoder uses these bytes unless the object was edited.
 5. The JSON is strict: non-finite doubles are the strings ``inf``, ``-inf`` and ``nan:`` with 16 hex digits.
 6. A type that no known version has is ``UNKNOWN_<number>``, and the type field is not repeated in ``unknown``.
    ``NO_TYPE`` is a command without a type.

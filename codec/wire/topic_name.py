@@ -16,7 +16,7 @@ from pcli.codec.errors import LocalError
 __all__ = ["DOMAINS", "TopicName", "split_partition"]
 
 DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
-"""The domains of topics. The last two are for scalable topics (5.0)."""
+"""The domains of topics. The last two domains are for scalable topics (5.0)."""
 
 _PARTITION: Final = "-partition-"
 
@@ -109,7 +109,7 @@ class TopicName:
 
 
 def split_partition(local: str) -> tuple[str, int]:
-    """Split a local name into base and partition index; the index is -1 if the name has none.
+    """Split a local name into base and partition index; the index is -1 if the name has no index.
 
     The index must follow the last ``-partition-``, fit Java's int, and have no sign and no leading zeros.
     """

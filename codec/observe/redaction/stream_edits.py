@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Bytes without an edit are replaced by the same number of filler bytes, so that bytes outside frames reveal nothing.
-2. The replacement of a frame starts and ends in the same packets as the frame. It is therefore complete at the same
+2. The replacement of a frame starts and ends in the same packets as the frame. Both are therefore complete at the same
    time.
 3. A range that is omitted between two edits becomes a gap of one byte. The offset after the gap is recorded, so that
    the writer can mark the packet in which frames resume.

@@ -4,9 +4,9 @@
 
 After SUBSCRIBE has succeeded, a client requests permits for its whole queue once, and afterwards only one permit for
 each message that its application has taken. Here a second request for the whole queue arrived that the delivered
-messages do not explain. The broker will send twice as many messages as the client intends to hold. This costs memory,
-and on Shared subscriptions messages accumulate at one consumer while others receive none. After a reconnect, a second
-request indicates that two code paths opened the consumer.
+messages do not explain. The broker will send twice as many messages as the client intends to hold. The surplus uses
+memory, and on Shared subscriptions messages accumulate at one consumer while others receive none. After a reconnect, a
+second request indicates that two code paths opened the consumer.
 
 ## On the wire
 

@@ -1,9 +1,9 @@
 """Pairs of connections through a proxy: from the client to the proxy, and from the proxy to the broker.
 
 Rules of this file
-1. A client sends the broker's address to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to it before
-   it sends CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP proxy forwards
-   bytes from the start, so the CONNECTs on both connections are equal.
+1. A client sends the broker's address to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to that
+   broker before it sends CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP
+   proxy forwards bytes from the start, so the CONNECTs on both connections are equal.
 2. A connection was opened by the proxy if all of these conditions hold: its handshake begins during the handshake of
    the client's connection; its source is the host to which the client connected, or its destination is the address in
    the URL; its destination is another server; and the first client frame after the handshake is equal on both

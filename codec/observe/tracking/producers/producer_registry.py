@@ -117,7 +117,7 @@ class ProducerRegistry:
         producer.record.name = key[1]
 
     def attach(self, producer: ProducerSession, time_ns: int) -> None:
-        """Make this session the current one of its record."""
+        """Make this session the current session of its record."""
         older = self._kept.pop(producer.key, None)
         if older is not None and older is not producer:
             self.close(older, "silence", time_ns, 0)

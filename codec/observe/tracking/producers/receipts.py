@@ -6,7 +6,7 @@ Rules of this file
 2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written immediately and may precede earlier receipts
    (Producer.java, PersistentTopic.java). They prove nothing about the order.
 3. The SEND_ERROR of a batch contains the highest sequence id if the SEND contained it. The receipt of a batch contains
-   the lowest.
+   the lowest sequence id.
 4. On a non-persistent topic all ids are 0:0, and -1:-1 means that the broker dropped the message because too many
    messages of the connection were pending.
 5. Captures sometimes contain packets of the two directions out of order: a receipt may precede its SEND.

@@ -258,7 +258,7 @@ class ProducerRecord:
     duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for identical resends, which deduplication is meant to drop. The other receipts of -1:-1 are
+    """Receipts of -1:-1 for identical resends, which deduplication is intended to drop. The other receipts of -1:-1 are
     for new messages with used ids.
     """
     duplicates_stored: Occurrences = field(default_factory=Occurrences)

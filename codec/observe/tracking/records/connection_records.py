@@ -71,12 +71,12 @@ class ConnectionRecord:
     first_bytes: str = ""
     """Kind of non-Pulsar data at the start: tls, http, proxy-protocol or text; empty if there is none."""
     first_bytes_text: str = ""
-    """Description of this data, with the length that a Pulsar peer would read from it."""
+    """Description of the non-Pulsar data, with the length that a Pulsar peer would read from it."""
     first_bytes_packet: int = 0
     wrong_crc: dict[bool, Occurrences] = field(default_factory=dict)
     """Completely captured SEND (key True: from the client) and MESSAGE (key False) frames with a wrong checksum."""
     oversize: Occurrences = field(default_factory=Occurrences)
-    """Frames larger than max_message_size with its padding, in both directions; the sample contains type and size."""
+    """Frames larger than max_message_size plus its padding, in both directions; the sample contains type and size."""
     deprecated: dict[str, Occurrences] = field(default_factory=dict)
     """Deprecated commands and fields, by name."""
     out_of_order: Occurrences = field(default_factory=Occurrences)
@@ -132,7 +132,7 @@ class ExchangeRecord:
     """Responses slower than the limit of slow-answers; the sample is the longest latency in ms."""
     slowest_ns: int = 0
     slowest: tuple[int, int] = (0, 0)
-    """Frames of that request and response."""
+    """Frames of the request and response with the longest latency."""
     unanswered: Occurrences = field(default_factory=Occurrences)
     """Requests that have no response so far, or had none when their connection ended."""
     waited_ns: int = 0

@@ -1,4 +1,4 @@
-"""Statistics of Key_Shared keys as plain values: slots of consumers, moves, violations of the order.
+"""Statistics of Key_Shared keys as plain values: slots of consumers, moves, and violations of the order.
 
 Rules of this file
 1. The SUBSCRIBE of a STICKY consumer contains its slots. If the mode is AUTO_SPLIT, no frame contains the slots; each

@@ -23,8 +23,8 @@ _RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exh
 def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
     """Return the ledger at a time in ns since 1970.
 
-    ``points`` is the balance over time: objects of ``time`` (seconds since 1970, as text), ``frame``, ``balance``. In a
-    long session it contains every ``stride``-th change. Lists of frames contain the first occurrences.
+    ``points`` is the balance over time: objects with ``time`` (seconds since 1970, as text), ``frame`` and ``balance``.
+    In a long session it contains every ``stride``-th change. Lists of frames contain the first occurrences.
     """
     ledger, session = consumer.permits, consumer.session
     found: dict[str, Any] = {

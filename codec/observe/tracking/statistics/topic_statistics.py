@@ -33,7 +33,8 @@ _Figure = tuple[Any, str]
 def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
     """Return the statistics of all topics at a time in the capture: ``{topic: {"msgInCounter": …}}``.
 
-    ``system`` includes the broker's own topics. Each object contains "unknown", the reason for each value that is None.
+    ``system`` includes the broker's own topics. The key "unknown" of each object contains the reason for each value
+    that is None.
     """
     tracker.update(now_ns)
     topics = tracker.lifecycles.topics

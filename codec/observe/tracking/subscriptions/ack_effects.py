@@ -4,7 +4,8 @@ Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, Persiste
 1. An ACK applies to the consumer that holds the entry, which may not be the consumer that sent the ACK.
 2. A cumulative ACK has no effect on Shared and Key_Shared subscriptions.
 3. The set bits of an ack set are the messages that remain unacknowledged. The ack sets of several ACKs are combined; if
-   no bit remains, the entry is acknowledged. This is acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1.
+   no bit remains, the entry is acknowledged. The setting acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1,
+   enables this.
 4. If an id does not exist, the ids before it take effect, and the ids after it have no effect.
 """
 

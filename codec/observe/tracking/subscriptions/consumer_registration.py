@@ -1,4 +1,4 @@
-"""Registration of consumers: their record, their session on a connection, their settings in SUBSCRIBE.
+"""Registration of consumers: their record, their session on a connection, and their settings in SUBSCRIBE.
 
 Rules of this file
 1. A consumer with the same name on the same subscription is the same consumer, unless the older consumer is still

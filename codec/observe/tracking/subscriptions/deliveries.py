@@ -241,7 +241,7 @@ def _oldest(subscription: SubscriptionState, at: Position) -> Position:
 def _may_wait(lifecycle: Lifecycle) -> bool:
     """Return whether Shared consumers may receive later entries first, because the entry is delayed or is a chunk.
 
-    A chunk is delivered to the consumer that has the first chunk, or to none (SharedConsumerAssignor).
+    A chunk is delivered to the consumer that has the first chunk, or to no consumer (SharedConsumerAssignor).
     """
     return bool(lifecycle.deliver_at_ms or lifecycle.uuid)
 

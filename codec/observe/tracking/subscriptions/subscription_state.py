@@ -1,4 +1,4 @@
-"""State of a subscription besides its record: attached consumers, acknowledged positions, pending acks. Internal.
+"""Internal state of a subscription besides its record: attached consumers, acknowledged positions, and pending acks.
 
 Rules of this file
 1. The state follows the broker's cursor (ManagedCursorImpl): all entries up to `mark_delete` and the later positions in

@@ -1,4 +1,4 @@
-"""State of a topic besides its record: lifecycles, positions, entries that are not delivered. Internal.
+"""Internal state of a topic besides its record: lifecycles, positions, and entries that are not delivered.
 
 Rules of this file
 1. Entries of a ledger are numbered from 0 without gaps. The number of entries between two positions is therefore known
@@ -63,7 +63,7 @@ class TopicState:
         self.closed_ns = -1
         """Time of the first close by the broker while the cause is unknown, or -1."""
         self.closers: set[str] = set()
-        """Subscriptions closed by the broker since then; the empty name means a producer."""
+        """Subscriptions closed by the broker since ``closed_ns``; the empty name means a producer."""
         self.restarted = False
         """Whether the topic was certainly unloaded."""
         self.base = 0

@@ -4,8 +4,9 @@ Rules of this file
 1. The coordinator sends END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION to the brokers on the broker's own connection,
    and then responds to the client. The response to the client is also processed, because a capture may not contain the
    broker's connection.
-2. Messages of an open transaction, and all later messages, are not delivered. When it ends, the broker writes a marker
-   after them, which is not delivered either. An abort of a transaction without messages writes no marker.
+2. Messages of an open transaction, and all later messages, are not delivered. When the transaction ends, the broker
+   writes a marker after these messages and does not deliver it. An abort of a transaction without messages writes no
+   marker.
 3. Acknowledgements take effect at the commit. After an abort the messages are redelivered.
 """
 
