@@ -79,7 +79,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> IncrementalState | None
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: IncrementalState | None
 ) -> tuple[list[ReadRecording], Plan]:
-    """Read all recordings; return the results, and a plan that includes the files of earlier runs."""
+    """Read all recordings; return the results and a plan that includes the files of earlier runs."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)

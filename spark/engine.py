@@ -91,7 +91,7 @@ class Engine(Protocol):
     ) -> list[_R]:
         """Apply the function to each item, in one task per item; return the results in the order of the items.
 
-        ``sizes``: bytes of work for each item, used only for progress. A PcliError in a task is raised here.
+        ``sizes``: bytes of work for each item, used only for progress. A PcliError in a task is raised by this method.
         """
         ...
 

@@ -4,7 +4,7 @@ Rules of this file
 1. Each input starts one turn of the engine; its actions are then executed in order. One timer of the event loop serves
    all timers of the engine.
 2. The engine limits the pending output: each message uses part of ``memoryLimitBytes`` until the broker acknowledges
-   it. Writes therefore need no flow control here.
+   it. Writes therefore need no flow control in this module.
 3. A connection that cannot be opened is reported to the engine with a message that contains the remedy.
 4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, or else as RemoteError. Every call in
    progress raises an exception that occurs in the engine.

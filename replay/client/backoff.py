@@ -3,8 +3,8 @@
 Rules of this file (class Backoff of pulsar-common, 4.2.4)
 1. The delay doubles with each retry, from ``initial`` up to ``most``.
 2. After each reset, the first delay that would end after the mandatory stop is shortened so that it ends at the stop,
-   but not below ``initial``. The time to the stop is counted from the first retry. A stop of 0, as in
-   ConnectionHandler, has no effect.
+   but not below ``initial``. The time to the stop is counted from the first retry. A stop of 0, which ConnectionHandler
+   uses, has no effect.
 3. Jitter only shortens a delay, by less than a tenth, in whole milliseconds. Delays of 10 ms or less have no jitter,
    and no delay falls below ``initial``. The first delay is therefore always ``initial``.
 """

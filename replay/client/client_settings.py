@@ -1,4 +1,4 @@
-"""Settings of the client, with the names and defaults of the Java client (ClientConfigurationData and others)."""
+"""Settings of the client, with the names and defaults of the Java client (mainly ClientConfigurationData)."""
 
 # ruff: noqa: N815 -- the fields have the names of the Java client
 

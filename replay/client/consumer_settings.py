@@ -105,7 +105,8 @@ class ConsumerSettings:
     maxPendingChunkedMessage: int = 10
     """Maximum number of incomplete chunked messages; 0 means no limit."""
     autoAckOldestChunkedMessageOnQueueFull: bool = False
-    """Whether the oldest incomplete chunked message is acknowledged at that limit. If not, the ack timeout applies."""
+    """Whether the oldest incomplete chunked message is acknowledged at that limit. Otherwise the ack timeout
+    applies."""
     expireTimeOfIncompleteChunkedMessageMillis: int = 60_000
     """Time for which incomplete chunked messages are kept; 0 means no limit."""
     cryptoKeys: PrivateKeys | None = None

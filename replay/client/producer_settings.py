@@ -23,7 +23,7 @@ class ProducerSettings:
     """Settings of one producer."""
 
     producerName: str = ""
-    """Producer name; if empty, the broker assigns one."""
+    """Producer name; if empty, the broker assigns a name."""
     accessMode: Literal["Shared", "Exclusive", "WaitForExclusive", "ExclusiveWithFencing"] = "Shared"
     """Whether other producers may publish to the topic at the same time."""
     initialSequenceId: int | None = None

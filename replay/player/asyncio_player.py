@@ -1,9 +1,9 @@
 """The player on sockets. No other module of the player uses an event loop, ports or a clock.
 
 Rules of this file
-1. Each connection of the capture has one socket to the given address. A different broker in LOOKUP_RESPONSE is a
+1. Each connection of the capture has one socket to the specified address. A different broker in LOOKUP_RESPONSE is a
    difference. The player opens no additional connection, because the captured client opened none.
-2. REST calls are made one after another. They are skipped if no address of the REST interface is given.
+2. REST calls are made one after another. They are skipped if no address of the REST interface is specified.
 3. The end of a socket is an event, just as a frame is. A RemoteError is raised if the broker is unreachable or refuses
    the first login, which the captured broker accepted. It is also raised if the first event is the end of the
    connection, because the address then does not belong to a broker, or the port requires TLS.

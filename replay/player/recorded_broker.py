@@ -138,7 +138,7 @@ class RecordedBroker:
         return min(steps[:_NEAR], key=rank, default=None)
 
     def _bind(self, connection: int, step: Step, body: Any) -> None:
-        """Match a live connection, producer or consumer to a captured one."""
+        """Match a live connection, producer or consumer to its captured counterpart."""
         mine = self._connections[connection]
         makes = [name for name, maker in OWNERS.items() if maker == step.name]
         if makes or step.name == "CONNECT":

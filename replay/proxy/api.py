@@ -1,8 +1,8 @@
 """A proxy for tests, in a separate thread and event loop: `with Proxy(to=…) as proxy`.
 
 Rules of this file
-1. Arguments with the same meaning have the same names as in MiniBroker. The fault objects that the caller passes
-   contain the counts of their uses.
+1. Arguments that MiniBroker also has have the same names. The fault objects that the caller passes contain the counts
+   of their uses.
 2. An invalid address, a port in use, or an unusable certificate or capture raises LocalError.
 """
 
@@ -64,7 +64,7 @@ class Proxy:
         taps: Iterable[Tap] = (),
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Check the arguments without starting anything. Raises LocalError if one is invalid.
+        """Check the arguments without starting anything. Raises LocalError if an argument is invalid.
 
         - ``to``: service URL of the broker; ``security``: TLS settings for the connection to it
         - ``listen``: the port, or 0 for any free port; ``bind``: the address to listen on; ``advertised_address``: the
@@ -249,6 +249,6 @@ class Proxy:
 
 
 def _close(file: BinaryIO) -> None:
-    """Close a capture. A failure to write was already reported and is ignored here."""
+    """Close a capture. A failure to write was already reported and is ignored."""
     with suppress(OSError):
         file.close()

@@ -37,14 +37,13 @@ _ClientHandler = Callable[[socket.socket, "Address"], Coroutine[None, None, None
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
 _BACKLOG: Final = 1024
-"""Maximum number of connections that wait to be accepted, the same number as in a broker."""
+"""Maximum number of connections that wait to be accepted. Brokers have the same maximum."""
 _PAUSE: Final = 1.0
 """Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
 """Maximum number of seconds to connect to one host of a broker, including TLS (clients' connectionTimeoutMs)."""
 _TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
-"""Texts for errors without a message. The key True stands for a timeout of asyncio, and False stands for the end of a
-handshake."""
+"""Texts for errors without a message. The key is True for a timeout of asyncio and False for the end of a handshake."""
 _MAX_LISTENERS: Final = 1000
 """Maximum number of brokers besides ``--to``. Each broker uses a port, and no real cluster has so many brokers."""
 
@@ -137,7 +136,7 @@ class Listener:
         return reason
 
     def note(self, text: str) -> None:
-        """Report a problem to the user unless it is the same as the previous one."""
+        """Report a problem to the user unless it is the same as the previous problem."""
         if text != self._noted:
             self._noted = text
             self._note(text)

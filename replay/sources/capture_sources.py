@@ -74,7 +74,7 @@ def _expand(path: str) -> list[str]:
         children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
         if not children:
             raise CaptureError(f"{path}: the folder is empty")
-        # A folder may also contain notes and truth files. They are skipped here, but are read if named explicitly.
+        # A folder may also contain notes and truth files. They are skipped, but they are read if the user names them.
         found = [str(child) for child in children if _may_be_capture(child)]
         if not found:
             raise CaptureError(f"{path}: no capture in this folder")

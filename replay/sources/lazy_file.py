@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A file is opened at its first read, and closed at its end and when it is rewound. Its position is kept.
-2. Among files that share an `OpenFileSlot`, one is open at a time. Otherwise a damaged file, which is not read to its
-   end, would remain open.
+2. Among files that share an `OpenFileSlot`, only one file is open at a time. Otherwise a damaged file, which is not
+   read to its end, would remain open.
 3. A failure raises a CaptureError with the path, because a file may have been deleted after it was listed.
 """
 
@@ -27,7 +27,7 @@ class OpenFileSlot:
         self.holder: LazyFile | None = None
 
     def take(self, file: LazyFile) -> None:
-        """Close the file that is open, before the caller opens a different one."""
+        """Close the file that is open, before the caller opens a different file."""
         if self.holder is not None and self.holder is not file:
             self.holder.release()
         self.holder = file

@@ -6,7 +6,7 @@ and ``observation`` (frames shuffled to the tasks that run the Tracker and the r
 shared types, and `table_schema` contains the functions that define schemas.
 
 Ordinary frames are read in bulk. The objects of codec.capture and codec.observe process all other frames, and the
-results are converted to rows. Both paths give the same results; the tests compare them on every capture.
+results are converted to rows. Both paths produce the same results; the tests compare these results on every capture.
 """
 
 __all__: list[str] = []

@@ -51,10 +51,10 @@ class Places:
     kept: Longs
     """Number of captured bytes; less than the length prefix states if the capture is incomplete."""
     turn: Longs
-    """The packet that completed the frame: usually the packet in which the frame ends, or a later one if bytes were
+    """The packet that completed the frame: usually the packet in which the frame ends, or a later packet if bytes were
     reordered. The number never decreases."""
     packet: Longs
-    """`CapturedFrame.packet`, counted from 1 over all packets of this reader."""
+    """`CapturedFrame.packet`, counted from 1 across all packets of this reader."""
     first_packet: Longs
     """The first of `CapturedFrame.packets`."""
     time_ns: Longs
@@ -168,7 +168,8 @@ class Frames:
     key_end: Longs
     """The key that `tracking.metadata.key_of` returns: ordering_key, otherwise partition_key; -1 if none."""
     key_kind: Longs
-    """0: none, 1: partition_key, 2: ordering_key, 3: partition_key that contains a binary key in base64."""
+    """0 if there is no key, 1 for partition_key, 2 for ordering_key, 3 for partition_key with a binary key in
+    base64."""
     uuid_start: Longs
     uuid_end: Longs
     """uuid of a chunk."""

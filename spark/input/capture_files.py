@@ -136,7 +136,7 @@ def _no_file(info: Any) -> str:
 def _pattern(text: str) -> re.Pattern[str]:
     """Compile a glob.
 
-    ``**`` matches folders; ``*`` and ``?`` match within a name, but not a leading dot, as in shells.
+    ``**`` matches folders; ``*`` and ``?`` match within a name, but not a leading dot. Shells use the same rules.
     """
     out = ""
     for piece in re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", text, re.DOTALL):

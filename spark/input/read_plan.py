@@ -1,7 +1,7 @@
 """The plan of the files, recordings and splits to read, made from the paths that a user names.
 
 Rules of this file
-1. A problem with one file does not affect the others: each file found is an `Entry`. If the file will not be read, the
+1. A problem with one file does not affect other files: each file found is an `Entry`. If the file will not be read, the
    `Entry` contains the reason. LocalError is raised only if nothing can be read or a label is invalid.
 2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections and
    packet numbers continue from part to part.
@@ -61,7 +61,7 @@ class Plan:
     """The files, recordings and splits to read."""
 
     entries: tuple[Entry, ...]
-    """All files by path, including those that are not read."""
+    """All files by path, including files that are not read."""
     recordings: tuple[Recording, ...]
     """The recordings by cluster."""
 

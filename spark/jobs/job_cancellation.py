@@ -91,7 +91,7 @@ def _cancel(context: SparkContext, tag: str) -> None:
 
 
 def _running(context: SparkContext) -> int:
-    """Return the number of running tasks, including cancelled ones. Only the scheduler counts cancelled tasks."""
+    """Return the number of running tasks, including cancelled tasks, which only the scheduler counts."""
     java: Any = context._jsc
     counts = java.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
     total = 0

@@ -4,7 +4,7 @@ Rules of this file
 1. Only pcli prints on the terminal. The output of the JVM and the Python workers is written to a file. If Spark does
    not start, the end of this output is shown. If ``debug`` is set, the output is printed instead.
 2. Spark SQL is loaded only for DataFrames (`open_spark`); the analysis needs only `open_context`.
-3. A caller's session is used without changes and is never stopped here.
+3. A caller's session is used without changes and is never stopped.
 4. pcli handles Ctrl-C, because pyspark's handler calls the JVM on a connection that waits for a response, and prints a
    trace.
 """
@@ -163,7 +163,10 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Restore the SIGINT handler after the block. pyspark sets one only in the main thread, which may restore it."""
+    """Restore the SIGINT handler after the block.
+
+    pyspark sets its handler only in the main thread, and only that thread can restore it.
+    """
     before = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -1,7 +1,8 @@
 """The Spark settings that pcli changes, and why.
 
 Rules of this file
-1. A value of --conf overrides every setting here, even if pcli does not work with it (a different Python, for example).
+1. A value of --conf overrides every setting of this module, even if pcli does not work with this value (a different
+   Python, for example).
 2. Payloads never pass through the JVM, so it needs little memory. Most memory is left for the Python workers.
 3. On one machine no network is used: Spark binds to the loopback address and resolves no host names.
 """
@@ -17,7 +18,7 @@ from typing import Final
 __all__ = ["driver_memory_mb", "is_local", "results_mb", "runs_locally", "settings_for"]
 
 _TRIES: Final = 4
-"""Number of attempts for each task, the default of clusters. With it, a job does not fail if one worker is killed."""
+"""Number of attempts for each task, the default of clusters. A job therefore does not fail if one worker is killed."""
 
 
 def driver_memory_mb(machine_mb: int) -> int:
@@ -47,8 +48,8 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Tasks already compress the data that is shuffled.
         "spark.shuffle.compress": "false",
-        # Workers allocate and free tables of megabytes. With malloc instead of Arrow's allocator, they hold a fifth
-        # less memory.
+        # Workers allocate and free tables of megabytes. They hold a fifth less memory if they use malloc instead of
+        # Arrow's allocator.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         # A cancelled task needs no time to clean up.
         "spark.python.task.killTimeout": "100ms",

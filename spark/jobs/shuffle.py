@@ -6,7 +6,7 @@ Rules of this file
 2. Spark delivers the pairs in any order. The joining task sorts the pieces by bucket, rank, item, and position in the
    item.
 3. Tasks hold little data. A cutting task sends pieces when they amount to some megabytes. A joining task keeps pieces
-   compressed until they are read, and stores those beyond `_KEPT` in a temporary file in Spark's local folder.
+   compressed until they are read, and stores pieces beyond `_KEPT` in a temporary file in Spark's local folder.
 4. A bucket belongs to one partition, ``bucket % partitions``.
 """
 

@@ -4,7 +4,7 @@ Rules of this file
 1. Before a batch is processed, Spark's file source lists the folder and records the files of the batch in its
    checkpoint. Only paths come from Spark. The capture readers read the content, so a file may be larger than 2 GB, the
    limit of a value in Spark.
-2. A batch is one run over the tables and is atomic. If the run is killed before its commit, Spark repeats the batch. If
+2. A batch is one run on the tables and is atomic. If the run is killed before its commit, Spark repeats the batch. If
    the run is killed after its commit but before Spark records the batch as completed, Spark also repeats the batch; the
    tables then already contain all files of the batch, and nothing changes. Every file is therefore processed exactly
    once.

@@ -69,7 +69,7 @@ def lines(
     log_x: bool = False,
     steps: bool = False,
 ) -> str:
-    """Draw a line chart; ``steps``: whether each value is drawn as constant until the next one."""
+    """Draw a line chart. If ``steps`` is set, each value is drawn as constant until the next value."""
 
     def draw(axes: Any) -> None:
         for index, one in enumerate(series):

@@ -1,3 +1,3 @@
-"""Stages of an analysis over an `Engine`: read splits, merge lifecycles, count permits, observe connections."""
+"""Stages of an analysis that an `Engine` runs: read splits, merge lifecycles, count permits, observe connections."""
 
 __all__: list[str] = []

@@ -49,7 +49,7 @@ def count_permits(
 
 
 def _without(starts: pa.RecordBatch, duplicate_connections: frozenset[int]) -> pa.RecordBatch:
-    """Return the balances without those of duplicate connections, whose frames are counted on the other connection."""
+    """Return the balances except for duplicate connections, whose frames are counted on the other connection."""
     if not duplicate_connections:
         return starts
     return starts.filter(

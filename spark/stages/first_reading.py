@@ -7,7 +7,8 @@ Rules of this file
 2. Frames that the merge adds have the recording's numbers and are aggregated as one more split.
 3. If bytes are missing, or an assumed state was wrong, the split is read again, because the certainty of its frames
    then depends on their offsets.
-4. Data that only observation needs (the order of notes and ends, frames per connection) is not produced here.
+4. Data that only observation needs (the order of notes and ends, frames per connection) is not produced in the first
+   reading.
 """
 
 from __future__ import annotations

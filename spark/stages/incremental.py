@@ -4,11 +4,12 @@ Steps
 - The reader's state after each of the last files and the tables of every split are kept. A file that follows all
   earlier files is read from the last state. The remaining stages use the tables of old and new files.
 - Results from the end of the recording are not kept, because files may follow.
-- If a file arrived late and precedes others, or has changed (it was still being written), it is read together with all
-  files after it, from the last state before it. These files must still exist.
+- If a file arrived late and precedes other files, or has changed (it was still being written), it is read together with
+  all files after it, from the last state before it. These files must still exist.
 
 Rules of this file
-1. In whatever order the files arrived, the tables have the same rows as tables that one run over all files writes.
+1. In whatever order the files arrived, the tables have the same rows as the tables that a single run writes for all
+   files.
 2. The rows of a file remain in the tables if the file no longer exists or cannot be read now. The table `captures`
    reports a file that cannot be read.
 3. Options that affect which packets are read or how they are read must be equal to the options of the first run.

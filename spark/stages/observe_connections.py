@@ -3,8 +3,8 @@
 Rules of this file
 1. Connections that share a topic, a transaction or a proxied conversation form a group. A group is observed completely,
    in the order of the recording, and its results do not depend on other groups in the same task.
-2. If one group would keep a task busy while others are idle, the group is divided: its connections are observed first,
-   then its topics (observe_topics). A division adds a third of the work, so small groups are not divided.
+2. If one group would keep a task busy while other tasks are idle, the group is divided: its connections are observed
+   first, then its topics (observe_topics). A division adds a third of the work, so small groups are not divided.
 3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 

@@ -153,7 +153,7 @@ def _timeless(event: PlacedEvent) -> bool:
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
-    """Return the times of the given packets of a split. Packets are counted from 1."""
+    """Return the times of these packets of a split. Packets are counted from 1."""
     split, required = item
     before, found = 0, dict[int, int]()
     for records in SplitWindows(request, split):

@@ -1,7 +1,7 @@
 """The manifest: the files of the tables after the last completed run.
 
 Rules of this file
-1. The manifest is deterministic: the same run over the same captures writes the same content. The manifest contains no
+1. The manifest is deterministic: the same run on the same captures writes the same content. The manifest contains no
    timestamps and no random names.
 2. If the manifest has a later version, a LocalError that recommends updating pcli is raised.
 """

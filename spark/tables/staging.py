@@ -7,9 +7,9 @@ twice, some of its files are in no manifest. These files are removed with the fo
 Rules of this file
 1. A file name consists of the part number and a digest of the file's bytes. The same rows therefore result in the same
    file, and a run without new data moves no files.
-2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then contains both
-   columns (``cluster=…/hour=…``). The file omits ``cluster``, because pyarrow rejects a column that is both in the path
-   and in the file.
+2. Rows are sorted before they are written, and divided by cluster and hour if the table is partitioned. The path then
+   contains both columns (``cluster=…/hour=…``). The file omits ``cluster``, because pyarrow rejects a column that is
+   both in the path and in the file.
 3. pyarrow writes the Parquet files; writing through the JVM would take twelve times as long.
 """
 

@@ -71,12 +71,12 @@ class StoredTables:
         return ds.dataset(paths, schema, format="parquet", filesystem=self._store.files, **more)
 
     def read(self, name: str, columns: Sequence[str] | None = None, where: Any = None) -> pa.Table:
-        """Return a table, or the given columns of it; ``where``: a pyarrow filter expression."""
+        """Return a table, or only these columns of the table; ``where`` is a pyarrow filter expression."""
         wanted = list(columns) if columns is not None else TABLES[name].schema.names if name in TABLES else None
         return self._again(lambda: self.dataset(name).to_table(columns=wanted, filter=where))
 
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the given columns of a table in batches, for tables of any size."""
+        """Yield these columns of a table in batches, for tables of any size."""
         yield from self.dataset(name).to_batches(columns=list(columns))
 
     def _again(self, read: Callable[[], _T]) -> _T:

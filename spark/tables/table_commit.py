@@ -1,4 +1,4 @@
-"""A run over a folder of tables, as a transaction: readers see the old tables until the run ends, then all new tables.
+"""A run on a folder of tables, as a transaction: readers read the old tables until the run ends, then all new tables.
 
 The folder
 - ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct except while a run commits.
@@ -72,8 +72,8 @@ class Run:
     ) -> Manifest:
         """Commit these files as the tables; return the new manifest, or the old manifest if nothing is new.
 
-        ``tables`` are all requested tables, including empty ones. ``state`` contains the current and the final path of
-        each file for the next run. Existing files are kept. Raise LocalError if a different run has committed since
+        ``tables`` are all requested tables, including empty tables. ``state`` contains the current and the final path
+        of each file for the next run. Existing files are kept. Raise LocalError if a different run has committed since
         this run began.
         """
         files = list(made)
@@ -181,7 +181,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
 
 
 def _take_back(store: Store, now: Manifest, moves: Mapping[str, str]) -> None:
-    """Remove the files that were moved, except those that belong to the tables."""
+    """Remove the files that were moved, except files that belong to the tables."""
     for target in {*moves.values()} - {file.path for file in now.files} - {*now.state}:
         store.remove(target)
 

@@ -8,7 +8,7 @@ Rules of this file (BinaryProtoLookupService, PulsarClientImpl.getPartitionedTop
 3. If the response sets ``proxy_through_service_url``, the broker is reached through the address that responded.
 4. Requests for the number of partitions and for the topics of a namespace are retried with back-off until
    ``lookupTimeoutMs`` has passed, if the failure is retriable and not an authentication error. A lookup is not retried
-   here: its handler retries the whole connection.
+   by this service: its handler retries the whole connection.
 5. If a broker does not support PIP-344, the number of partitions is requested even if the request may create the topic.
 """
 

@@ -1,13 +1,13 @@
 """Base class of producers, consumers and topic list watchers, which finds a connection, keeps it and reconnects.
 
 Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
-1. At most one search for a connection runs at a time, and only in the states CONNECTING and READY.
+1. A search for a connection runs only in the states CONNECTING and READY, and at most one search runs at a time.
 2. The handler is attached to the connection before `opened` is called, so that it receives the broker's first commands.
    Each new connection increments ``epoch``.
 3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
    registration resets the back-off.
 4. If the broker closes one producer or consumer, only that handler reconnects. If the broker assigned a different
-   broker, the handler reconnects immediately and without a lookup. If not, it reconnects according to rule 3.
+   broker, the handler reconnects immediately and without a lookup. Otherwise it reconnects according to rule 3.
 5. A topic that migrated is looked up in its new cluster.
 6. If a handler finds no connection because the engine is closed, the handler is also closed.
 """

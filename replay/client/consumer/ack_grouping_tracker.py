@@ -63,7 +63,7 @@ class Owner(Protocol):
         """Process the acknowledgement of an entry."""
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """Process the acknowledgement of all messages up to this one."""
+        """Process the acknowledgement of all messages up to this message."""
 
 
 class AckGroupingTracker:
@@ -131,7 +131,7 @@ class AckGroupingTracker:
     def add_cumulative(
         self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
     ) -> None:
-        """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
+        """Acknowledge all messages up to this id. The broker stores the properties with the subscription's cursor."""
         if not self._persistent:
             _tell(done)
             return

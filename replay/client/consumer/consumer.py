@@ -257,7 +257,7 @@ class Consumer(ConsumerConnection):
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
-        """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
+        """Acknowledge all messages up to this id. The broker stores the properties with the subscription's cursor."""
         if self.individual:
             _refuse(
                 done,
@@ -308,7 +308,7 @@ class Consumer(ConsumerConnection):
             self.dead.possible.pop(whole, None)
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """Process the acknowledgement of all messages up to this one."""
+        """Process the acknowledgement of all messages up to this message."""
         self.unacked.remove_till(last)
 
     # -- redelivery and position -------------------------------------------------------------------------------------

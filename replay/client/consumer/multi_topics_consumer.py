@@ -271,7 +271,7 @@ class MultiTopicsConsumer:
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
-        """Acknowledge all messages up to this one in its topic."""
+        """Acknowledge all messages of the topic up to this id."""
         child = self._child(id_)
         if isinstance(child, Consumer):
             child.acknowledge_cumulative(id_, done, properties)

@@ -2,11 +2,11 @@
 
 Rules of this file (ConsumerImpl.increaseAvailablePermits, clearReceiverQueue; ZeroQueueConsumerImpl; 4.2.4)
 1. A new subscription has no permits; the first FLOW grants permits for the whole queue.
-2. A message that is received or skipped returns one permit. Returned permits are sent in one FLOW as soon as they are
-   half the queue size: for a queue of 10, the FLOWs grant 10, 5, 5, 5 permits. If the queue size is 0 or 1, each permit
-   is sent immediately.
-3. During a pause, no FLOW is sent. Permits returned during the pause are sent at its end if they are at least half the
-   queue.
+2. A message that is received or skipped returns one permit. Returned permits are sent in one FLOW as soon as their
+   number is half the queue size: for a queue of 10, the FLOWs grant 10, 5, 5, 5 permits. If the queue size is 0 or 1,
+   each permit is sent immediately.
+3. During a pause, no FLOW is sent. Permits returned during the pause are sent at its end if their number is at least
+   half the queue size.
 4. A queue of size 0 prefetches nothing: each receive requests one message.
 5. After a reconnect, a non-durable subscription starts before the first waiting message. If no message waits, it starts
    after the last received message, or at its original start if no message was received (`start_again`).

@@ -6,7 +6,7 @@ Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueu
    chunk is sent.
 3. The broker closes the consumer first and responds afterwards. When the response arrives, waiting acks are sent, and
    the queue and the last received message are cleared. If there is a connection at that time (always for a child of a
-   multi-topics consumer), the seek is then complete. If not, it is complete at the next connection.
+   multi-topics consumer), the seek is then complete. Otherwise it is complete at the next connection.
 4. A connection that opens during a seek starts at the seek's target. Earlier messages in the target's entry are
    skipped.
 5. A failed seek leaves the target and the start unchanged.

@@ -148,7 +148,7 @@ class PendingSends:
         return op
 
     def replace(self, op: OpSendMsg, others: Sequence[OpSendMsg] = ()) -> None:
-        """Replace an entry with others, or remove it."""
+        """Replace an entry with other entries, or remove it."""
         place = self.ops.index(op)
         del self.ops[place]
         for number, other in enumerate(others):

@@ -4,8 +4,8 @@ Rules of this file
 1. All protocol content is compared: the fields of the command, whether they are set, and the entry after the command.
    This module reports all differences; rules (rules.py) explain the allowed differences.
 2. An id differs if the live id is not mapped to the captured id (id_translation.py).
-3. The highest sequence id of a receipt is compared if the SEND has a highest sequence id. If not, 0 and -1 are equal,
-   because both mean that there is none (recorded_sends.py).
+3. The highest sequence id of a receipt is compared if the SEND has a highest sequence id. Otherwise 0 and -1 are equal,
+   because both mean that there is no highest sequence id (recorded_sends.py).
 4. The deliveries to a consumer are compared in order, and on Key_Shared subscriptions by key. A delivery differs in the
    field ``order`` if it arrived after a delivery that follows it in the capture. Missing deliveries do not affect other
    deliveries. In a Shared subscription, the order of delayed and redelivered messages is not compared.

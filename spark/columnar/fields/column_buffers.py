@@ -4,8 +4,8 @@ Rules of this file
 1. In most windows most columns are empty, because there are no chunks, transactions or epochs. An empty column is one
    number in memory, repeated by a stride of 0 and read-only. Its full memory is assigned when the column is first
    written, so every write must use `Blank.column`.
-2. This memory is one block, allocated at once and touched only where it is used. This lets the system use large pages
-   and avoids most page faults, the largest cost of this package.
+2. This memory is one block, which is allocated in one call and touched only where it is used. This lets the system use
+   large pages and avoids most page faults, the largest cost of this package.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _owner(number: int) -> str:
 OWNERS: Final[dict[str, list[int]]] = {
     name: [number for number in COMMANDS if _owner(number) == name] for name in ("producer_id", "consumer_id")
 }
-"""The commands whose owner is a producer, and those whose owner is a consumer."""
+"""The commands whose owner is a producer, and the commands whose owner is a consumer."""
 
 
 def _columns(number: int) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The table `frames`: one row for every frame, with its contents and position.
 
 Rules of this file
-1. Names are those of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol's fields, without a
-   prefix.
+1. Columns have the names of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol's fields,
+   without a prefix.
 2. A field that the frame does not contain is null. An id of -1, which brokers send for an absent id, is also null.
 3. From the metadata, the table contains the fields that a lifecycle needs, but no properties; from the payload, only
    the size.

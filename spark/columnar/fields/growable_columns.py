@@ -51,7 +51,10 @@ class GrowingIds:
         self._pieces: list[Sequence[Longs]] = []
 
     def put(self, columns: Sequence[Longs]) -> None:
-        """Append ids, given as the columns of AckIds without ``words``. The ids of one frame must be in order."""
+        """Append ids; ``columns`` are the columns of AckIds without ``words``.
+
+        The ids of one frame must be in order.
+        """
         self._pieces.append(columns)
 
     def put_lists(self, row: int, ids: list[tuple[int, int, int, int, int, int]]) -> None:

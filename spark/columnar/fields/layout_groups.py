@@ -1,8 +1,8 @@
 """Rows with the same layout, decoded together: rows are grouped by size, and each group is decoded layout by layout.
 
 Rules of this file
-1. Nearly all messages of one type and size have one of very few layouts. In each round, one of the remaining rows
-   determines a layout, and all rows with that layout are decoded.
+1. Nearly all messages of one type and size share very few layouts. In each round, one of the remaining rows determines
+   a layout, and all rows with that layout are decoded.
 2. The loop stops after MOST layouts, after a layout that few rows have, or when few rows remain. Other decoders process
    the remaining rows and the rows without a layout.
 3. A bounded number of layouts is kept from window to window.

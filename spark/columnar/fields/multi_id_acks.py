@@ -30,7 +30,7 @@ _COLUMNS: Final = {0x08: "owner", 0x10: "ack_type", 0x30: "txn_least", 0x38: "tx
 """The columns of an ACK's numbers, by tag."""
 _ID: Final = 0x1A
 _WIDEST: Final = 255
-"""Maximum size of an id that is decoded here."""
+"""Maximum size of an id that this module decodes."""
 _LAYOUTS: Final = LayoutCache(id_layout, few=8, share=1 << 30)
 
 

@@ -107,7 +107,7 @@ def _is_alone(data: bytes) -> bool:
 
 
 def pull_places(data: bytes, start: int, end: int) -> tuple[dict[int, Place], bool]:
-    """Return the fields at data[start:end] as `pull_fields` finds them, and whether the last one ends at ``end``."""
+    """Return the fields at data[start:end] as `pull_fields` finds them, and whether the last field ends at ``end``."""
     found: dict[int, Place] = {}
     position = start
     try:

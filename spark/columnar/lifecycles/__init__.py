@@ -11,7 +11,7 @@ These are the stages in the order of the data. partial_tables.py defines the tab
    that are not a plain pair (resent_messages).
 4. `merge_bucket`, for each bucket of shuffle keys: messages, and rows of chunks, which `join_chunks` combines
    (bucket_merge, bucket_rows; message_table for usual messages; event_histories, entry_history,
-   non_persistent_messages, chunked_messages for the others; state_certainty).
+   non_persistent_messages, chunked_messages for all other messages; state_certainty).
 5. `exchanges_of_requests` once, and `exchanges_of_acks` for each table ``answered`` (exchange_rows).
 
 All functions are pure. Tests compare the results with the lifecycles of pcli.codec.observe.tracking.

@@ -103,7 +103,7 @@ def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
 
 
 def _id(row: dict[str, Any]) -> tuple[int, int]:
-    """Sort key of rows with the same time; rows without an id come last."""
+    """Sort key of rows with the same time; rows without an id are last."""
     ledger, entry = (_FAR if row[name] is None else row[name] for name in ("ledger", "entry"))
     return ledger, entry
 

@@ -1,7 +1,7 @@
 """The rows of one bucket as arrays, with their producers, consumers and subscriptions.
 
 Rules of this file
-1. Rows of duplicate connections (the second connection of a proxied conversation) are removed here.
+1. Rows of duplicate connections (the second connection of a proxied conversation) are removed in this module.
 2. If several rows publish the same id, the first row is used.
 """
 

@@ -1,7 +1,8 @@
 """Chunked messages: one row for all chunks of a message. Each chunk is an entry.
 
 Rules of this file
-1. Chunks of one message have the same topic and uuid. The row has the id of the last chunk, as in client libraries.
+1. Chunks of one message have the same topic and uuid. The row has the id of the last chunk, which client libraries also
+   use.
 2. The unacknowledged part of a chunked message is counted in chunks, as pcli.codec.observe.tracking counts it.
 """
 

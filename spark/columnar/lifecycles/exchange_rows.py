@@ -4,8 +4,8 @@ Rules of this file
 1. ACKs with a request id are frequent. If the response has no error and is in the same window, ACK and response are one
    row of ``answered``, and this module only adds the names. The Observer of pcli.codec pairs all other requests.
 2. A request without a response has a row if a response is possible. No response is possible to a close command that the
-   broker sends, or to a refreshed login on an open connection. A waiting PRODUCER receives two responses; the first one
-   is used.
+   broker sends, or to a refreshed login on an open connection. A waiting PRODUCER receives two responses; the first
+   response is used.
 3. SEND and its receipt are in ``messages``. The duplicate connection of a proxied conversation has no rows.
 """
 

@@ -1,8 +1,8 @@
 """The few frames of a split that are forwarded as bytes. `partial_tables.ROLES` lists the reasons.
 
 Rules of this file
-1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not forwarded, because its ids are rows
-   of ``consumed``.
+1. All infrequent commands are forwarded. A REDELIVER with ids is not forwarded, because its ids are rows of
+   ``consumed``.
 2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. The first of these
    frames after each command that opens or closes the producer or consumer is also forwarded. If that command was not
    captured, the forwarded frame is the first evidence of the owner.
@@ -145,7 +145,7 @@ def _ints(values: Longs) -> pa.Array:
 
 
 def _control(frames: Frames) -> Longs:
-    """Return the rows of all commands except the frequent ones."""
+    """Return the rows of all infrequent commands."""
     seldom = ~_is_in(frames.type, _TRAFFIC)
     for row in np.flatnonzero(frames.type == REDELIVER).tolist():
         seldom[row] = not ids_of(frames.head(row))

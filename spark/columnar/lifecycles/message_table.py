@@ -1,8 +1,8 @@
 """Usual messages as a table, column by column.
 
 Rules of this file
-1. Values of the publication come from the SEND. If it was not captured, they come from the metadata of the first
-   delivery.
+1. Values of the publication come from the SEND. If the SEND was not captured, the values come from the metadata of the
+   first delivery.
 2. A value of -1 in a partial aggregate becomes null.
 3. Rows are created in MESSAGES_ORDER, because sorting a table of lists afterwards would take as long as creating it.
 """

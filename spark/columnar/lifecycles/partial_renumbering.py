@@ -132,7 +132,7 @@ _MORE: Final = {"events": _events, "forwarded": _forwarded}
 
 
 def concat_partials(parts: Iterable[Partials]) -> Partials:
-    """Return the tables of several splits, in order, as one."""
+    """Return the tables of several splits, in order, as one table."""
     every = list(parts)
     tables = {
         name: pa.concat_tables([schema.empty_table(), *(getattr(part, name) for part in every)])

@@ -5,8 +5,8 @@ Rules of this file
 2. In the tables of `SplitAggregator`, ``stream`` and ``number`` (of frames) are numbers of the split. `renumber_table`
    converts them to numbers of the recording and leaves the other columns unchanged.
 3. A row of ``consumed`` is a delivery with the first ACK and the first redelivery request after it in the same split.
-   An ACK or request without such a delivery has a separate row. No event is lost, and a usual message has one row for
-   each consumer.
+   An ACK or request without a preceding delivery in the split has a separate row. No event is lost, and a usual message
+   has one row for each consumer.
 4. ``place`` is the shuffle key, which is equal in all rows of one message: ``published``, ``resolved`` and ``consumed``
    are shuffled by ``place`` modulo the number of buckets.
 """

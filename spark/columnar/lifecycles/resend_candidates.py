@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A client resends a message later with the same producer name, sequence id and publish time. If the ranges of sequence
-   id and publish time in a later session overlap those of an earlier session with the same name, the rows in the
+   id and publish time in a later session overlap the ranges of an earlier session with the same name, the rows in the
    overlap are candidates. Rows with the connection, producer_id and sequence id of an unpaired frame are also
    candidates.
 2. A producer without a topic (its PRODUCER was not captured) may belong to any topic that a producer of the same name

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. The ProducerTracker processes all commands about connections and producers, all unpaired SENDs, receipts and errors,
-   and the candidate rows of ``published``, in order. Resends across sessions, duplicates, chunks, transactions,
-   refused and lost messages are handled as in the tracker.
+   and the candidate rows of ``published``, in order. The tracker thus handles resends across sessions, duplicates,
+   chunks, transactions, and refused and lost messages.
 2. The results are lifecycles with their publication; the deliveries are merged by message id.
 3. ``state`` is final only for lifecycles without an id.
 """

@@ -132,8 +132,8 @@ def group_starts(key: Longs) -> Bools:
 def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
     """Return the shuffle key of messages, spread evenly.
 
-    It is computed from the message id. If the id is 0:0, as on non-persistent topics, or missing, it is computed from
-    the sequence id.
+    It is computed from the message id. If the id is missing, or is 0:0 because the topic is non-persistent, the key is
+    computed from the sequence id.
     """
     own = np.flatnonzero(ledger <= 0)
     own = own[(ledger[own] < 0) | (entry[own] == 0)]

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a separate split.
-2. Topic names are not needed here: the topic of a producer or consumer id is looked up later by frame number.
+2. Topic names are not needed in this stage: the topic of a producer or consumer id is looked up later by frame number.
 3. ``numbers`` start at 1 in the split; `renumber_table` replaces them by the recording's numbers.
 """
 
@@ -183,8 +183,8 @@ PROOF_FRAMES: Final = 16
 
 BEGINS: Final = 1
 MAY_BEGIN: Final = 2
-"""Flags of a "weak" mark. BEGINS: a run starts at the frame. MAY_BEGIN: a run starts there unless the last frame of the
-previous split belongs to the same run."""
+"""Flags of a "weak" mark. BEGINS: a run starts at the frame. MAY_BEGIN: a run starts at the frame unless the last frame
+of the previous split belongs to the same run."""
 
 SEARCHED: Final = 4
 """Flag of a "last" mark: the frame was found by resynchronization."""

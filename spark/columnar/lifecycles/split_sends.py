@@ -154,7 +154,7 @@ def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
-    """Return the two rows of each pair as one."""
+    """Return the two rows of each pair as one row."""
     requests, answers = left.take(pa.array(sent)), left.take(pa.array(received))
     for name in ("ledger", "entry", "place", "receipt_number", "receipt_ns"):
         requests = requests.set_column(

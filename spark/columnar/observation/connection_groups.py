@@ -1,4 +1,4 @@
-"""Groups of connections that must be observed together because they are tied, directly or through others.
+"""Groups of connections that must be observed together because they are tied, directly or through other connections.
 
 Rules of this file
 1. Connections with the same addresses and ports are tied, because the later connection ends the earlier connection.
@@ -12,9 +12,10 @@ Rules of this file
    first CONNECT.
 5. Hosts do not tie connections: their events are recorded (host_history.py).
 
-The findings of the groups are therefore those of the whole recording, with two exceptions. Memory limits apply to each
-group. Consumers without a captured SUBSCRIBE and without a common ledger are in separate groups. A Tracker of the whole
-recording assigns all of these consumers to one unnamed subscription, where events of different topics may be mixed.
+The findings of the groups are therefore the same as the findings of the whole recording, with two exceptions. Memory
+limits apply to each group. Consumers without a captured SUBSCRIBE and without a common ledger are in separate groups. A
+Tracker of the whole recording assigns all of these consumers to one unnamed subscription, where events of different
+topics may be mixed.
 """
 
 from __future__ import annotations

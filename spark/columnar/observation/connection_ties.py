@@ -42,7 +42,7 @@ TIES: Final = pa.schema(
         column("text", TEXT, "topic, transaction, producer's name, proxy_to_broker_url"),
     ]
 )
-"""One row for each value that may tie a connection to others."""
+"""One row for each value that may tie a connection to other connections."""
 
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ACK: Final = BY_NAME["ACK"].number
@@ -166,7 +166,7 @@ def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
 
 
 def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
-    """Return the distinct values of columns in the given rows, each with its lowest number as ``place``."""
+    """Return the distinct values of columns in these rows, each with its lowest number as ``place``."""
     chosen = np.flatnonzero(rows)
     table = pa.table({"place": numbers[chosen], **{name: values[chosen] for name, values in columns.items()}})
     found = table.group_by(list(columns), use_threads=False).aggregate([("place", "min")])

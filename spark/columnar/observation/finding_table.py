@@ -1,7 +1,7 @@
 """The columns of the table `findings`, and the merge of the findings of all groups.
 
 Rules of this file
-1. If several findings have the same identity, only the one whose connection has the latest last frame is kept. A
+1. If several findings have the same identity, only the finding whose connection has the latest last frame is kept. A
    finding about a library's version, for example, is reported once for all connections of a host.
 2. Rows are sorted by severity, certainty and start; then by rule, subject and cause.
 """
@@ -72,7 +72,7 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
 
 
 def findings_of(table: pa.RecordBatch) -> list[FindingRow]:
-    """Yield the findings in rows. Values of subjects are texts, as in the rows; only the stream is a number."""
+    """Yield the findings in rows. Values of subjects are texts in the rows, and only the stream is a number."""
     return [_found(row) for row in table.to_pylist()]
 
 

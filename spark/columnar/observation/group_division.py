@@ -96,7 +96,7 @@ class Division:
 def divide(
     ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int], size: int
 ) -> Division:
-    """Divide the given connections into parts.
+    """Divide the connections of a group into parts.
 
     ``ties``: rows of TIES of these connections, in any order; ``frames``: number of frames of each connection;
     ``size``: approximate maximum number of frames in a part of topics.

@@ -4,7 +4,7 @@ Rules of this file
 1. The Observer, Tracker and rules of pcli.codec process the group's frames, notes and ends in the order of the
    recording. They also receive facts about the other groups: the time of the last frame before a note, whether packets
    were truncated earlier, and which servers use Pulsar.
-2. Rules about hosts and about the capture are not checked here: `conclude` checks them once, after all groups.
+2. Rules about hosts and about the capture are not checked for a group: `conclude` checks them once, after all groups.
 3. The limits of Tracker and Observer apply to each group, so a group may keep records that a single Tracker would drop.
 """
 

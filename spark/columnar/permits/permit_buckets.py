@@ -1,14 +1,15 @@
 """Permits of consumers over time, in columns: permits granted by FLOWs and used by MESSAGEs, by session and bucket.
 
 Rules of this file
-1. Permits are counted as in permit_ledger.py: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
-   messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if the metadata was not captured.
+1. Permits are counted according to the rules of permit_ledger.py: a FLOW adds permits, and a MESSAGE uses the size of
+   its batch minus the messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if the metadata was
+   not captured.
 2. A window yields changes. A change contains the sums and the lowest prefix sum of a run of frames: the frames of one
    consumer within one bucket and between two events of its connection. Changes do not depend on how a session began.
-3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part. With these
-   balances, the changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts
-   are merged (`merge_permits`): the merged row has the sums, the minimum of the lowest balances, and the last balance.
-   The table is therefore independent of the cuts.
+3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part. These
+   balances are used to convert the changes to rows (`permit_rows`). Rows of the same session and bucket from different
+   windows or cuts are merged (`merge_permits`): the merged row has the sums, the minimum of the lowest balances, and
+   the last balance. The table is therefore independent of the cuts.
 """
 
 from __future__ import annotations
@@ -136,8 +137,8 @@ def permit_parts(
 ) -> PermitParts:
     """Return the changes and events of a window; ``numbers`` contains the numbers of its frames.
 
-    ``cut`` labels a window, or several windows that are read one after another. For several windows, pass ``seen``,
-    the number of earlier events of each connection in the cut, which this function updates.
+    ``cut`` labels a window, or several consecutive windows. For several windows, pass ``seen``, the number of earlier
+    events of each connection in the cut, which this function updates.
     """
     places = frames.places
     rows = np.flatnonzero(((frames.type == _FLOW) | (frames.type == MESSAGE)) & (frames.owner >= 0))

@@ -1,4 +1,4 @@
-"""Conversion of capture windows to frame positions that are equal to those of `read_capture`.
+"""Conversion of capture windows to frame positions, with the same result as `read_capture`.
 
 - packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: TCP segments of the packets
 - direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of

@@ -3,7 +3,7 @@
 Rules of this file
 1. This module changes no state. If a frame is unusual, the result contains its connection and the packet from which the
    object path must process the connection.
-2. This packet is the one in which the first unusual frame begins: no earlier packet contains any byte of the frame.
+2. This is the packet in which the first unusual frame begins: no earlier packet contains any byte of the frame.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _unusual_open(pool: bytearray, joined: Joined, frames: FrameBoundaries) -> l
 
 
 def _doubt(pool: bytearray, joined: Joined, frames: FrameBoundaries, marked: Bools) -> None:
-    """Mark as unusual those frames that fail verification."""
+    """Mark frames that fail verification as unusual."""
     rows = np.flatnonzero(frames.checked & ~marked)
     marked[rows[frames.size[rows] < HEAD_SIZE]] = True
     rows = rows[frames.size[rows] >= HEAD_SIZE]

@@ -1,4 +1,4 @@
-"""Delivery of the frames in ordinary packets, for many directions at once, and update of the directions.
+"""Delivery of the frames in ordinary packets, for many directions together, and update of the directions.
 
 Rules of this file
 1. No state changes until all frames are checked. A connection with an unusual frame is left unchanged.
@@ -169,14 +169,15 @@ class InOrderRuns:
         direction.marks += zip(places, (packets + self._base).tolist(), self._records.time_ns[packets].tolist())
         ends = joined.ends[first + kept : last]
         if opened >= start + int(joined.waited[index]) and ends[0] - opened < _LENGTHS:
-            # Packets after a frame's first few bytes take the slow path until its lengths are complete.
+            # Packets after a frame's first few bytes are processed on the slow path until the frame's lengths are
+            # complete.
             whole = int(np.searchsorted(ends, opened + _LENGTHS))
             behind = int(packets[whole]) if whole < len(ends) else self._traffic.packets[one.end - 1]
             if behind > packets[0]:
                 self._record_slow_packet(direction, behind)
 
     def _acknowledge(self, one: Stretch) -> None:
-        """Record the last acknowledgement, and the last packet that takes the slow path."""
+        """Record the last acknowledgement, and the last packet that is processed on the slow path."""
         at, end = one.side.at, one.end
         packets = self._traffic.order[at:end]
         lean = self._segments.lean[packets]

@@ -40,8 +40,8 @@ def walk(pool: bytearray, start: int, end: int, frames: list[int]) -> int:
                 frames.append(at)
                 at += length(view, at)[0] + 4
         except struct_error:
-            # No complete length follows, so no frame begins here. The previous frame is incomplete if it extends beyond
-            # ``end``.
+            # No complete length follows, so no frame begins at this position. The previous frame is incomplete if it
+            # extends beyond ``end``.
             frames.pop()
             return at if at <= end else frames.pop()
 

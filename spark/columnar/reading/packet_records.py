@@ -1,9 +1,9 @@
 """Packets of a window as columns: the position, timestamp and interface of each packet.
 
 Rules of this file
-1. The loop over a pcap only finds where each record begins. Its fields are read for all records at once.
+1. The loop over a pcap only finds where each record begins. The fields are read for all records together.
 2. Damage is reported as `codec.capture.pcap` reports it, at the same offset and after the same packets.
-3. Times are int64. A time after the year 2262 (only pcapng can contain one) becomes the last valid nanosecond; a time
+3. Times are int64. A time after the year 2262, which only pcapng can contain, becomes the last valid nanosecond; a time
    before the year 1677 becomes the first valid nanosecond.
 """
 
@@ -85,8 +85,8 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
             found.append(position)
             position += header + pull(data, position)[0]
     except struct_error:
-        # No complete header follows, so no record begins here. The previous record is incomplete if it extends beyond
-        # ``size``.
+        # No complete header follows, so no record begins at this position. The previous record is incomplete if it
+        # extends beyond ``size``.
         found.pop()
         if position > size:
             position = found.pop()

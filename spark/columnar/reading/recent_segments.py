@@ -1,7 +1,7 @@
 """The most recent data packets, used to check retransmissions when most packets are processed together.
 
 Rules of this file
-1. The content is equal to that of `capture.recent_packets` at the current packet: the last HISTORY data packets before
+1. The content is the same as in `capture.recent_packets` at the current packet: the last HISTORY data packets before
    the current packet across all connections, in order, whether they were processed together or one by one.
 2. Packets processed together are stored in columns; an entry is created only on demand. Packets after the current
    packet are excluded.
@@ -39,7 +39,7 @@ class RecentSegments(History):
         self._directions: list[Direction] = []
         self._window: tuple[bytes, Longs, Longs] | None = None
         self.fed = 0
-        """Number of data packets so far, including those processed together."""
+        """Number of data packets so far, including packets processed together."""
         self.turn = 0
         """Index of the current packet in the window."""
 

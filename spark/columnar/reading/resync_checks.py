@@ -1,9 +1,9 @@
 """Checks of directions whose frames were found by a search; each frame is verified until the direction is trusted.
 
 Rules of this file
-1. `capture.frame_extraction` accepts a frame of such a direction if it is valid in every respect, or if another frame
-   can begin after it. Therefore only the heads must be plausible. The frame itself must be valid only if a packet ends
-   within the next head.
+1. `capture.frame_extraction` accepts a frame of an unverified direction if the frame is valid in every respect, or if
+   another frame can begin after it. Therefore only the heads must be plausible. The frame itself must be valid only if
+   a packet ends within the next head.
 2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way.
    The object path processes a direction whose budget is nearly used up.
 """
@@ -36,7 +36,7 @@ _SECOND: Final = _tag_bytes(1)
 
 
 def is_unverified(direction: Direction, *, fragments: bool) -> bool:
-    """Return whether a direction takes the slow path only because its frames must be verified.
+    """Return whether a direction is processed on the slow path only because its frames must be verified.
 
     ``fragments``: whether the capture contains fragmented IP packets, which may have carried the stored bytes.
     """

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A plain packet has simple headers: Ethernet (up to two VLAN tags), Linux cooked, BSD loopback or raw IP; IPv4 without
-   options or IPv6 without extension headers; no fragment; TCP. All other packets are opaque here and are parsed by
-   `pull_segment`.
+   options or IPv6 without extension headers; no fragment; TCP. All other packets are called opaque, and `pull_segment`
+   parses them.
 2. An ordinary packet is plain and complete, and has ACK but not SYN, FIN or RST. Only ordinary packets are processed
    together.
 3. `codec.capture.fast_path` processes a lean packet without reading the connection. For every other packet it stores

@@ -2,9 +2,9 @@
 
 Rules of this file
 1. Unusual packets are processed in capture order across all connections, so stream numbers, timers, gaps and ends are
-   the same as those of `read_capture`. A stretch is processed before the first other packet that follows it.
+   the same as in `read_capture`. A stretch is processed before the first other packet that follows it.
 2. A timer fires at its packet, whichever connection that packet belongs to. A connection with a timer is processed
-   together with others only up to that packet.
+   together with other connections only up to that packet.
 3. For a short stretch, creating the arrays costs more than it saves. After an unusual frame, several packets are
    therefore processed one by one. Their number increases each time, so no traffic can cause the same bytes to be
    scanned repeatedly.
@@ -33,7 +33,8 @@ from pcli.spark.columnar.reading.window_frames import WindowFrames
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Minimum number of packets of a connection that is processed together with the others at the start of a window."""
+"""Minimum number of packets of a connection for it to be processed together with other connections from the start of a
+window."""
 LATER: Final = 48
 """Minimum number of packets that are processed as a separate stretch within a window."""
 

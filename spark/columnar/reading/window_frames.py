@@ -2,8 +2,8 @@
 
 Rules of this file
 1. One pool holds the bytes of all frames of the window; each frame is a range of the pool.
-2. Frames are in the order of the packets that produced them. At the same packet, frames decoded one by one come first:
-   a timer produced them before the packet itself was processed.
+2. Frames are in the order of the packets that produced them. At the same packet, frames decoded one by one are first,
+   because a timer produced them before the packet itself was processed.
 3. A note precedes the first frame that was produced after it.
 """
 

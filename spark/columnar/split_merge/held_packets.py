@@ -1,13 +1,13 @@
 """Packets of a connection that started before the split, held until its frame boundaries are known.
 
 Rules of this file
-1. Packets of all kinds are held. The merge replays them on the state at the end of the previous split, which gives the
-   exact result. The assumed state determines only where the split continues independently.
+1. Packets of all kinds are held. The merge replays them on the state at the end of the previous split, which produces
+   the exact result. The assumed state determines only where the split continues independently.
 2. The assumed state is the state after the last held packet: both directions are in order, at or within a frame. It is
    created when both directions were captured and each direction with data contains a complete valid frame. The merge
    compares it with the true state. A wrong assumption costs time but loses no frame.
 3. After an unusual event (a gap, a retransmission, an end), no state is assumed until some more packets have been held.
-4. If MOST_HELD bytes of a connection contain no frame, the connection is given up: only its SYN, FIN and RST packets
+4. If MOST_HELD bytes of a connection contain no frame, the connection is abandoned: only its SYN, FIN and RST packets
    are held. These suffice for a connection without Pulsar. If the connection contains frames, the split is read again.
 """
 

@@ -25,7 +25,7 @@ __all__ = ["merge_splits"]
 
 _CLOSING: Final = 2
 _OWN: Final = 3
-"""Ranks at one place of a turn: timers (0) and the end of a replaced connection (1) come first, then ends of other
+"""Ranks at one place of a turn: timers (0) and the end of a replaced connection (1) are first, then ends of other
 connections, then the items of the packet itself."""
 
 
@@ -113,7 +113,7 @@ class _ConnectionStarts:
     def bring_forward(self, extra: Extra) -> bool:
         """Move an end to the first start that would have caused it.
 
-        Return False if there is no such start and the end requires one.
+        Return False if no start would have caused the end and the end requires a start.
         """
         ready, extra.ready = extra.ready, IMMEDIATE
         for time in ready.times:

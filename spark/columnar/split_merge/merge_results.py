@@ -11,9 +11,9 @@ Rules of this file
 2. There are few extra rows: frames across the boundary of a split, rows of splits that were read again, and items from
    the end of the recording. They have the recording's numbers.
 3. The order is (split, turn, place): ``turn`` is the packet that completed a row, and ``place`` is the order of the row
-   within the turn. The place of a row of the split is its row number. Extra items with such a place precede that row.
-   Items with a place below 0 precede all rows of the split in this turn; items with a place from AFTER on follow these
-   rows. `MergedSplit.extra` is sorted.
+   within the turn. The place of a row of the split is its row number. An extra item whose place is a row number
+   precedes that row. Items with a place below 0 precede all rows of the split in this turn; items with a place of at
+   least AFTER follow these rows. `MergedSplit.extra` is sorted.
 4. The module contains only data: plain arrays and small classes that can be pickled.
 """
 

@@ -160,7 +160,7 @@ class Replay:
         self._packet = held.packet
 
     def renew(self, packet: int, row: int) -> None:
-        """End the old connection, because a new one starts at a packet that is not replayed here.
+        """End the old connection, because a new connection starts at a packet that is not replayed.
 
         ``row``: the row of the split after which the rows of the new connection begin.
         """
@@ -189,7 +189,7 @@ class Replay:
         self._packet = max(self._packet, packet - 1)
 
     def _collect_own(self, packet: int) -> None:
-        """Collect the results of a packet. Results of a replaced connection come first."""
+        """Collect the results of a packet. Results of a replaced connection are first."""
         for item in self._output.out:
             assert item.stream is not None
             old = self.connection is not None and self.connection.stream.number == packet != item.stream.number

@@ -58,7 +58,7 @@ def _load(data: bytes) -> CarriedState:
 
 
 def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) -> tuple[Longs, Longs]:
-    """Return the packets that may belong to the given keys, and the number of data packets before each of them."""
+    """Return the packets that may belong to these keys, and the number of data packets before each of these packets."""
     if segments is None:
         return np.arange(len(records)), np.zeros(len(records) + 1, np.int64)
     wanted = set(keys)

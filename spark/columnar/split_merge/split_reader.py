@@ -7,7 +7,7 @@ Rules of this file
    split. It is either valid as a whole or read again as a whole.
 3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
    frame boundaries are less certain, and whether a retransmission precedes the assumed state. Frames after an assumed
-   state are checked like those after a resynchronization, so the frames are valid whether or not the true boundaries
+   state are checked like frames after a resynchronization, so the frames are valid whether or not the true boundaries
    are certain.
 """
 
@@ -71,7 +71,7 @@ class ConnectionSpan:
     given_up: bool = False
     """Whether the connection carries no Pulsar; ``held`` then contains only its first SYN, FIN and RST packets."""
     assumed: bytes = b""
-    """The pickled connection after ``held``; empty if the split ended earlier or the connection was given up."""
+    """The pickled connection after ``held``; empty if the split ended earlier or the connection was abandoned."""
     connection_starts: list[ConnectionStart] = field(default_factory=list)
     """Starts of connections within the split."""
     streams: list[int] = field(default_factory=list)
