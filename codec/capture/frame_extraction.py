@@ -146,7 +146,7 @@ class FrameExtractor:
             text = f"a frame of {total} bytes, but at most {limit} are possible"
         else:
             text = f"a command of {command} bytes in a frame of {total} bytes"
-        text += ": the data is not Pulsar from here on, or is damaged"
+        text += ": the data from this position is not Pulsar or is damaged"
         self.output.note(direction, "length", text, packet, offset, total)
         self.search(direction, position, 1, packet)
 

@@ -35,7 +35,7 @@ NOTE_KINDS: dict[str, str] = {
     "overlap": "the bytes of a retransmission differ from those of the first transmission",
     "proxy-protocol": "a PROXY protocol header at the start of the stream",
     "resync": "the position at which a search found the next frame",
-    "snaplen": "packets are truncated: reported once per file",
+    "snaplen": "packets are truncated; this is reported once per file",
     "tls": "a stream of TLS",
 }
 """Every kind of note, with its meaning."""

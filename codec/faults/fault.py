@@ -48,9 +48,9 @@ class Fault:
         ``error`` is the name of a ServerError, or name and text: ``ServiceNotReady: later``.
         """
         if do not in ACTIONS:
-            raise LocalError(f"a fault can't {do!r}; it can {', '.join(ACTIONS)}{near(do, ACTIONS)}")
+            raise LocalError(f"{do!r} is not an action of a fault: write {', '.join(ACTIONS)}{near(do, ACTIONS)}")
         if after < 0 or (times is not None and times < 1):
-            raise LocalError("after must be 0 or more, times must be 1 or more")
+            raise LocalError("after must be 0 or more, and times must be 1 or more")
         if (do == "delay") != (ms > 0):
             raise LocalError("do=delay requires ms above 0, and ms requires do=delay")
         if error and do != "error":
@@ -87,7 +87,7 @@ class Fault:
         for word in words[1:]:
             name, sign, value = word.partition("=")
             if not sign or name not in ("after", "times", "ms", "error"):
-                raise LocalError(f"fault {text!r}: {word!r} is none of after=N, times=N, ms=N, error=NAME")
+                raise LocalError(f"fault {text!r}: {word!r} is not one of after=N, times=N, ms=N, error=NAME")
             values[name] = value.strip("'\"")
         numbers = {name: _number(text, name, values[name]) for name in ("after", "times", "ms") if name in values}
         return cls(on, words[0], error=values.get("error", ""), **numbers)

@@ -151,7 +151,7 @@ def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
         return entry
     stored = _bytes(checksum, "checksum")
     if len(stored) != 4:
-        raise LocalError('checksum: "good", or eight hex digits')
+        raise LocalError('checksum: "good" or eight hex digits are expected')
     place = 8 + len(packed["entry"]) if packed["entry"] is not None else 2
     return entry[:place] + stored + entry[place + 4 :]
 
@@ -286,7 +286,7 @@ def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.enum_type is not None and isinstance(value, str):
         known = field.enum_type.values_by_name.get(value) if value.isascii() else None
         if known is None:
-            raise LocalError(f"{path}: one of {', '.join(field.enum_type.values_by_name)}")
+            raise LocalError(f"{path}: the value must be one of {', '.join(field.enum_type.values_by_name)}")
         return known.number
     if field.type in _FLOATING and isinstance(value, str):
         return _no_number(value, path)

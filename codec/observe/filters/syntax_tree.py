@@ -28,7 +28,7 @@ __all__ = [
 
 FUNCTIONS: Final[dict[str, str]] = {
     "count": "number of values of a field in the frame",
-    "len": "length of a string in characters, of bytes in bytes",
+    "len": "length in characters of a string, or in bytes of a bytes field",
     "lower": "a string in lower case",
     "upper": "a string in upper case",
 }

@@ -186,7 +186,7 @@ def test_a_closed_stdout_ends_it(start):
         (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
         (["--ready-file", "/"], "--ready-file /: not a valid file name"),
-        (["--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
+        (["--fault", "dropp on pulsar.type"], "'dropp' is not an action of a fault"),
         (["--fault", "drop"], "on FILTER"),
         (["--topic", "jobs:x"], "must be 1 or more"),
         (["--advertised-address", "host:6650"], "a host without a port"),

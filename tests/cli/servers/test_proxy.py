@@ -188,7 +188,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b", "-Y", "pulsar.typ == 1"], "pulsar.typ"),
         (["--to", "b", "-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
         (["--to", "b", "-w", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
-        (["--to", "b", "--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
+        (["--to", "b", "--fault", "dropp on pulsar.type"], "'dropp' is not an action of a fault"),
         (["--to", "b", "--bytes", "latency=fast"], "write a time"),
         (["--to", "b", "--listen-cert", "c.pem"], "two files"),
         (["--to", "b", "--http-listen", "0"], "HTTP needs both a port"),

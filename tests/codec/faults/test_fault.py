@@ -42,7 +42,7 @@ def test_every_frame(seen):
         ("drop", "on FILTER"),
         ("drop on", "on FILTER"),
         ("dropp on pulsar.type", "near: drop"),
-        ("drop sometimes on pulsar.type", "'sometimes' is none of after=N"),
+        ("drop sometimes on pulsar.type", "'sometimes' is not one of after=N"),
         ("drop after=x on pulsar.type", "after=x is not an integer"),
         ("drop times=0 on pulsar.type", "times must be 1 or more"),
         ("delay on pulsar.type", "do=delay requires ms above 0"),

@@ -54,7 +54,7 @@ class ConnectionTable:
         return connection
 
     def add(self, stream: Stream, time_ns: int) -> ConnectionState:
-        """Add a connection and evict an old one if there are too many."""
+        """Add a connection and evict an old connection if there are too many."""
         ports = (stream.client, stream.server)
         older = self._connections.get(self._ports.get(ports, -1))
         if older is not None and not older.record.end:

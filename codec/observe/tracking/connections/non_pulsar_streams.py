@@ -22,8 +22,8 @@ __all__ = ["NonPulsarStreams", "describe_length"]
 _MAX_OTHERS: Final = 1000
 
 _KINDS: Final = {
-    "tls": "TLS: if its first four bytes, 16 03 01 00, are read as the length of a frame, they are 369,295,616",
-    "http": 'HTTP: if its first four bytes, "GET ", are read as the length of a frame, they are 1,195,725,856',
+    "tls": "TLS: if its first four bytes, 16 03 01 00, are read as a frame length, the result is 369,295,616",
+    "http": 'HTTP: if its first four bytes, "GET ", are read as a frame length, the result is 1,195,725,856',
     "not-pulsar": "neither Pulsar nor TLS nor HTTP",
 }
 """Descriptions of the streams, by kind of note."""

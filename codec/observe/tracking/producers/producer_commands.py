@@ -1,4 +1,4 @@
-"""Opening and closing of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, ends of connections.
+"""Opening and closing of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, and ends of connections.
 
 If a producer with the same name is attached to another connection, a new PRODUCER replaces it only if the broker
 accepts the new PRODUCER. Usually the broker refuses it.

@@ -1,4 +1,4 @@
-"""SEND: begins a lifecycle, or continues a lifecycle with a resend or another chunk.
+"""SEND: the beginning of a lifecycle, or its continuation with a resend or another chunk.
 
 Rules of this file
 1. Only the metadata fields that a lifecycle needs are read; the payload is not decoded.

@@ -8,7 +8,7 @@ Rules of this file
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
    topic. Its statistics counters restart, and the ack sets of batches are lost. A reset through the admin API closes
    the consumers of one subscription only. An unload is inferred if two subscriptions, or a subscription and a producer,
-   are closed within CLOSING_NS, or if a new ledger follows. Otherwise it cannot be distinguished from a reset.
+   are closed within CLOSING_NS, or if a new ledger follows. Otherwise an unload cannot be distinguished from a reset.
 """
 
 from __future__ import annotations

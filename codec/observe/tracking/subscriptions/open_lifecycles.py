@@ -1,4 +1,4 @@
-"""Open lifecycles by topic. Each leaves memory when it is complete, or when there are too many.
+"""Open lifecycles by topic. Each lifecycle leaves memory when it is complete, or when there are too many.
 
 Rules of this file
 1. A lifecycle is complete when all subscriptions of the topic have acknowledged it. On a non-persistent topic, it is

@@ -145,7 +145,7 @@ def record_redelivery(
 
 
 def record_redelivery_after_reset(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
-    """Record a redelivery after a cursor reset of an entry whose lifecycle has left memory."""
+    """Record the redelivery, after a cursor reset, of an entry whose lifecycle has left memory."""
     _record_cause(subscription, at, delivery, *subscription.reset[1:])
 
 

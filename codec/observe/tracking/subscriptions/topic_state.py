@@ -87,7 +87,7 @@ class TopicState:
             self.first = at
 
     def count(self, after: Position, to: Position) -> int:
-        """Return the number of entries after one position, up to and including another."""
+        """Return the number of entries after one position, up to and including another position."""
         total = 0
         for ledger, last in self.ledgers.items():
             if after[0] <= ledger <= to[0]:
