@@ -5,7 +5,7 @@ Rules of this file
    be imported, or a `functools.partial` of such a function; its arguments and results can be pickled.
 2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
    tasks passes through `exchange` as rows, in a few large pieces.
-3. The order is deterministic. Results have the order of the items. Pieces are ordered by rank, then by item, then by
+3. The order is deterministic. Results are in the order of the items. Pieces are ordered by rank, then by item, then by
    the order in which they were yielded. Nothing depends on which task finished first, or on how often a task ran.
 4. Memory holds only what one task needs; `InProcess` stores pieces beyond `_HELD` in a temporary file.
 """

@@ -6,8 +6,8 @@ Rules of this file
 2. The engine limits the pending output: each message uses part of ``memoryLimitBytes`` until the broker acknowledges
    it. Writes therefore need no flow control in this module.
 3. A connection that cannot be opened is reported to the engine with a message that contains the remedy.
-4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, or else as RemoteError. Every call in
-   progress raises an exception that occurs in the engine.
+4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, or else as RemoteError. If an
+   exception occurs in the engine, every call in progress raises it.
 5. HTTP requests run in a thread and ignore proxy settings in the environment, because brokers are reached directly.
 """
 

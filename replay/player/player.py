@@ -3,8 +3,8 @@
 Rules of this file
 1. Causality: a client's step is sent when every response before it in the capture, on any connection, has arrived, and
    every earlier client step was sent. The live client has then received as much as the captured client, and the
-   broker's state is the same. A SEND therefore follows its PRODUCER_SUCCESS and an ACK its MESSAGE. The order between
-   connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
+   broker's state is the same. A SEND therefore follows its PRODUCER_SUCCESS, and an ACK follows its MESSAGE. The order
+   between connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
 2. Time: a step is not sent before its time in the capture, scaled by the speed. If the speed is 0, only causality
    determines the order and time.
 3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later. If it never arrives,

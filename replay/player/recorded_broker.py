@@ -12,8 +12,8 @@ Rules of this file
    address.
 4. A PING receives a PONG. A captured query or CONNECT may be repeated and receives its response each time.
 5. A command without a captured step is noted. The response is a failed lookup response for a lookup, a SEND_ERROR for a
-   SEND, and an ERROR for any other request. All contain NotAllowedError, after which clients do not retry. An ACK that
-   requests a response receives one, because clients group ACKs differently.
+   SEND, and an ERROR for any other request. All contain NotAllowedError, after which clients do not retry. If an ACK
+   requests a response, it receives an ACK_RESPONSE, because clients group ACKs differently.
 """
 
 from __future__ import annotations

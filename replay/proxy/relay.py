@@ -35,7 +35,7 @@ __all__ = ["Relay"]
 _HIGH: Final = 1 << 20
 """Size in bytes of one side's write buffer at which reading from the other side stops."""
 _REQUEST_TIMEOUT: Final = 30.0
-"""Seconds to wait for the first frame; a broker waits as long (keepAliveIntervalSeconds)."""
+"""Seconds to wait for the first frame, the same number as in a broker (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """The SO_LINGER value with which a close causes a reset."""
 _OTHER_PROTOCOLS: Final = {

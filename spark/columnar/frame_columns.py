@@ -49,7 +49,7 @@ class Places:
     start: Longs
     """Index into ``data`` of the frame's length prefix."""
     kept: Longs
-    """Number of captured bytes; less than the length prefix states if the capture is incomplete."""
+    """Number of captured bytes. It is less than the length prefix states if the capture is incomplete."""
     turn: Longs
     """The packet that completed the frame: usually the packet in which the frame ends, or a later packet if bytes were
     reordered. The number never decreases."""
@@ -86,7 +86,7 @@ class AckIds:
     set_end: Longs
     """The ack set is ``words[set_start:set_end]``; empty if absent."""
     words: Longs
-    """Words of all ack sets as on the wire: a set bit is a message that is not acknowledged."""
+    """Words of all ack sets in the wire format: a set bit marks a message that is not acknowledged."""
 
 
 @dataclass(slots=True)
@@ -104,8 +104,8 @@ class Frames:
     complete: Bools
     """Whether the columns below contain the whole command: SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW as `wire.hot`
     reads them, including transactions, several ids, ack sets and epochs; ACK_RESPONSE without an error; PING, PONG.
-    False for other types and for commands with further fields (is_chunk); the columns then contain what they can
-    represent."""
+    False for other types and for commands with further fields (is_chunk); the columns then contain the fields that they
+    can represent."""
     owner: Longs
     """producer_id of SEND, SEND_RECEIPT, SEND_ERROR; consumer_id of MESSAGE, ACK, FLOW, ACK_RESPONSE,
     REDELIVER_UNACKNOWLEDGED_MESSAGES; for other commands, whichever of the two ids the command contains."""

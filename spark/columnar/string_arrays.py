@@ -83,7 +83,7 @@ def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint6
 
 
 def keys_of(frames: Frames) -> pa.StringArray:
-    """Return the keys of frames as tracking.metadata.key_of does, binary keys as base64; null if there is no key."""
+    """Return the keys of frames as tracking.metadata.key_of does (binary keys in base64); null if there is no key."""
     data, start, end = frames.places.data, frames.key_start, frames.key_end
     there = np.where(end > start, start, -1)
     pieces = binary_array(data, there, end)

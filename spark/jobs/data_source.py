@@ -11,7 +11,7 @@ Rules of this file
 2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
    recording, because frames span files. To read large recordings in parallel, write the table instead: ``pcli
    spark-analyze --only frames``.
-3. A file that cannot be read to its end is an error, the default of Spark's own sources. If the option
+3. By default, a file that cannot be read to its end is an error, just as in Spark's own sources. If the option
    ``ignoreCorruptFiles`` is set, only the rows of the file are missing. A file that is not a capture is no error if
    other files are captures.
 4. Spark requires batches with exactly the declared schema, and does not prune columns for a source in Python.

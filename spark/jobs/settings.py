@@ -1,4 +1,4 @@
-"""The Spark settings that pcli changes, and why.
+"""The Spark settings that pcli changes, with the reasons.
 
 Rules of this file
 1. A value of --conf overrides every setting of this module, even if pcli does not work with this value (a different
@@ -22,7 +22,7 @@ _TRIES: Final = 4
 
 
 def driver_memory_mb(machine_mb: int) -> int:
-    """Return the megabytes for the driver's JVM, which runs all tasks on one machine: a quarter, from 1 to 4 GB."""
+    """Return the megabytes for the driver's JVM if it runs all tasks: a quarter of the memory, from 1 to 4 GB."""
     return max(1024, min(4096, machine_mb // 4))
 
 

@@ -7,7 +7,7 @@ Rules of this file
    and their numbers. The second reading produces tables with the recording's numbers. Tables that can be renumbered are
    produced in the first reading (`first_reading`), so few splits are read twice.
 2. If a split does not end where the next split starts (a wrong boundary, damage), the next split is read again from the
-   end.
+   position at which the reading ended.
 3. If the state assumed for a connection at the start of a split was wrong, the connection is read again in that split
    from its true state. This may affect the next split.
 4. The driver holds only frames at the boundaries of splits, and frames of connections that are read again.

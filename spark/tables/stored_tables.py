@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A table has the columns of its schema, in order, whether or not it is partitioned.
-2. After the manifest is read, a different run may commit and remove a file. If this happens, the new manifest is read,
-   and reading is repeated once.
+2. After the manifest is read, a different run may commit and remove a file. If a file is missing, the new manifest is
+   read, and reading is repeated once.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class ClientConnection:
     # -- output ----------------------------------------------------------------------------------------------------
 
     def send(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command that has no response, or whose response is passed to a handler, as for SEND."""
+        """Send a command that has no response, or whose response is passed to a handler (for example SEND)."""
         if self.close_reason is None:
             self.session.post(body, entry)
             self.engine.unflushed[self] = None

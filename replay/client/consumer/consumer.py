@@ -3,7 +3,8 @@
 Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
 1. The base class in `consumer_connection` subscribes. Before each SUBSCRIBE, the queue and the dead letter candidates
    are cleared, and the start of a non-durable subscription is computed (`receiver_queue.start_again`). Afterwards the
-   consumer sends permits for the whole queue. A child of a multi-topics consumer first waits for its parent.
+   consumer sends permits for the whole queue. After its first SUBSCRIBE, a child of a multi-topics consumer waits for
+   its parent instead.
 2. When the application receives a message that arrived on the current connection, its permit is returned and the
    message is tracked for the ack timeout. If there is a listener, both happen when the listener is called.
 3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
@@ -145,7 +146,7 @@ class Consumer(ConsumerConnection):
         return subscribe_command(self, version)
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Send permits for the whole queue. A child first waits for its parent."""
+        """Send permits for the whole queue. After its first SUBSCRIBE, a child waits for its parent instead."""
         del waited
         if not first or self.parent is None:
             self.queue.increase(self.queue.size)

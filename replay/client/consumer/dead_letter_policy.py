@@ -78,7 +78,7 @@ class DeadLetterSender:
     def send(self, id_: ClientMessageId, done: Callable[[bool], None]) -> None:
         """Send the messages of a candidate and acknowledge it.
 
-        Pass False if the entry is not a candidate or if sending failed.
+        Pass ``done`` False if the entry is not a candidate or if sending failed, or else True.
         """
         messages = self.possible.get(id_.whole)
         if messages is None:

@@ -2,9 +2,9 @@
 
 Rules of this file (NegativeAcksTracker; 4.2.4)
 1. Negative acks apply to entries: the batch index is dropped, and the partition becomes -2. The receiver queue and the
-   dead letter candidates, which compare whole ids, therefore do not find the entry. A message above
-   ``maxRedeliverCount`` is therefore delivered once more before it is sent to the dead letter topic, which was also
-   observed with the Java client.
+   dead letter candidates, which compare whole ids, therefore do not find the entry. As a result, a message above
+   ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic. The Java client was observed
+   to do the same.
 2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared. Entries that are due at about the same
    time are therefore requested together, up to 2^bits ms too early.
 3. The first negative ack sets a timer to the whole delay. Afterwards the timer is set to the earliest due time. A

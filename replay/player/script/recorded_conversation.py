@@ -7,7 +7,7 @@ Rules of this file
 3. A client's step is identified by its command and its topic, subscription, namespace, transaction, producer or
    consumer. An ACK is also identified by its message ids. The generated subscription name of a reader is ignored.
 4. A MESSAGE depends on the SEND of its entry and on the last change of the subscription's consumers. A redelivery also
-   depends on the last redelivery request, and a transactional message on the last END_TXN.
+   depends on the last redelivery request, and a transactional message also depends on the last END_TXN.
 5. A command that changes no state of the broker is a query.
 """
 

@@ -70,7 +70,8 @@ AMBIGUOUS: Final = frozenset(
         ),
     }
 )
-"""Optional 64-bit numbers for which -1 and absence are stored alike. In a receipt, both have the same meaning."""
+"""Optional 64-bit numbers for which -1 and absence are stored as the same value. In a receipt, both have the same
+meaning."""
 
 
 def _owner(number: int) -> str:

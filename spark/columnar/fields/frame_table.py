@@ -4,8 +4,8 @@ Rules of this file
 1. Columns have the names of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol's fields,
    without a prefix.
 2. A field that the frame does not contain is null. An id of -1, which brokers send for an absent id, is also null.
-3. From the metadata, the table contains the fields that a lifecycle needs, but no properties; from the payload, only
-   the size.
+3. The table contains the metadata fields that a lifecycle needs and the size of the payload, but no properties and no
+   payload.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class LayoutCache(Generic[T]):
 
 
 def by_key(rows: Longs, keys: npt.NDArray[np.uint16]) -> Iterator[tuple[int, Longs]]:
-    """Yield each key and its rows, in order. 16-bit keys use radix sort, which takes 6 ns per row."""
+    """Yield each key and its rows, in order. 16-bit keys are sorted with radix sort, in 6 ns per row."""
     if not len(rows):
         return
     order = np.argsort(keys, kind="stable")

@@ -3,7 +3,7 @@
 These are the stages in the order of the data. partial_tables.py defines the tables between two stages.
 1. `SplitAggregator`, for each split: frames become `Partials`; pairs within the split are matched (split_aggregation,
    split_sends, split_deliveries, forwarded_frames).
-2. `renumber_table`, for each table: connections and frames get the numbers of the whole recording
+2. `renumber_table`, for each table: connections and frames are assigned the numbers of the whole recording
    (partial_renumbering).
 3. In one process, from the small tables of all splits (`concat_partials`): `collect_facts` determines the owners of ids
    and the gaps (collect_recording_facts, recording_facts, cumulative_acks, capture_gaps, resend_candidates).

@@ -52,7 +52,9 @@ _OPENER: Final = 1 << ROLES["opener"]
 
 
 def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
-    """Return the facts of all splits together. The tables of ``small`` contain the recording's numbers.
+    """Return the facts about the recording.
+
+    The tables of ``small`` contain rows of all splits, with the recording's numbers.
 
     ``published``, ``consumed`` and ``answered`` of ``small`` are ignored and may be empty.
     """

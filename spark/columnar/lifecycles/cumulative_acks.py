@@ -3,8 +3,8 @@
 Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
 1. A cumulative ACK is effective if its consumer is attached and its subscription is neither Shared nor Key_Shared.
 2. A cumulative ACK covers all positions up to the ACK's position. A message is therefore acknowledged by the earliest
-   ACK whose position is not below the position of the message. If the ACKs are sorted by position, it is found with a
-   running minimum that starts at the last ACK.
+   ACK whose position is not below the position of the message. If the ACKs are sorted by position, this ACK is found
+   with a running minimum that starts at the last ACK.
 3. An ACK with an ack set or a transaction is not part of that minimum.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["cumulative_acks_of", "first_reaching", "subscriptions_of"]
 
 _FAR = np.iinfo(np.int64).max
 _SPREAD = -7046029254386353131
-"""2^64 divided by the golden ratio, as int64. A multiplication by it spreads the numbers of connections."""
+"""2^64 divided by the golden ratio, as int64. A multiplication by this number spreads the numbers of connections."""
 
 
 def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:

@@ -6,8 +6,8 @@ Rules of this file
 2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. The first of these
    frames after each command that opens or closes the producer or consumer is also forwarded. If that command was not
    captured, the forwarded frame is the first evidence of the owner.
-3. An ACK with a request id and its response are one row of ``answered`` if they are the only frames of the window with
-   that request id, are in this order, and the response has no error.
+3. An ACK with a request id and its response are one row of ``answered`` if no other frames of the window have that
+   request id, the ACK precedes the response, and the response has no error.
 """
 
 from __future__ import annotations

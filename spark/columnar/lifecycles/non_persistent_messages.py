@@ -1,4 +1,7 @@
-"""Messages of non-persistent topics. All have the id 0:0, so producer and sequence id identify them."""
+"""Messages of non-persistent topics.
+
+All of these messages have the id 0:0, so producer and sequence id identify them.
+"""
 
 from __future__ import annotations
 

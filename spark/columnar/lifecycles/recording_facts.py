@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """A producer on a connection, as named by its PRODUCER and the response."""
+    """A producer on a connection, with the names in its PRODUCER and the response."""
 
     topic: str
     """Full name of the topic."""

@@ -101,7 +101,7 @@ class SplitAggregator:
         """Yield marks for the ends of runs within the split, and for the start of runs found by resynchronization.
 
         A run starts after a gap or after a run of a different kind; its first PROOF_FRAMES frames are marked. The first
-        frame of a direction in the split gets MAY_BEGIN, because the run may have started in an earlier split.
+        frame of a direction in the split is marked MAY_BEGIN, because the run may have started in an earlier split.
         """
         order = order_of(_direction_keys(frames))
         sides, offset = _direction_keys(frames)[order], frames.places.offset[order]

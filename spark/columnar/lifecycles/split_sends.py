@@ -1,8 +1,8 @@
 """SENDs and their receipts within a split.
 
 Rules of this file
-1. A SEND and a SEND_RECEIPT are a pair if they are the only frames of the split with their connection, producer_id and
-   sequence id, are in this order, and the columns contain both completely. All other frames are unpaired and are
+1. A SEND and a SEND_RECEIPT are a pair if no other frames of the split have their connection, producer_id and sequence
+   id, the SEND precedes the receipt, and the columns contain both completely. All other frames are unpaired and are
    forwarded as bytes: chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
 2. Pairs are matched in each window, then among the frames that are unpaired after all windows of the split.
 3. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits.

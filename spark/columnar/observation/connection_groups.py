@@ -116,7 +116,7 @@ def unopened(rows: TieRows) -> Iterator[Row]:
 def ties_without_opening(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
     """Yield the rows whose ledgers and producer names tie connections, each with the tie.
 
-    A producer may send after it was closed. Its SENDs are then treated as SENDs without PRODUCER.
+    A producer may send after it was closed. Its SENDs are then treated as SENDs without a PRODUCER.
     """
     closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
     found = [*unopened(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]

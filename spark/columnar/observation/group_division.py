@@ -3,9 +3,9 @@
 Rules of this file
 1. The state of a connection depends on all its frames and on no topic. Connections with the same ports, and the
    connections of a proxied conversation, are in the same part.
-2. The state of a topic needs the traffic of its producers and consumers on all connections. This traffic and everything
-   that is tied to it (connection_groups.py) form one part. From the connections, the part needs only the ends, the
-   doubts, and the times of frames from the broker (partial_trackers.py).
+2. The state of a topic depends on the traffic of its producers and consumers on all connections. This traffic and
+   everything that is tied to it (connection_groups.py) form one part. From the connections, the part needs only the
+   ends, the doubts, and the times of frames from the broker (partial_trackers.py).
 3. The few commands that are not traffic are sent to every part that is related to their connection. A part's results
    about objects of other parts are dropped (`Division.is_of`).
 4. For a producer without a captured PRODUCER, only the connection is known. All producers and consumers of that

@@ -4,7 +4,7 @@ Rules of this file
 1. pcli.codec.observe.tracking (sessions.py) defines a session in the same way. SUBSCRIBE begins a session, unless its
    id belongs to a consumer that is ready. CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end the session. A
    session's number is the number of its SUBSCRIBE frame, or 0 if this frame was not captured. After the end of a
-   session, FLOWs are not counted, but MESSAGEs are.
+   session, FLOWs are not counted, but MESSAGEs are counted.
 2. A part of a recording (a cut) contributes only the sums between one event of a connection and the next event. This
    module combines all parts using only these sums, so the number of rows depends on consumers and cuts, not on traffic.
 """

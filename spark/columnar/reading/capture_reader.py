@@ -5,7 +5,7 @@ Rules of this file
    stream ends between them. Ordinary packets are processed together, and the objects of codec.capture are then set to
    the state that `read_capture` would produce. These objects process all other packets.
 2. The result does not depend on where windows begin and end.
-3. The state between two windows can be pickled, and another reader can continue from it.
+3. The state between two windows can be pickled, and a different reader can continue from it.
 """
 
 from __future__ import annotations

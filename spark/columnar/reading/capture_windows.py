@@ -1,4 +1,4 @@
-"""Windows of many records, read from capture files. They contain the same packets and notes as `read_capture`.
+"""Windows of many records, read from capture files. They contain the packets and notes that `read_capture` reads.
 
 Rules of this file
 1. The modules of codec.capture open, decompress and validate a file; this module only forms the windows.

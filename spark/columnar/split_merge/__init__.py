@@ -1,4 +1,4 @@
-"""The merge of independently read splits of a capture. For any split size, the result is the same as `read_capture`'s.
+"""The merge of independently read splits of a capture. The result is that of `read_capture`.
 
 1. Each split is read by `EdgeReader`. A split that starts mid-capture holds back the packets of connections whose frame
    boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).

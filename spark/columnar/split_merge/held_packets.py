@@ -107,7 +107,10 @@ class _Side:
         return ahead == 0
 
     def look(self, limit: int) -> bool:
-        """Return whether the next frame boundary is known. If there is no data, it is at the current position."""
+        """Return whether the next frame boundary is known.
+
+        If there is no data, the boundary is at the current position.
+        """
         if self.run and not self.found:
             self.found = self.search.advance(self.run, limit, final=False, due=True)
         return self.found or not self.run

@@ -1,4 +1,4 @@
-"""The packets of one connection, processed one by one with the recording's numbers. This is exact but slow.
+"""The packets of one connection, processed one by one with the recording's numbers. This replay is exact but slow.
 
 Rules of this file
 1. `codec.capture.streams` processes this connection alone. Two effects of other connections are added: every packet may
