@@ -23,7 +23,7 @@ _VERSION_BYTES: Final = 8
 
 
 def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -> None:
-    """Handle GET_SCHEMA for the latest or a given version. The topic does not have to be loaded."""
+    """Handle GET_SCHEMA for the latest or a given version. A deletion is a version with a schema of type None."""
     version = None
     if command.HasField("schema_version"):
         if not command.schema_version:
@@ -31,11 +31,16 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
         if len(command.schema_version) < _VERSION_BYTES:
             raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
         version = command.schema_version[:_VERSION_BYTES]
-    stored = connection.broker.schemas.get(topic_name(command.topic).schema_id, version)
-    if stored is None:
+    schemas, schema_id = connection.broker.schemas, topic_name(command.topic).schema_id
+    stored, deleted = schemas.get(schema_id, version), schemas.deletion(schema_id, version)
+    if stored is not None:
+        schema, found = stored.schema, stored.version
+    elif deleted is not None:
+        schema, found = pb.Schema(name=schema_id, schema_data=b"", type=pb.Schema.Type.Value("None")), deleted
+    else:
         raise Refused(pb.TopicNotFound, f"Topic not found or no-schema {command.topic}")
     connection.send_command(
-        pb.CommandGetSchemaResponse(request_id=command.request_id, schema=stored.schema, schema_version=stored.version)
+        pb.CommandGetSchemaResponse(request_id=command.request_id, schema=schema, schema_version=found)
     )
 
 

@@ -215,6 +215,13 @@ class SchemaRegistry:
             return versions[-1] if versions else None
         return next((stored for stored in versions if stored.version == version), None)
 
+    def deletion(self, schema_id: str, version: bytes | None = None) -> bytes | None:
+        """Return the version of the deletion if it is the latest version and has the given number, otherwise None."""
+        if schema_id in self._stored or schema_id not in self._next:
+            return None
+        deleted = (self._next[schema_id] - 1).to_bytes(8, "big")
+        return deleted if version in (None, deleted) else None
+
     def versions(self, schema_id: str) -> list[StoredSchema]:
         """Return all versions that are not deleted, oldest first."""
         return list(self._stored.get(schema_id, []))

@@ -2,8 +2,9 @@
 
 Rules of this file
 1. The bytes are stored and sent as the producer sent them. Only a broker entry block before them may be removed.
-2. The metadata is parsed once, on first use, and shared by all subscriptions. If it does not parse, the entry is
-   `broken`: the broker acknowledges it and does not deliver it (AbstractBaseDispatcher).
+2. The metadata is parsed once, on first use, and shared by all subscriptions. If it does not parse or
+   lacks a required field, the entry is `broken`: the broker acknowledges it and does not deliver it
+   (AbstractBaseDispatcher).
 3. The key of an entry is the key in its metadata. For a batch this is the key of the batch (Commands.resolveStickyKey).
 """
 
@@ -86,6 +87,8 @@ class Entry:
             if start < 0:
                 raise DecodeError
             metadata = _metadata(data[start:end])
+            if not metadata.IsInitialized():
+                raise DecodeError
         except DecodeError:
             self.broken = True
             return

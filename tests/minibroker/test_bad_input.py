@@ -185,7 +185,9 @@ def test_sends(expected_responses, data, answers):
     assert expected_responses(data) == answers
 
 
-@pytest.mark.parametrize("broken", [b"\0\0\0\2\xff\xff", b"ab", b"\0\0\0\xff\1\2", b"\x0e\x02\xff\xff\xff\xffabc"])
+@pytest.mark.parametrize(
+    "broken", [b"\0\0\0\2\xff\xff", b"ab", bytes(4), b"\0\0\0\xff\1\2", b"\x0e\x02\xff\xff\xff\xffabc"]
+)
 def test_an_unreadable_entry_is_skipped(expected_responses, broken):
     """The entry is stored and has a receipt, but no consumer receives it.
 

@@ -59,6 +59,17 @@ def test_every_version_is_returned(client):
     assert get(client, schema_version=FIRST + b"\1").schema_version == FIRST
 
 
+def test_a_deletion_is_a_version_without_a_schema(world):
+    client = world.client()
+    client.producer(schema=avro(A))
+    assert world.broker.schemas.delete("public/default/t") == SECOND
+    for version in ({}, {"schema_version": SECOND}):
+        answer = get(client, **version)
+        assert (answer.schema.name, answer.schema.type, answer.schema_version) == ("public/default/t", 0, SECOND)
+    assert code(get(client, schema_version=FIRST)) == "TopicNotFound"
+    assert client.producer(producer_id=2, schema=avro(A)).schema_version == bytes(7) + b"\2"
+
+
 @pytest.mark.parametrize("version", [bytes(7) + b"\5", b"\xff" * 8])
 def test_missing_versions(client, version):
     client.producer(schema=avro(A))
