@@ -143,7 +143,7 @@ def push_segment(
 def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
     """Return EtherType and IP header for a segment of the given size.
 
-    A length that does not fit the header field is written as 0, as packets have it before the network card splits them.
+    A length that does not fit the header field is written as 0, as in a packet before segmentation offload.
     """
     if len(source) == 16:
         return b"\x86\xdd" + _ipv6(0x60000000, size if size < 65536 else 0, 6, 64, source, target)

@@ -4,8 +4,8 @@ Rules of this file
 1. A verdict is a word; an empty text means that more bytes are needed. If ``final`` is set, no more bytes follow,
    and the verdict is based on the available bytes.
 2. A table lists possible beginnings; the first match determines the kind.
-3. A header of HAProxy's PROXY protocol (v1 is a line of text, v2 is binary) precedes the stream's protocol. Its length
-   and content are returned, and the caller classifies the bytes after it.
+3. A header of HAProxy's PROXY protocol (v1 is a line of text, and v2 is binary) precedes the stream's protocol. Its
+   length and content are returned, and the caller classifies the bytes after it.
 """
 
 from __future__ import annotations

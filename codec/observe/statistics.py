@@ -223,7 +223,7 @@ def _failed(facts: Facts) -> bool:
 
 
 class Topics:
-    """A row for each topic: producers, subscriptions, messages in and out, acks, redeliveries."""
+    """A row for each topic: producers, subscriptions, messages in and out, acks, and redeliveries."""
 
     __slots__ = ("_peers", "_rows")
 

@@ -5,7 +5,7 @@ replication. Only names distinguish these connections from other clients.
 
 Rules of this file
 1. A topic, subscription or producer name is sufficient evidence. A frame with a broker's name is system traffic. A
-   frame with an application's name is not, even if its connection also carries system traffic.
+   frame with an application's name is not system traffic, even if its connection also carries system traffic.
 2. A connection whose first topic is a system topic belongs to the broker. A frame without a name is classified like its
    connection.
 3. The topic of the transaction coordinators is not evidence, because applications also look it up.

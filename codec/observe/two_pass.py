@@ -1,6 +1,6 @@
 """Results of a first pass (`-2`): the response to each request, and the broker's own connections.
 
-Responses take eight bytes per frame up to the last answered request: 80 MB for ten million frames.
+The numbers of the responses occupy eight bytes per frame up to the last answered request: 80 MB for ten million frames.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def is_encrypted(metadata: pb.MessageMetadata) -> bool:
 class PrivateKeys:
     """A set of private keys that decrypts payloads with any matching key.
 
-    ``pems`` are the contents of PEM files: RSA or elliptic-curve keys, PKCS#8 or the older forms, without a
+    ``pems`` are the contents of PEM files: RSA or elliptic-curve keys, in PKCS#8 or older formats, without a
     passphrase. A LocalError identifies an invalid file by its name in ``names``, or by its number, counted from 1.
     """
 

@@ -172,7 +172,8 @@ class Entry:
 
     @property
     def values(self) -> list[str | Problem]:
-        """The value of each message as JSON text (``null`` if it has no value), or the Problem of its decoding.
+        """The value of each message as JSON text (``null`` if it has no value), or the Problem found when it was
+        decoded.
 
         The list is empty if the schema is unknown or the entry is not OPEN.
         """

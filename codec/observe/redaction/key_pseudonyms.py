@@ -1,8 +1,9 @@
 """Pseudonyms of keys. A pseudonym has the same Murmur3 hash as its key, and therefore always the same slot.
 
 Rules of this file
-1. Brokers place a key by its Murmur3 hash without the sign bit: modulo 65536 for ranges, modulo 65535 for consistent
-   hashing. Both remainders together determine the hash, so a pseudonym must have exactly the same hash.
+1. Brokers compute the slot of a key from its Murmur3 hash without the sign bit: modulo 65536 for ranges, and modulo
+   65535 for consistent hashing. Both remainders together determine the hash, so a pseudonym must have exactly the same
+   hash.
 2. Murmur3 can be inverted: the first four of eight bytes determine the other four. A few hundred choices are tried
    until all eight bytes are letters and digits, which takes a fraction of a millisecond.
 3. A guess of the key can be verified by its hash. This is unavoidable, because a diagnosis needs the key's slot.

@@ -33,7 +33,7 @@ class _Edit(NamedTuple):
 
 
 class Edits:
-    """The edits of a direction. Offsets count from its first byte, as in CapturedFrame.offset."""
+    """The edits of a direction. Offsets count from its first byte, like CapturedFrame.offset."""
 
     __slots__ = ("_edits", "_left_out", "_starts", "resumes")
 

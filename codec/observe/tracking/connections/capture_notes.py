@@ -29,7 +29,7 @@ NO_KEY: Final = ""
 key in DOUBTS."""
 
 _ALERT: Final = 7
-"""Length of a plaintext TLS alert: a record header of five bytes and an alert of two (RFC 8446)."""
+"""Length of a plaintext TLS alert: a record header of five bytes and an alert of two bytes (RFC 8446)."""
 
 _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NO_KEY}
 

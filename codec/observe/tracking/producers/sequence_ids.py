@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. If ``highest_sequence_id`` is absent, a batch
-   may use one id (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
+   may use one id (pulsar-flex) or one id per message (the C++, Go and old Java clients), and no frame shows the
+   difference.
 2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. At first, skipped ids are
    therefore only counted as missing. If a SEND has more messages than ids, the surplus reduces that count, now or
    later. The ids that remain missing are a gap. An application that sets ids may also send skipped ids later.

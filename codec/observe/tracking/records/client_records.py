@@ -1,9 +1,9 @@
 """Records of producers and consumers across reconnects. The module contains only data.
 
 Rules of this file
-1. A producer is identified by topic and name, a consumer by topic, subscription and name, on any connection. If the
-   name is unknown because PRODUCER or SUBSCRIBE is not in the capture, it is identified by connection and id, with the
-   doubt "start".
+1. On any connection, a producer is identified by topic and name, and a consumer is identified by topic, subscription
+   and name. If PRODUCER or SUBSCRIBE is not in the capture, the name is unknown, and the record is identified by
+   connection and id and has the doubt "start".
 2. A Session is the time on one connection. Ended sessions are counted by their end; the last session is kept.
 3. Permits and unacked messages are counted in messages, as in the broker (Consumer.java), and restart in each session.
 """

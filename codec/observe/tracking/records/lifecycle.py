@@ -132,7 +132,7 @@ class Lifecycle:
     state: str = "in_flight"
     """A key of STATES."""
     evicted: bool = False
-    """Whether the lifecycle was evicted before it was complete, because there were too many."""
+    """Whether the lifecycle was evicted before it was complete, because there were too many lifecycles."""
     doubts: set[str] = field(default_factory=set)
 
     @property

@@ -1,7 +1,7 @@
 """Statistics of topics, subscriptions and consumers, with the names that the admin API uses in `topics stats`.
 
 Rules of this file
-1. A value is equal to the broker's, or it is None, and "unknown" contains the reason under the value's name.
+1. A value equals the broker's value or is None. If it is None, "unknown" contains the reason under the value's name.
 2. Counters restart when the broker loads a topic. A topic was loaded before the capture if its first known entry is not
    the first of its ledger, or if entries were delivered whose SENDs are missing.
 3. msgBacklog counts entries. msgOutCounter counts messages, including all messages of a batch. availablePermits and
@@ -123,7 +123,7 @@ def _early(topic: TopicState) -> str:
 
 
 def _stayed_open(topic: TopicState) -> bool:
-    """Return whether a producer or consumer remained open when the broker closed others, which rules out an unload."""
+    """Return whether the broker left a producer or consumer open, which rules out an unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for subscription in topic.subscriptions.values():
         sessions += [one.session for one in subscription.record.consumers.values()]

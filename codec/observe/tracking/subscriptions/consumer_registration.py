@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A consumer with the same name on the same subscription is the same consumer, unless the older consumer is still
-   attached. If it has no name, it is identified by connection and id.
+   attached. A consumer without a name is identified by connection and id.
 2. A consumer whose SUBSCRIBE is not in the capture has a separate subscription, whose topic has the empty name.
 """
 

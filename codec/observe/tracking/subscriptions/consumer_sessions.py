@@ -37,7 +37,7 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["ConsumerSessions"]
 
 _WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
-"""Cause of redelivery by the end of a session; for all other ends the cause is a lost connection."""
+"""Causes of redelivery by key of ENDS; for all other ends the cause is a lost connection."""
 
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 

@@ -1,4 +1,4 @@
-"""Cursor positions: at the start of a subscription, after a SEEK, after a reload of the topic.
+"""Cursor positions: at the start of a subscription, after a SEEK, and after a reload of the topic.
 
 Rules of this file
 1. No frame contains the cursor of a durable subscription, or shows whether the subscription is new. Entries are read in

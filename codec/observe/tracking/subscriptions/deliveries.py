@@ -102,7 +102,7 @@ def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size
 
 
 def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery) -> bool:
-    """Add the delivery to the lifecycle; return whether it is the first to the subscription."""
+    """Add the delivery to the lifecycle; return whether it is the first delivery to the subscription."""
     if lifecycle.chunks:
         delivery.chunk = next((chunk for chunk, _, *place in lifecycle.chunks if (*place,) == at), -1)
     past = lifecycle.deliveries.get(subscription.record.name)

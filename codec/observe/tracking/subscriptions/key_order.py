@@ -110,7 +110,7 @@ class KeyOrder:
         state.freed = None
 
     def holder(self, key: str) -> ConsumerRecord | None:
-        """Return the last consumer that received a key if a consumer holds entries of it, or None."""
+        """Return the last consumer that received a key if a consumer holds entries of the key, or None."""
         state = self._keys.get(key)
         return state.owner if state is not None and state.held else None
 

@@ -212,7 +212,7 @@ class SubscriptionState:
     def ahead(self, before: Position) -> Iterable[Position]:
         """Return the positions from the read or mark-delete position up to another position, both excluded.
 
-        Returns no positions if there are too many, because a peer may send any position. The state of these entries is
+        Return no positions if there are too many, because a peer may send any position. The state of these entries is
         then unknown.
         """
         start = (
