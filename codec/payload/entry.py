@@ -172,8 +172,7 @@ class Entry:
 
     @property
     def values(self) -> list[str | Problem]:
-        """The value of each message as JSON text (``null`` if it has no value), or the Problem found when it was
-        decoded.
+        """The value of each message as JSON text (``null`` if it has no value), or the Problem found in decoding.
 
         The list is empty if the schema is unknown or the entry is not OPEN.
         """

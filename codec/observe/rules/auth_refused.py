@@ -17,8 +17,8 @@ CONNECT are readable; pcli hides them.
 
 ## What would disprove it
 
-Nothing: the broker's response is explicit. The cause can still be on the broker's side, such as a wrong key or a wrong
-clock.
+Nothing: the broker's response is explicit. The cause can still be on the broker's side, for example a wrong key or a
+wrong clock.
 
 ## What to do
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. A client returns permits after its application has taken the messages, and collects them for at least half a queue
    (Java, C++, Go, Rust and Node). A paused listener returns no permits, even if all messages are acknowledged.
-   Therefore a missing FLOW alone is not a leak, but a FLOW with too few permits is.
+   Therefore a missing FLOW alone is not a leak, but a FLOW with too few permits is a leak.
 2. If the queue size is one or zero, the client requests each message separately, when the application calls receive.
 3. A stop that lasts until the end of the session counts as not ended.
 4. An attached consumer may act after the end of the capture.

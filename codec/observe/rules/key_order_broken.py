@@ -2,10 +2,10 @@
 
 ## What it means
 
-Key_Shared guarantees that at most one consumer holds messages of a key, and that they are delivered in the order in
-which they were published. Here a message was delivered while another consumer held an earlier message with the same
-key, or messages of a key were first delivered in a different order. Applications that rely on the order process such
-messages incorrectly.
+Key_Shared guarantees that at most one consumer holds messages of a key, and that messages of a key are delivered in the
+order in which they were published. Here a message was delivered while another consumer held an earlier message with the
+same key, or messages of a key were first delivered in a different order. Applications that rely on the order process
+such messages incorrectly.
 
 ## On the wire
 

@@ -19,7 +19,7 @@ a version is missing from the capture or truncated, nothing is reported about th
 ## What to do
 
 Update the client or broker. Until then, do not rely on the listed features. If a subscription has several clients, the
-oldest client determines the limits, because batches and keys are distributed among all of them.
+oldest client determines the limits, because batches and keys are distributed among all clients.
 """
 
 from __future__ import annotations

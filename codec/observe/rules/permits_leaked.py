@@ -3,8 +3,8 @@
 ## What it means
 
 The broker adds the permits of each FLOW and subtracts the messages that it sends; nothing ever corrects the total. Each
-permit that a client does not return therefore makes its queue permanently smaller, until the consumer receives nothing.
-Two cases are reported:
+permit that a client does not return therefore makes the client's queue permanently smaller, until the consumer receives
+nothing. Two cases are reported:
 
 - *checksum*: a MESSAGE arrived with a wrong checksum. Clients discard such a MESSAGE and request redelivery. The Java
   client returns only one permit, even if the MESSAGE was a batch of many messages (PIP-491).

@@ -8,8 +8,8 @@ equal or lower id. The SEND receives a normal receipt with the message id -1:-1.
 - *resend*: after a reconnect the client resent the same bytes because it had not received the first receipt. This is
   the purpose of deduplication; the message is stored once.
 - *reused*: different messages were sent with ids that had been used before. These messages are lost, although the
-  application was notified of success. Possible causes: the application sets ids itself and restarts from the beginning,
-  two programs share a producer name, or a client's counter decreased.
+  application was notified of success. Possible causes are that the application sets ids itself and restarts from the
+  beginning, two programs share a producer name, or a client's counter decreased.
 
 ## On the wire
 

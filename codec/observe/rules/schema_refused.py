@@ -6,7 +6,7 @@ The broker compares the schema in PRODUCER (or in GET_OR_CREATE_SCHEMA, for a me
 schemas of the topic, according to the namespace's compatibility strategy. The default is FULL: readers with the old
 schema and readers with the new schema must be able to read all data. The broker refused the schema. Usual reasons are
 that a field was added without a default value, a type was changed, the schema type differs (JSON instead of Avro), or a
-producer without a schema was created on a topic that requires one (`schemaValidationEnforced`).
+producer without a schema was created on a topic that requires a schema (`schemaValidationEnforced`).
 
 ## On the wire
 

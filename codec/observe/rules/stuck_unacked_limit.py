@@ -22,9 +22,9 @@ no permits, see stuck-no-permits and paused-client.
 
 ## What to do
 
-Find the held messages (never-acked lists the oldest; `pcli trace --unacked`), and the reason why they are not
-acknowledged. Reject messages that cannot be processed, with a negative acknowledgement or a dead letter policy. Raising
-the limit only delays the problem.
+Find the held messages (never-acked lists the oldest message, and `pcli trace --unacked` lists all messages), and the
+reason why they are not acknowledged. Reject messages that cannot be processed, with a negative acknowledgement or a
+dead letter policy. Raising the limit only delays the problem.
 """
 
 from __future__ import annotations

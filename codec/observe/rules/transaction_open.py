@@ -3,7 +3,7 @@
 ## What it means
 
 While a transaction is open, its messages are not delivered, and neither are later messages on the same topics,
-including those of other producers: the consumers of these topics receive nothing. The acknowledgements in the
+including messages of other producers: the consumers of these topics receive nothing. The acknowledgements in the
 transaction have no effect yet. The transaction ends with the client's END_TXN, or when its timeout expires and the
 coordinator aborts it without notification. There are four cases:
 

@@ -18,8 +18,8 @@ address belongs to another client. A client may skip topics on purpose because i
 
 ## What to do
 
-Messages of these topics are not consumed, and without a subscription they are not retained. Update the client. Until
-then, set a short patternAutoDiscoveryPeriod: the client then detects the topics by polling.
+Messages of these topics are not consumed, and if there is no subscription, they are not retained. Update the client.
+Until then, set a short patternAutoDiscoveryPeriod: the client then detects the topics by polling.
 """
 
 from __future__ import annotations
