@@ -294,13 +294,13 @@ class ManagedLedger:
     def newest_before(self, time: int) -> int:
         """Return the offset of the newest entry with a timestamp before ``time``, or ``first`` - 1.
 
-        Uses binary search.
+        Uses the binary search of OpFindNewest, which determines the result if the timestamps are not in order.
         """
         if self.next == self.first or not self._is_before(self.first, time):
             return self.first - 1
         if self._is_before(self.next - 1, time):
             return self.next - 1
-        low, high = self.first, self.next - 2
+        low, high = self.first, self.next
         while low < high:
             middle = low + max((high - low) // 2, 1)
             if self._is_before(middle, time):

@@ -206,6 +206,28 @@ def test_the_newest_entry_before_a_time() -> None:
     assert topic().newest_before(100) == -1
 
 
+@pytest.mark.parametrize(
+    ("times", "target", "newest"),
+    [
+        ((10, 30, 20, 40), 25, 2),
+        ((0, 10, 20, 30, 10, 0, 0, 70, 70), 25, 6),
+        ((0, 40, 30, 60, 40, 60, 70), 45, 2),
+        ((0, 20, 10, 20, 30, 70, 80), 15, 0),
+        ((0, 80, 20, 10, 50), 25, 3),
+        ((0, 70, 40, 0, 50, 40, 20, 30, 80), 25, 0),
+        ((0, 0, 40, 50, 40, 0, 20, 60, 70), 35, 1),
+        ((0, 80, 10, 0, 70), 55, 3),
+        ((0, 0, 40, 20, 0, 0, 30), 25, 5),
+    ],
+)
+def test_times_out_of_order(times: tuple[int, ...], target: int, newest: int) -> None:
+    """The results of a real 4.2.4 broker after a reset of the cursor to the target."""
+    ledger = topic()
+    for time in times:
+        ledger.append(block(time), NOW)
+    assert ledger.newest_before(target) == newest
+
+
 def test_the_brokers_time_takes_precedence_over_the_clients() -> None:
     ledger = topic()
     for entry in (block(900, 100), block(50, 200), block(10, 300)):
