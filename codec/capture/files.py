@@ -134,7 +134,7 @@ class _Gunzip:
                 if not piece:
                     return
                 self._engine = zlib.decompressobj(wbits=31)
-            # On damage, zlib discards the output decompressed so far.
+            # If the data is damaged, zlib discards the output decompressed so far.
             before = self._engine.copy()
             try:
                 out = self._engine.decompress(piece, CHUNK)

@@ -112,7 +112,7 @@ class TcpReassembly:
         distance = offset - direction.offset
         data, start, end = segment.data, segment.start, segment.end
         if distance == 1 and direction.isn < 0 and not direction.offset and not direction.held:
-            # The first packet was a keep-alive, whose sequence number is one less than the next byte's.
+            # The first packet was a keep-alive, whose sequence number is one less than that of the next byte.
             direction.base = direction.base + 1 & _MASK
             offset = distance = 0
         size = end - start + segment.missing

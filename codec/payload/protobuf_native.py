@@ -88,7 +88,8 @@ def _message(message: Message) -> object:
 
 def _field(field: FieldDescriptor, value: Any) -> object:
     if isinstance(value, Message):
-        # Tested before containers, because the library treats google.protobuf.Struct and ListValue as containers.
+        # This test precedes the test for containers, because the library treats google.protobuf.Struct and ListValue as
+        # containers.
         return _message(value)
     if isinstance(value, MutableMapping):
         assert field.message_type is not None  # a map is a repeated message of key and value

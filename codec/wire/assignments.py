@@ -126,7 +126,7 @@ def _number(field: Any, text: str, word: str) -> Any:
         if _FLOAT.fullmatch(text):
             return float(text)
     except ValueError:
-        pass  # the text is only decimal points, or has more than one
+        pass  # the text is only a decimal point, or has more than one decimal point
     raise LocalError(f"{word}: a number is expected")
 
 

@@ -183,7 +183,7 @@ def _packed(
         raise LocalError(f"{name}: an object is expected, not {_shown(value)}")
     if name in exact:
         came = _bytes(exact[name], f"bytes.{name}")
-        # The comparison ignores the type: protobuf takes the last type of a command, pull_type the first.
+        # The comparison ignores the type: protobuf uses the last type of a command; pull_type uses the first.
         if {**defaults, **_says(message, came.removeprefix(prefix)), "type": ""} == {**value, "type": ""}:
             return came
     message_ = type(message)()

@@ -116,7 +116,7 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
     if not often or requested < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
-    # The causes of redeliveries are not stored per message; some may be reconnects.
+    # The causes of redeliveries are not stored per message; some of them may be reconnects.
     only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
     more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {_DELIVERIES} times or more"
