@@ -123,7 +123,7 @@ def findings_index() -> str:
     rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
     return (
         "# Findings\n\nThis page lists the rules of `pcli diagnose`. It is generated from the code by `make docs`.\n\n"
-        + table("rule | evaluated for each | finds | requested in", rows)
+        + table("rule | evaluated for each | finds | background", rows)
     )
 
 

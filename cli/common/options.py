@@ -109,7 +109,7 @@ DecodeAs = Annotated[
         help="Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
     ),
 ]
-ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")]
+ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")]
 System = Annotated[
     bool,
     typer.Option("--system", help="Include the traffic of the broker's internal client (system topics, replication)."),
@@ -118,7 +118,7 @@ PacketNumbers = Annotated[
     bool, typer.Option("--packet-numbers", help="Show the packet number (Wireshark's frame.number) of each frame.")
 ]
 
-NoColor = Annotated[bool, typer.Option("--no-color", help="Do not color the output; same as NO_COLOR=1.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Do not colour the output; same as NO_COLOR=1.")]
 PrivateKey = Annotated[
     list[str] | None,
     typer.Option("--private-key", metavar="PEM", help="Decrypt payloads with this private key. Repeatable."),

@@ -45,7 +45,7 @@ def decode(
     side: Annotated[_Sender | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads.")] = False,
     show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")
+        bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")
     ] = False,
 ) -> None:
     r"""Decode one or more frames from hex, base64 or binary.

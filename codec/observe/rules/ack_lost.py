@@ -3,8 +3,8 @@
 ## What it means
 
 The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports the loss until the
-message is redelivered. If acknowledgement receipts are enabled (`isAckReceiptEnabled`, and always in transactions), the
-broker responds to each ACK. There are three cases:
+message is redelivered. If acknowledgement receipts are enabled with `isAckReceiptEnabled`, and always in transactions,
+the broker responds to each ACK. There are three cases:
 
 - *unanswered*: an ACK requested a response, and none arrived before the connection ended or the consumer was closed.
 - *back again*: a message was delivered again although an ACK covered it. The broker did not receive the ACK, or it
@@ -74,7 +74,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"{error_message(seen.sample)}",
             seen.first_ns,
             seen.frames,
-            "A later ACK of the same messages without an error would disprove this.",
+            "A later ACK of the same messages without an error would disprove the finding.",
             "The error names the reason; in a transaction, TransactionConflict means that another transaction "
             "acknowledged the messages.",
             error,
@@ -102,7 +102,7 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "An ACK_RESPONSE with the request id would disprove this; there is none." + why_unsure(doubts),
+        "An ACK_RESPONSE with the request id would disprove the finding; there is none." + why_unsure(doubts),
         "If the messages are redelivered, the ACKs had no effect. Make the application tolerate duplicates.",
         "unanswered",
     )

@@ -13,7 +13,8 @@ transit at that moment can still arrive first.
 
 ## What would disprove it
 
-A CLOSE_CONSUMER after which only unacknowledged messages are redelivered is an unload: see redelivered-after-reconnect.
+If only unacknowledged messages are redelivered after the CLOSE_CONSUMER, the topic was unloaded: see
+redelivered-after-reconnect.
 
 ## What to do
 

@@ -73,7 +73,7 @@ def _missing(exchange: ExchangeRecord) -> Finding:
         f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.",
         missing.first_ns,
         missing.frames,
-        "A response with the same request id after these frames would disprove this; there is none."
+        "A response with the same request id after these frames would disprove the finding; there is none."
         + why_unsure(exchange.doubts),
         "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
         "request.",

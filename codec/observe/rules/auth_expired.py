@@ -57,7 +57,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
             f"The broker requested new credentials on {about_connection(record)} and received none within "
             f"{span(until - record.challenge_open_ns)}",
             record.challenge_open_ns,
-            "An AUTH_RESPONSE after the AUTH_CHALLENGE would disprove this; there is none.",
+            "An AUTH_RESPONSE after the AUTH_CHALLENGE would disprove the finding; there is none.",
         )
     elif _refused(record, by_broker=by_broker):
         yield _finding(

@@ -2,9 +2,10 @@
 
 ## What it means
 
-Missing data cannot be distinguished from events that did not happen. This finding lists everything that is missing:
-gaps (packets that the capture lost), connections that began before the capture, directions that were not captured,
-packets truncated by a snap length, files that end early, and records that were evicted to limit memory.
+An event that is missing from the capture cannot be distinguished from an event that did not happen. This finding lists
+everything that is missing: gaps (packets that the capture lost), connections that began before the capture, directions
+that were not captured, packets truncated by a snap length, files that end early, and records that were evicted to limit
+memory.
 
 ## On the wire
 

@@ -57,7 +57,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"was already open ({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "A CLOSE_CONSUMER in between would disprove this; there is none." + why_unsure(doubts),
+        "A CLOSE_CONSUMER in between would disprove the finding; there is none." + why_unsure(doubts),
         "Report the problem to the developers of the client library, with its version.",
     )
 

@@ -99,6 +99,6 @@ class Rule:
     title: str
     """What the rule finds, in one line."""
     issue: str
-    """The public issue or proposal that requested the rule, such as ``apache/pulsar#24418`` or ``PIP-491``."""
+    """A public issue or proposal with background on the problem, such as ``apache/pulsar#24418`` or ``PIP-491``."""
     evaluate: Callable[[Any, Moment], Iterator[Finding]]
     """The function that yields the findings for a record."""

@@ -62,7 +62,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         f"{printable(record.first_bytes_text)}.",
         record.first_ns,
         [record.first_frame],
-        "Pulsar frames from the broker after these bytes would disprove this; there are none.",
+        "Pulsar frames from the broker after these bytes would disprove the finding; there are none.",
         _ADVICE[word],
         word,
     )

@@ -55,8 +55,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         f"{at(frame)}, because the {silent} had sent nothing since.",
         time_ns,
         [frame, record.last_frame],
-        f"Any frame from the {silent} after the PING would disprove this; there is none. If packets from the {silent} "
-        "still acknowledge data, the process hangs; otherwise the network lost the packets."
+        f"Any frame from the {silent} after the PING would disprove the finding; there is none. If packets from the "
+        f"{silent} still acknowledge data, the process hangs; otherwise the network lost the packets."
         + why_unsure(record.doubts),
         f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and "
         "check whether the network drops idle connections.",

@@ -1,4 +1,4 @@
-"""The order of a key was violated: two consumers hold its messages at once, or a later message was delivered first.
+"""The order of a key was violated: two consumers held its messages at once, or a later message was delivered first.
 
 ## What it means
 
@@ -9,7 +9,7 @@ such messages incorrectly.
 
 ## On the wire
 
-MESSAGE with a key to consumer A, no ACK, MESSAGE with the same key to consumer B. Or MESSAGE 7:12 before the first
+MESSAGE with a key to consumer A, no ACK, MESSAGE with the same key to consumer B; or MESSAGE 7:12 before the first
 delivery of MESSAGE 7:10 with the same key.
 
 ## What would disprove it
@@ -77,7 +77,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 f"({frames_text(seen.frames)}).",
                 seen.first_ns,
                 seen.frames,
-                "An ACK of the earlier entries, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove this."
+                "An ACK of the earlier entries, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the finding."
                 + why_unsure(doubts),
                 "Check that producers batch by key. `pcli stats keys` shows which consumer held the key at which time.",
                 cause,

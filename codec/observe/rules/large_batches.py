@@ -61,7 +61,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         f"({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "MESSAGEs to the other consumers at that time would disprove this; there are none." + why_unsure(doubts),
+        "MESSAGEs to the other consumers at that time would disprove the finding; there are none." + why_unsure(doubts),
         "Use smaller batches in the producer, or larger receiver queues.",
     )
 

@@ -8,8 +8,8 @@ not notified of the reason, reconnects and sends the frame again.
 
 ## On the wire
 
-A frame length above the limit. Client frames are SENDs. Broker frames are mostly GET_TOPICS_OF_NAMESPACE_RESPONSE,
-because a pattern consumer requests all topics of a namespace at once.
+A frame length above the limit. Such frames from clients are SENDs. Such frames from brokers are mostly
+GET_TOPICS_OF_NAMESPACE_RESPONSEs, because a pattern consumer requests all topics of a namespace at once.
 
 ## What would disprove it
 
@@ -51,7 +51,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         f"{record.max_message_size:,} bytes plus 10 KiB: {tally.sample}.",
         tally.first_ns,
         tally.frames,
-        "A later CONNECTED with a larger max_message_size would disprove this; there is none."
+        "A later CONNECTED with a larger max_message_size would disprove the finding; there is none."
         + why_unsure(record.doubts),
         "The receiver closes the connection (TooLongFrameException). For a SEND, use chunking or a larger "
         "`maxMessageSize`. A response lists too many entries, usually topics of a namespace: narrow the pattern or "

@@ -22,8 +22,8 @@ stuck-no-permits.
 ## What to do
 
 Check what the application does at that moment: take a thread dump and read its log. If processing is slow by design,
-use a smaller receiver queue, so that the consumer holds fewer messages that others could process. If the application is
-paused on purpose, nothing is wrong.
+use a smaller receiver queue, so that the consumer holds fewer messages that other consumers could process. If the
+application is paused on purpose, nothing is wrong.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ nothing. Two cases are reported:
 
 - *checksum*: a MESSAGE arrived with a wrong checksum. Clients discard such a MESSAGE and request redelivery. The Java
   client returns only one permit, even if the MESSAGE was a batch of many messages (PIP-491).
-- *short*: after a FLOW, the client had still not returned the permits of acknowledged messages for more than half of
-  its queue. Clients return all such permits in one FLOW, so the remaining permits were lost.
+- *short*: the client sent a FLOW but did not return the permits of messages that it had acknowledged; these permits
+  exceed half of its queue. Clients return all such permits in one FLOW, so the remaining permits were lost.
 
 ## On the wire
 
@@ -70,7 +70,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"queue of {permits.queue} {'is' if lost == 1 else 'are'} lost.",
             permits.corrupt.first_ns,
             permits.corrupt.frames,
-            "A later FLOW that returns these permits and that no other messages explain would disprove this."
+            "A later FLOW that returns these permits and that no other messages explain would disprove the finding."
             + why_unsure(doubts),
             _ADVICE,
             "checksum",

@@ -1,4 +1,4 @@
-"""A client and a broker that count permits differently: a batch as one message, or FLOWs that only one side processed.
+"""A client and a broker that count permits differently because of a batch, or of a FLOW that only one side processed.
 
 ## What it means
 
@@ -50,7 +50,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _REPORT: Final = "Report the problem to the developers of the client library with its version and this capture."
-_SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove this."
+_SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove the finding."
 
 _CAUSES: Final = {
     "batch-as-one": ("error", "client", _SUM, _REPORT),

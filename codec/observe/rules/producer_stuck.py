@@ -74,7 +74,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"{when(moment, wait.since_ns)}. The broker {activity}.",
             wait.since_ns,
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
-            f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove this; there is none."
+            f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove the finding; there is none."
             + why_unsure(doubts),
             "Search the broker's log for write errors. Check stats-internal of the topic and the publish rate limits."
             if broker_sent
@@ -122,7 +122,7 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"{when(moment, session.began_ns)}).",
         session.began_ns,
         [session.number, producer.heard_frame],
-        "A PRODUCER_SUCCESS or an ERROR would disprove this; there is none." + why_unsure(doubts),
+        "A PRODUCER_SUCCESS or an ERROR would disprove the finding; there is none." + why_unsure(doubts),
         "The broker is loading the topic, or hangs while loading it: check its log for this topic.",
         "not-opened",
     )

@@ -50,7 +50,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         f"({frames_text(seen.frames)}), the first for sequence id {printable(seen.sample)}.",
         seen.first_ns,
         seen.frames,
-        "An unanswered SEND with that id before the receipt would disprove this; there is none.",
+        "An unanswered SEND with that id before the receipt would disprove the finding; there is none.",
         "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
     )
 

@@ -34,7 +34,7 @@ _CAUSES: Final = {
     "aborted": Cause(
         "application",
         "because the transaction that acknowledged them was aborted",
-        "A commit of that transaction would disprove this.",
+        "A commit of that transaction would disprove the finding.",
         "Find out why transactions are aborted. Make their timeout longer than the processing time.",
     ),
 }

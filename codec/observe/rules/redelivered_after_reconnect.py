@@ -36,33 +36,33 @@ _CAUSES: Final = {
     "left": Cause(
         "application",
         "after the consumer that held them was closed",
-        "An ACK before the consumer was closed would disprove this.",
+        "An ACK before the consumer was closed would disprove the finding.",
         "Acknowledge processed messages before closing the consumer. The remaining messages are delivered to "
         "other consumers.",
     ),
     "lost": Cause(
         "",
         "after the connection of the consumer that held them broke",
-        "An ACK before the connection broke would disprove this.",
+        "An ACK before the connection broke would disprove the finding.",
         "Make the application tolerate duplicates. Find out why the connection broke.",
         "likely",
     ),
     "unload": Cause(
         "broker",
         "after the broker closed their consumer and the consumer resubscribed (unload, restart, deletion)",
-        "An ACK before the CLOSE_CONSUMER would disprove this.",
+        "An ACK before the CLOSE_CONSUMER would disprove the finding.",
         "Make the application tolerate duplicates. If topics are moved often, check the load balancer of the brokers.",
     ),
     "takeover": Cause(
         "broker",
         "after another consumer became the active one",
-        "An ACK from the previous consumer would disprove this.",
+        "An ACK from the previous consumer would disprove the finding.",
         "Make the application tolerate duplicates: the new active consumer starts at the first unacknowledged message.",
     ),
     "reopened": Cause(
         "application",
         "after the subscription had no consumer and a consumer subscribed again",
-        "An ACK from the previous consumer would disprove this.",
+        "An ACK from the previous consumer would disprove the finding.",
         "Acknowledge processed messages before the last consumer leaves.",
     ),
 }

@@ -53,7 +53,8 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
         f"was redirected again, {times(loops.count)}.",
         loops.first_ns,
         loops.frames,
-        "A LOOKUP_RESPONSE of type Connect from either broker within ten seconds would disprove this; there is none.",
+        "A LOOKUP_RESPONSE of type Connect from either broker within ten seconds would disprove the finding; there "
+        "is none.",
         "The brokers disagree about the owner of the topic's bundle. Unload the bundle, and check the "
         "brokers' sessions with the metadata store.",
     )

@@ -54,7 +54,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"stored and therefore dropped ({frames_text(resends.frames)}): deduplication worked.",
             resends.first_ns,
             resends.frames,
-            "A receipt with a new message id for the second SEND would disprove this; there is none.",
+            "A receipt with a new message id for the second SEND would disprove the finding; there is none.",
             "Nothing. The loss of the first connection may need attention.",
             "resend",
         )

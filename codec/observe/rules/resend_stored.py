@@ -2,7 +2,7 @@
 
 ## What it means
 
-A client that loses its connection resends all messages without a receipt. If the broker had already stored some of
+A client that loses its connection resends all messages that have no receipt. If the broker had already stored some of
 them, it stores them a second time, unless deduplication is enabled. Every subscription receives these messages twice
 with different ids. This is not a redelivery, and acknowledging one copy does not acknowledge the other copy. There are
 two cases:
@@ -54,7 +54,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"({frames_text(twice.frames)}).",
             twice.first_ns,
             twice.frames,
-            "Receipts with the same id, or with -1:-1, would disprove this; the ids differ.",
+            "Receipts with the same id, or with -1:-1, would disprove the finding; the ids differ.",
             "Enable deduplication, or make consumers compare producer name and sequence id.",
             "twice",
         )

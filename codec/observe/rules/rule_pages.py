@@ -17,7 +17,9 @@ def page_of(rule: Rule) -> str:
     """Return the page as Markdown, with the evaluated fields and the issue in the last line."""
     text = (sys.modules[f"{__package__}.{rule.name.replace('-', '_')}"].__doc__ or "").strip()
     facts = ", ".join(f"`{fact}`" for fact in rule.facts)
+    fields = "field" if len(rule.facts) == 1 else "fields"
     origin = (
-        f"This rule is evaluated for each {rule.group} and reads the fields {facts}. It was requested in {rule.issue}."
+        f"This rule is evaluated for each {rule.group} and reads the {fields} {facts}. "
+        f"For background, see {rule.issue}."
     )
     return f"# {rule.name}\n\n{text}\n\n{origin}\n"

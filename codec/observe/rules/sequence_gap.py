@@ -66,7 +66,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             gaps.first_ns,
             gaps.frames,
             "An application that sets sequence ids itself may skip some, but the other ids of this producer are "
-            "consecutive. A later SEND with a skipped id would disprove this; there is none.",
+            "consecutive. A later SEND with a skipped id would disprove the finding; there is none.",
             "Check what the application logged when these ids were skipped: a message was numbered but not sent.",
             "missing",
         )

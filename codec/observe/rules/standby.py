@@ -65,8 +65,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "the broker reported that another consumer is active. A standby correctly receives no messages.",
         consumer.active_ns,
         [consumer.active_frame],
-        "A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove this; there is "
-        "neither." + why_unsure(doubts),
+        "A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove the finding; "
+        "there is neither." + why_unsure(doubts),
         "Nothing, if a standby is intended; otherwise use Shared or Key_Shared.",
     )
 

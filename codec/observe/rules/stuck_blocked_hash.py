@@ -12,7 +12,7 @@ blocks the whole subscription.
 
 MESSAGEs to one consumer, no ACKs for some of them, and no delivery of later entries with the same keys, although their
 new owner has permits and receives other keys. In brokers before 4.0, and in the classic dispatcher, a new consumer
-waits for everything that was read before it joined.
+waits until all entries that were read before it joined are acknowledged.
 
 ## What would disprove it
 

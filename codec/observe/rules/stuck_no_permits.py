@@ -115,7 +115,7 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
         f"{at(frame)}. {waits}.",
         since_ns,
         [frame],
-        "A FLOW from this consumer would disprove this; there is none." + why_unsure(doubts),
+        "A FLOW from this consumer would disprove the finding; there is none." + why_unsure(doubts),
         "If the receiver queue is 0, a client sends a FLOW only while the application waits in receive(); a paused "
         "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",

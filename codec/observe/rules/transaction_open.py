@@ -88,7 +88,7 @@ def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit:
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
         "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
         if cause != "timed-out"
-        else "An END_TXN before that would disprove this; there is none." + why_unsure(doubts),
+        else "An END_TXN before that would disprove the finding; there is none." + why_unsure(doubts),
         "End every transaction, even after an error, and set its timeout above the longest processing time.",
         cause,
     )

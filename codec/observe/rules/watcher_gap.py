@@ -61,8 +61,8 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         f"client did not subscribe ({names}); {how}.",
         since,
         [frame, *record.watch_gaps.frames],
-        "A SUBSCRIBE from the same address to these topics would disprove this; there is none. The client may have "
-        "skipped the topics on purpose because its own pattern is stricter." + why_unsure(record.doubts),
+        "A SUBSCRIBE from the same address to these topics would disprove the finding; there is none. The client may "
+        "have skipped the topics on purpose because its own pattern is stricter." + why_unsure(record.doubts),
         "Messages of these topics are not consumed. Update the client, or set a short patternAutoDiscoveryPeriod.",
     )
 

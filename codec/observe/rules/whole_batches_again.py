@@ -62,7 +62,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "index acknowledgements are disabled, the broker cannot skip the processed messages.",
         seen.first_ns,
         seen.frames,
-        "An ack_set in the ACK or in the second MESSAGE would disprove this; there is none." + why_unsure(doubts),
+        "An ack_set in the ACK or in the second MESSAGE would disprove the finding; there is none."
+        + why_unsure(doubts),
         "Enable batch index acknowledgements in the broker and in the consumer.",
     )
 

@@ -1,6 +1,6 @@
 """The tables `messages` and `exchanges`, computed from frame columns in one process or by Spark.
 
-These are the stages in the order of the data. partial_tables.py defines the tables between two stages.
+These are the stages in the order of the data flow. partial_tables.py defines the tables between two stages.
 1. `SplitAggregator`, for each split: frames become `Partials`; pairs within the split are matched (split_aggregation,
    split_sends, split_deliveries, forwarded_frames).
 2. `renumber_table`, for each table: connections and frames are assigned the numbers of the whole recording

@@ -45,7 +45,7 @@ def test_text_of_a_finding(pcli, no_flow):
         "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW in the 2.1 s since it",
         "  subscribed in frame 22. The backlog is unknown.",
         "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
-        "  against it: A FLOW from this consumer would disprove this; there is none.",
+        "  against it: A FLOW from this consumer would disprove the finding; there is none.",
     ]
     assert "  more: pcli diagnose --explain stuck-no-permits" in done.lines
     assert done.lines[-1].startswith("1 finding (1 error) in 104 frames, 1 connection, 1 producer, 3 consumers")

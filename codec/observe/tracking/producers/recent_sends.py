@@ -3,8 +3,8 @@
 Rules of this file
 1. A resend has the same sequence id, publish time, size and number of messages. A different message with a used id
    (from an application that sets ids, or a new client with an old name) is not a resend.
-2. The last MAX_SENT entries of all producers are kept. A client resends only messages without a receipt, and these are
-   recent.
+2. The last MAX_SENT entries of all producers are kept. A client resends only messages that have no receipt, and these
+   are recent.
 """
 
 from __future__ import annotations

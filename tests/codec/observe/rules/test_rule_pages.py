@@ -1,4 +1,4 @@
-"""Every rule has a page with the four sections and the issue that requested it."""
+"""Every rule has a page with the four sections and an issue or proposal with background."""
 
 import re
 from importlib import import_module
@@ -16,7 +16,7 @@ def test_a_page(rule):
     titles = re.findall(r"^## (.*)$", page, re.MULTILINE)
     assert titles == ["What it means", "On the wire", "What would disprove it", "What to do"]
     assert 15 <= len(page.splitlines()) <= 46
-    assert re.search(r"requested in ([\w-]+/[\w-]+#\d+|PIP-\d+)", page)
+    assert re.search(r"For background, see ([\w-]+/[\w-]+#\d+|PIP-\d+)", page)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
