@@ -5,7 +5,8 @@ Rules of this file
    ``https://``. A bare ``host`` or ``host:port`` means ``pulsar://``. The default ports are 6650, 6651, 80 and 443.
 2. A token file is read for every connection, because tokens expire. The Java client does the same
    (AuthenticationToken).
-3. An invalid value raises a LocalError with the path before a connection is attempted.
+3. An invalid value raises a LocalError before a connection is attempted. If a file is unusable, the error contains its
+   path.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Summary:
 
 
 def troubles_of(captures: pa.Table) -> list[tuple[str, str, str]]:
-    """Return path, status and reason of the files in the table `captures` that were not read to their ends."""
+    """Return the path, status and reason of each file in the table `captures` that was not read to its end."""
     rows = captures.select(["path", "status", "error"]).to_pylist()
     return [(row["path"], row["status"], row["error"]) for row in rows if row["status"] in _TROUBLES]
 

@@ -142,7 +142,7 @@ class GroundTruth:
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def place(self, messages: Longs) -> Longs:
-        """Return ledger and entry as one number."""
+        """Return the ledger and entry as one number."""
         return self.ledger[messages] << 32 | self.entry[messages]
 
     def find(self, ledger: Longs, entry: Longs) -> Longs:

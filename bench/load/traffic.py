@@ -283,7 +283,7 @@ class Traffic:
         self.pending.append(event)
 
     def _place(self, number: Longs, topics: Longs) -> tuple[Longs, Longs]:
-        """Return ledger and entry of a topic's messages, counted from 0."""
+        """Return the ledger and entry of a topic's messages, counted from 0."""
         ledger = 20_000 + number // self.load.ledger * len(self.participants.topics) + topics
         return ledger, number % self.load.ledger
 

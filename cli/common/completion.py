@@ -71,7 +71,10 @@ def complete_topic(context: typer.Context, incomplete: str) -> Completions:
 
 
 def complete_setting(incomplete: str) -> Completions:
-    """Return settings of the mini-broker that begin with ``incomplete``, and values that select a dispatcher."""
+    """Return completions that begin with ``incomplete``.
+
+    They are settings of the mini-broker, and ``setting=true`` for settings that select a dispatcher.
+    """
     from pcli.minibroker.capabilities import dispatcher_rows
     from pcli.minibroker.settings import Settings
 
@@ -86,7 +89,7 @@ def _topics(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _all_topics(context: typer.Context) -> Iterator[str]:
-    """Return the topics of the captures that the incomplete command line names."""
+    """Yield the topics of the captures that are listed in the incomplete command line."""
     from pcli.codec.capture import CapturedFrame, read_capture
     from pcli.codec.errors import PcliError
     from pcli.codec.observe import Observer, column, find_field

@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
 
 _EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
-"""Pattern of seconds since 1970. A number with more digits would be in milliseconds, or not a valid date."""
+"""Pattern of seconds since 1970. A number with more digits would be in milliseconds or would not be a valid date."""
 
 
 class TimeFormat(StrEnum):
@@ -41,7 +41,10 @@ def _clock(nanoseconds: int, layout: str) -> str:
 
 
 def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
-    """Return a function of three times in ns: the frame's, the first frame's, and the previous frame's (shown or not).
+    """Return a function that formats the time of a frame.
+
+    Its arguments in ns are the times of the frame, of the first frame, and of the previous frame (for dd, of the
+    previous frame that was shown).
 
     r: since the first frame; a: local time; ad: local date and time; d: since the previous frame; dd: since the
     previous frame that was shown; e: seconds since 1970.
@@ -60,7 +63,10 @@ def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
 
 
 def epoch_ns(option: str, text: str) -> int:
-    """Parse seconds or ISO 8601 (local without a time zone) to ns since 1970. Raises LocalError for other texts."""
+    """Parse seconds or ISO 8601 to ns since 1970. Raises LocalError for other texts.
+
+    If an ISO 8601 text has no time zone, it is local time.
+    """
     from decimal import Decimal
 
     from pcli.codec.errors import LocalError

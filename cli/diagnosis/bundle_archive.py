@@ -46,7 +46,7 @@ class Order:
 
 
 def make(reading: CaptureReading, order: Order) -> Exit:
-    """Write the bundle and return the exit code. The command fails if no frame matches or the file is an input."""
+    """Write the bundle and return the exit code. The command fails if no frame matches or if the output is an input."""
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(order.output):

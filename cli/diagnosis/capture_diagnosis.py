@@ -154,7 +154,7 @@ class FrameLines:
             self._matched.add(frame.number)
 
     def keep_last(self, facts: Facts) -> None:
-        """Keep the line of a frame, and drop the line of the frame `_KEPT_LINES` before it."""
+        """Keep the line of a frame, and drop the line of the frame that is `_KEPT_LINES` frames earlier."""
         self.keep(facts)
         old = facts.frame.number - _KEPT_LINES
         self._lines.pop(old, None)
@@ -177,7 +177,7 @@ class FrameLines:
         return self._match is None or not self._matched.isdisjoint(finding.frames)
 
     def text(self, number: int) -> str:
-        """Return the line of a frame, or an empty text if it is unknown or was dropped."""
+        """Return the line of a frame, or an empty string if it is unknown or was dropped."""
         return self._lines.get(number, "")
 
 

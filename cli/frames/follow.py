@@ -129,7 +129,7 @@ def _conversation(
     if stream is not None and request is None:
         return (facts for facts in reading.facts() if facts.frame.stream.number == stream)
     if message_id:
-        # This takes two passes, because the message id of a SEND is in the later SEND_RECEIPT.
+        # Two passes are needed, because the message id of a SEND is in the later SEND_RECEIPT.
         wanted = MessageId.parse(message_id)
         numbers = follow.about_message(reading.facts(), wanted)
         return (facts for facts in reading.facts() if facts.frame.number in numbers)

@@ -34,7 +34,11 @@ class Run:
     topics: list[str]
     max_backlog: str
     log: str
-    """``frames``, ``events`` or ``quiet``. An empty value means ``events`` on a terminal and otherwise ``quiet``."""
+    """``frames``, ``events`` or ``quiet``.
+
+    An empty value means ``frames`` if there is a filter, ``events`` if stdout is a terminal and the output is not JSON,
+    and otherwise ``quiet``.
+    """
     filter: str
     capture: str
     faults: list[str]
@@ -42,7 +46,7 @@ class Run:
     json: bool
 
     def run(self) -> None:
-        """Start, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
+        """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
         stop = stop_event()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
@@ -103,7 +107,7 @@ class Run:
         return Settings.from_pairs(self.settings, base)
 
     def _remove_ready_file(self) -> None:
-        """Remove the ready file, because clients may connect while it exists."""
+        """Remove the ready file. It must exist only while clients can connect."""
         if self.ready_file and Path(self.ready_file).is_file():
             Path(self.ready_file).unlink()
 

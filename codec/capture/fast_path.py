@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Each packet requires one read of the headers and one dictionary look-up. Frames are sliced directly from the window.
-   The target is a microsecond per packet and a microsecond per frame. Therefore code is inlined instead of called, and
-   no object other than a frame is created.
+   The target is a microsecond per packet and a microsecond per frame. Functions are therefore inlined instead of being
+   called, and no object other than a frame is created.
 2. Any unusual packet is passed to `TcpReassembly.segment`, which sets ``next`` when the direction is ordinary again.
    Both paths produce the same frames; the tests run every capture through both.
 """

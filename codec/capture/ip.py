@@ -1,4 +1,4 @@
-"""IPv4 and IPv6: from the network header to its content, with reassembly of fragments.
+"""IPv4 and IPv6: from the network header to the packet's content, with reassembly of fragments.
 
 Rules of this file
 1. The length in the header excludes Ethernet padding. A length of 0 marks a packet that was captured before the network

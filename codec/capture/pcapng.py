@@ -80,7 +80,10 @@ class PcapngReader:
         source.check_end("block")
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
-        """Read the window's complete blocks. Return position and size of the next block, and the bytes to skip."""
+        """Read the window's complete blocks.
+
+        Return the position and size of the next block, and the number of bytes to skip.
+        """
         position, size = 0, len(data)
         limit = size - 12
         while position <= limit:

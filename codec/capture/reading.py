@@ -151,7 +151,7 @@ def is_other_file(file: BinaryIO) -> bool:
 
 
 def _no_capture(source: Source) -> str:
-    """Return why the source is not a capture, or an empty text if it is a capture."""
+    """Return why the source is not a capture, or an empty string if it is a capture."""
     if not source.fill(0, 4):
         if source.error is not None:
             return str(source.error)

@@ -1,7 +1,7 @@
 """The kind of a stream by its first bytes. This module does not consider ports.
 
 Rules of this file
-1. A verdict is a word; an empty text means that more bytes are needed. If ``final`` is set, no more bytes follow,
+1. A verdict is a word; an empty string means that more bytes are needed. If ``final`` is set, no more bytes follow,
    and the verdict is based on the available bytes.
 2. A table lists possible beginnings; the first match determines the kind.
 3. A header of HAProxy's PROXY protocol (v1 is a line of text, and v2 is binary) precedes the stream's protocol. Its
@@ -41,7 +41,7 @@ _two = Struct(">II").unpack_from
 
 
 def sniff(data: bytes, *, final: bool) -> str:
-    """Return pulsar, tls, http, proxy or other, or an empty text if more bytes are needed."""
+    """Return pulsar, tls, http, proxy or other, or an empty string if more bytes are needed."""
     if _is_tls(data):
         return "tls"
     if _HTTP.match(data):

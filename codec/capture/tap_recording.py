@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Recording"]
 
 _MTU: Final = 65535
-"""MTU in bytes: the largest IPv4 packet. The MTU of the loopback interface is one more."""
+"""MTU in bytes: the largest IPv4 packet. The MTU of the loopback interface is one byte larger."""
 
 
 class Recording:

@@ -4,8 +4,9 @@ Rules of this file
 1. An excerpt contains the packets of the selected frames and of the requests that they answer. It also contains the
    frames that an observer needs from their connections: handshakes, schemas, and the opening and closing of producers
    and consumers. The first packets of every connection are kept, so that connections have the same numbers.
-2. If a packet ends inside a frame, all packets of that frame are kept. This is repeated until the run of packets begins
-   and ends at frame boundaries. A comment on the first packet of a run states that packets before it were omitted.
+2. If a packet ends inside a frame, all packets of that frame are kept. The step is repeated until the run of packets
+   begins and ends at frame boundaries. A comment on the first packet of a run states that packets before it were
+   omitted.
 3. There are three passes: the selection (one bit of memory per frame), the search for packets (one bit per packet), and
    the copy.
 """

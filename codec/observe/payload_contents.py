@@ -2,7 +2,7 @@
 
 Rules of this file
 1. `see` processes every frame, even if it is not printed, because later frames need its chunk or schema.
-2. Other payloads are opened on access (Facts.opened).
+2. Payloads that are not chunks are opened on access (Facts.opened).
 3. A payload is printed as the value that its schema defines. If there is no schema, the payload is printed as text, or
    as hex if it is not text.
 """
@@ -58,7 +58,7 @@ class Contents:
         return entry
 
     def see(self, facts: Facts) -> None:
-        """Store the chunk or schema in a frame. Pass frames in the order of the capture."""
+        """Store the chunk or schema that a frame contains. Pass frames in the order of the capture."""
         frame = facts.frame
         if frame.type in _WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)

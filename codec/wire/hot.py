@@ -133,7 +133,7 @@ def pull_first_id(frame: bytes, tag: int) -> int:
 
 
 def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, int] | None:
-    """Return ledger, entry, partition and batch index of the MessageIdData at data[position:end]."""
+    """Return the ledger, entry, partition and batch index of the MessageIdData at data[position:end]."""
     ledger = entry = partition = batch = -1
     while position < end:
         tag = data[position]

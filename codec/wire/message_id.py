@@ -17,7 +17,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 def signed(value: int) -> int:
-    """Convert an unsigned 64-bit field to signed: 2^64-1 is -1 (the proto has uint64, the broker Java's long)."""
+    """Convert an unsigned 64-bit field to signed: 2^64-1 is -1 (uint64 in the proto file, long in the broker)."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

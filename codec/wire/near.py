@@ -8,7 +8,7 @@ __all__ = ["near"]
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """Return ``; near: a, b`` with at most three similar known words, or an empty text if there are none."""
+    """Return ``; near: a, b`` with at most three similar known words, or an empty string if there are none."""
     import difflib  # imported late: only errors need it
 
     found = difflib.get_close_matches(word, list(known), 3)

@@ -1,4 +1,4 @@
-"""Snapshots of topics: plain values that describe the time of the call.
+"""Snapshots of topics: plain values that describe the state at the time of the call.
 
 Rules of this file
 1. A snapshot never changes. It reads stored messages from the broker only on demand. Its cost therefore does not depend
@@ -91,7 +91,7 @@ class ConsumerState:
     blocked: bool
     """Whether the consumer has too many unacknowledged messages to receive more."""
     active: bool
-    """Whether the consumer receives messages. On Exclusive and Failover, only one consumer does."""
+    """Whether the consumer receives messages. On Exclusive and Failover subscriptions, only one consumer is active."""
     messages_out: int
     acked: int
     """Number of acknowledgements, as Pulsar counts them (messageAckCounter)."""
@@ -135,7 +135,7 @@ class SubscriptionState:
     def acked(self, message: StoredMessage) -> bool:
         """Return whether a message of this topic is acknowledged.
 
-        For a partitioned topic use the snapshot of the partition.
+        For a partitioned topic, use the snapshot of the partition that contains the message.
         """
         if message.offset <= self._first:
             return True

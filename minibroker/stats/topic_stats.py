@@ -97,7 +97,7 @@ _DROPS: Final[Json] = {"msgDropRate": 0.0}
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
-    """Return the subscriptions of a topic that REST returns, by name.
+    """Return, by name, those subscriptions of a topic that the REST API reports.
 
     The subscription of a reader that must reconnect after a seek is omitted (verified on 4.2.4).
     """
@@ -315,7 +315,7 @@ class _Slots:
         ]
 
     def shown(self, consumer: Consumer, draining: list[Json]) -> Json:
-        """Return the fields with ranges and draining slots, or no fields for other subscription types."""
+        """Return the fields with ranges and draining slots, or no fields if the subscription is not Key_Shared."""
         if self._ranges is None:
             return {}
         ranges = self._ranges.get(consumer, [])
@@ -362,7 +362,7 @@ def _size_left(subscription: Subscription) -> int:
 
 
 def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
-    """Return the bytes after an offset, using the ledger's average entry size (estimateBacklogFromPosition)."""
+    """Return the number of bytes after an offset, from average entry sizes (estimateBacklogFromPosition)."""
     size = 0
     for one in ledger.ledgers:
         consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)

@@ -134,7 +134,7 @@ def block_start(data: bytes) -> int:
 
 
 def metadata_bounds(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Return start and end of the metadata in a block that starts at ``start``. If it is too short, return (-1, -1)."""
+    """Return the start and end of the metadata in a block at ``start``, or (-1, -1) if the block is too short."""
     if len(data) >= start + 6 and _u16(data, start)[0] == CHECKSUM_MAGIC:
         start += 6
     if len(data) < start + 4:

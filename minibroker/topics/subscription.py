@@ -385,7 +385,7 @@ def _difference(what: str, name: Callable[[Any], str], active: int, new: int) ->
 def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
     """Return why a Key_Shared consumer conflicts with the attached ones, in the words of AbstractSubscription.
 
-    Returns an empty text if there is no conflict.
+    Returns an empty string if there is no conflict.
     """
     active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
     why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)

@@ -50,13 +50,13 @@ _LINGER: Final = 5.0
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine in a new event loop: of uvloop if uvloop is installed, or else of asyncio."""
+    """Run a coroutine in a new event loop. The loop is from uvloop if uvloop is installed, otherwise from asyncio."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 class Client:
-    """A client of one cluster. It belongs to the event loop that enters it.
+    """A client of one cluster. It belongs to the event loop in which its context is entered.
 
     Raises LocalError if the certificates are invalid.
     """

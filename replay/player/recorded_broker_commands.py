@@ -20,7 +20,7 @@ _UNKNOWN: Final = "the recording contains no such request"
 
 
 def with_live_ids(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
-    """Return a captured broker frame with live ids (field to value) and the recorded broker's address."""
+    """Return a captured broker frame with the live ``ids`` (values by field name) and the recorded broker's address."""
     row = COMMANDS.get(frame.type)
     if row is None:
         return frame.data

@@ -24,7 +24,7 @@ from pcli.replay.player.script.seed_messages import SEED_STREAM, seed
 __all__ = ["Replay"]
 
 _SAME_TIME_MS: Final = 1000
-"""Maximum difference between the start of the capture and the start of the replay without a shift of times."""
+"""Maximum difference in ms between the starts of the capture and of the replay at which times are not shifted."""
 
 
 @dataclass(slots=True)

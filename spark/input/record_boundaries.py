@@ -2,10 +2,10 @@
 
 Rules of this file
 1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In a pcap,
-   lengths, fraction of the second and time must be plausible. In a pcapng, types must be known, and both lengths of a
-   block must be equal. Payload can still look like records (for example, in a captured transfer of captures). The
-   reader therefore checks that a split ends where the next split begins, and `pcli.spark.input.splits.corrected_splits`
-   corrects the splits.
+   the lengths, the fraction of a second and the time must be plausible. In a pcapng, types must be known, and both
+   lengths of a block must be equal. Payload can still look like records (for example, in a captured transfer of
+   captures). The reader therefore checks that a split ends where the next split begins, and
+   `pcli.spark.input.splits.corrected_splits` corrects the splits.
 2. If no offset is accepted within REACH bytes after the wanted offset, the file is not split there.
 3. A pcapng is split only before a packet block that contains a timestamp.
 """
@@ -56,7 +56,7 @@ def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[in
 
 
 def _find(file: BinaryIO, head: Head, size: int, wanted: int) -> tuple[int, int | None]:
-    """Return the first accepted offset at or after ``wanted``, and its packet's time; -1 if REACH contains none."""
+    """Return the first accepted offset at or after ``wanted``, and its packet's time; -1 if no offset is accepted."""
     for reach in (_LOOK, REACH):
         file.seek(wanted)
         data = file.read(reach)

@@ -1,4 +1,4 @@
-"""The other sections: findings, permits, figures of consumers, gaps and captures."""
+"""The sections that are not about messages: findings, permits, figures of consumers, gaps and captures."""
 
 from __future__ import annotations
 

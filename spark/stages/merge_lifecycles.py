@@ -119,7 +119,7 @@ def _blocks(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Blo
     if buckets == 1:
         parts = [(0, table)]
     else:
-        # NumPy sorts short integers with radix sort, which is faster.
+        # NumPy sorts 16-bit numbers with radix sort, which is faster than its sort for 64-bit numbers.
         of = (table["place"].to_numpy() % buckets).astype(np.uint16 if buckets < 1 << 16 else np.int64)
         order = np.argsort(of, kind="stable")
         table, of = table.take(pa.array(order)), of.take(order)

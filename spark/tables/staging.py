@@ -1,6 +1,6 @@
-"""Files of tables in preparation. Any process writes them to a folder that readers ignore; the driver commits them.
+"""Files of tables in preparation. Any process can write them to a folder that readers ignore; the driver commits them.
 
-A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver.
+A task calls ``write_rows(staging, table, part, rows)`` and sends the small return values to the driver.
 The driver commits the files as a generation (`pcli.spark.tables.table_commit.Run.commit`). If a task fails or runs
 twice, some of its files are in no manifest. These files are removed with the folder of the run.
 
@@ -50,7 +50,7 @@ _HOUR_NS: Final = 3_600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The folder in which the files of one run are written. It can be sent to other processes."""
+    """The folder in which the files of one run are written. The object can be sent to other processes."""
 
     store: Store
     folder: str
@@ -88,7 +88,7 @@ def write_empty(staging: Staging, table: Table) -> WrittenFile:
 
 
 def write_bytes(staging: Staging, name: str, data: bytes) -> str:
-    """Write a file for the state of the next run, which belongs to no table; return its path in the store."""
+    """Write a file that contains state for the next run and belongs to no table; return its path in the store."""
     path = f"{staging.folder}/{name}"
     staging.store.write(path, data)
     return path
@@ -99,7 +99,7 @@ def _sorted(rows: pa.Table, order: tuple[str, ...]) -> pa.Table:
     behind = np.flatnonzero(places[1:] != places[:-1] + 1) + 1
     if len(behind) * _RUN > len(places):
         return rows.take(pa.array(places))
-    # Most rows are already in order. Moving whole runs is several times faster than moving rows with lists.
+    # Most rows are already in order. Moving whole runs is several times faster than moving single rows with lists.
     edges = [0, *behind.tolist(), len(places)]
     runs = [rows.slice(int(places[at]), until - at) for at, until in pairwise(edges) if until > at]
     return rows if len(runs) < 2 else pa.concat_tables(runs).combine_chunks()

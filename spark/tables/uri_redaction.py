@@ -1,4 +1,4 @@
-"""The removal of passwords from URIs, because tables and messages must not contain passwords.
+"""The removal of passwords from URIs. Tables and messages must not contain passwords.
 
 Rules of this file
 1. In ``s3://key:secret@bucket/a``, the part before ``@`` is hidden: ``s3://***@bucket/a``. A name without a password is

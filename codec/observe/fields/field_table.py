@@ -51,7 +51,7 @@ def describe_fields(pattern: str = "") -> list[Field]:
 
 
 def nearest(word: str, words: list[str]) -> str:
-    """Return ``; did you mean a, b?``, or an empty text if no name is similar."""
+    """Return ``; did you mean a, b?``, or an empty string if no name is similar."""
     found = difflib.get_close_matches(word[:200], words, 3, 0.6)
     # A long name without its first components has a low similarity ratio.
     last = word.rpartition(".")[2].lower()

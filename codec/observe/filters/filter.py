@@ -1,9 +1,9 @@
-"""The filter language of `-Y`: a text is parsed to a tree, which is compiled to one function per command type.
+"""The filter language of `-Y`: a text is parsed into a tree, which is compiled into one function per command type.
 
 Rules of this file
-1. Constants are folded per command type. A field that frames of the type never have is false, and ``pulsar.type`` is a
-   constant. For example, ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0`` is false for a SEND,
-   without reading any field.
+1. Constants are folded per command type. A term with a field that frames of the type never have is false, and
+   ``pulsar.type`` is a constant. For example, ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0`` is
+   false for a SEND, without reading any field.
 2. Cheap terms are evaluated first: attributes of the frame, then ids, then parsed fields of the command, of the
    metadata and finally of the payload. Terms have no side effects, so their order does not matter.
 3. If a field is absent, every relation is false, even ``!=`` (Wireshark's rule); ``not (x == 1)`` is then true. One

@@ -108,6 +108,6 @@ def _address(text: str, names: Names) -> str | None:
 
 
 def redact_version(text: str) -> str:
-    """Return name and number from a library version, without the description that an application may append."""
+    """Return the name and number from a library version, without the description that an application may append."""
     found = _VERSION.match(text)
     return found[0] if found is not None else HIDDEN if text else text

@@ -45,7 +45,7 @@ class Edits:
         """New offsets at which the stream resumes after an omitted range."""
 
     def put(self, start: int, size: int, data: bytes | None) -> None:
-        """Replace ``size`` bytes by ``data``, or keep them if it is None. Calls must be in the order of ``start``."""
+        """Replace ``size`` bytes with ``data``, or keep them if it is None. Calls must be in the order of ``start``."""
         if self._left_out is not None:
             self.end_left_out(1 if self._edits else 0)
             self.resumes.add(self.new_offset(start))

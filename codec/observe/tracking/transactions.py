@@ -6,7 +6,7 @@ Rules of this file
 2. A transaction that began before the capture is recorded from the first frame with its id, with the doubt "start".
 3. After the timeout the coordinator aborts a transaction and does not notify the client. A capture on the broker's host
    contains END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION without END_TXN.
-4. Records are bounded: ended transactions are evicted first.
+4. The number of records is bounded: ended transactions are evicted first.
 """
 
 from __future__ import annotations

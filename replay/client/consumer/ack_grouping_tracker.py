@@ -2,7 +2,7 @@
 
 Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
 1. Acks wait until the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
-   until ``maxAcknowledgmentGroupSize`` entries wait. If the time is 0, each ack is sent immediately. Acks with
+   until ``maxAcknowledgmentGroupSize`` entries are waiting. If the time is 0, each ack is sent immediately. Acks with
    properties are always sent immediately.
 2. A tick sends the last cumulative ack in a separate command, then one command with all individual acks: complete
    entries in order, then partial batches in order.

@@ -335,7 +335,7 @@ class Consumer(ConsumerConnection):
         self.seeking.seek(target, done)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether there is a message after the last received message."""
+        """Call ``done`` with True if there is a message after the last received message, or else with False."""
         self._last.available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:

@@ -6,8 +6,8 @@ Rules of this file (4.2.4)
    is requested again only if the cached id is not after the received message.
 3. Before the first message is received, the start id is compared with the last id. If ``resetIncludeHead`` is set, an
    equal id also means that a message is available.
-4. If the consumer starts at the end of the topic or at a time, the cursor's position at the broker is compared with the
-   last id. If it starts at the end and ``resetIncludeHead`` is set, it first seeks to the last message.
+4. If the consumer starts at the end of the topic or at a publish time, the cursor's position at the broker is compared
+   with the last id. If it starts at the end and ``resetIncludeHead`` is set, it first seeks to the last message.
 5. The last id of an empty topic has entry -1. A last id with batch index 0 is equal to the id without a batch index.
 """
 
@@ -58,7 +58,7 @@ class LastMessageId:
         once_connected(consumer, "last message id", request, lambda failure: done(failure, None))
 
     def available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether there is a message after the last received message."""
+        """Call ``done`` with True if there is a message after the last received message, or else with False."""
         consumer = self._consumer
         taken = consumer.last_taken
         if consumer.queue.messages:

@@ -346,7 +346,7 @@ class MultiTopicsConsumer:
         gather(children, lambda child, completed: child.seek(target, completed), sought)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether any topic has a message after the last received message."""
+        """Call ``done`` with True if any topic has a message after the last received message, or else with False."""
         if self.queue.messages:
             done(bool(self.queue.messages))
         else:

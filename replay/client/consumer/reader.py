@@ -47,7 +47,7 @@ class Reader:
         return message
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Pass ``done`` whether there is a message after the last message that was read."""
+        """Call ``done`` with True if there is a message after the last message that was read, or else with False."""
         self.consumer.has_message_available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:

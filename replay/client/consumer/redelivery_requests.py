@@ -3,9 +3,9 @@
 Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
 1. A request for all messages clears the queue and the tracker and returns the permits of the queued messages. The
    command contains the consumer epoch but no ids. On Exclusive and Failover subscriptions, the epoch is incremented
-   even if there is no connection. Messages that were sent before have a lower epoch and are dropped.
-2. Only consumers of Shared and Key_Shared subscriptions can request some messages; all other consumers request all
-   messages. The messages are removed from the queue, and the ids are sent in commands of at most 1000, without
+   even if there is no connection. Messages that were sent before the request have a lower epoch and are dropped.
+2. Only consumers of Shared and Key_Shared subscriptions can request individual messages; all other consumers request
+   all messages. The messages are removed from the queue, and the ids are sent in commands of at most 1000, without
    partition or batch index. Dead letter candidates are sent to the dead letter topic instead. A command is sent after
    the candidates among its ids have been handled.
 3. If the consumer is not subscribed, no command is sent: the broker redelivers everything to a consumer that

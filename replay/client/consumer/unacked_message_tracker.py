@@ -34,7 +34,7 @@ class Clock(Protocol):
     """The time in milliseconds since 1970."""
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Run ``action`` at a time."""
+        """Run ``action`` at the time ``due``."""
 
 
 class UnackedMessageTracker:
@@ -60,7 +60,7 @@ class UnackedMessageTracker:
         return len(self._places) + len(self._waiting)
 
     def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """Track a received message. ``id`` is the id of an entry or of a chunked message."""
+        """Track a received message. ``id_`` is the id of an entry or of a chunked message."""
         if not self.enabled or id_ in self._places:
             return
         self._places[id_] = (self._clock.now - self._start) // self._tick

@@ -3,7 +3,7 @@
 Rules of this file (TypedMessageBuilderImpl, ProducerImpl.updateMessageMetadata and Commands, 4.2.4; checked against
 captures)
 1. A message that is not batched has its own metadata. It always contains ``uncompressed_size``, even if it is 0 or the
-   payload is not compressed, and ``partition_key_b64_encoded`` with every key, even if false.
+   payload is not compressed, and ``partition_key_b64_encoded`` with every key, even if it is false.
 2. The metadata of a batch contains the publish time, key, ordering key, clusters and schema version of the first
    message (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
 3. In a batch, the metadata of each message contains the key, ordering key, properties, event time, sequence id and null
@@ -78,7 +78,7 @@ class OutgoingMessage:
             and not null_value
             and not null_key
         )
-        """Whether the message has only a payload and a sequence id in a batch."""
+        """Whether a batch contains only the payload and the sequence id of the message."""
 
 
 def message_metadata(

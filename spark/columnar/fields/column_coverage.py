@@ -75,7 +75,7 @@ meaning."""
 
 
 def _owner(number: int) -> str:
-    """Return the name of the id in the column owner: producer_id, consumer_id, or an empty text."""
+    """Return the name of the id in the column owner: producer_id, consumer_id, or an empty string."""
     return next((name for name in ("producer_id", "consumer_id") if name in COMMANDS[number].ids), "")
 
 

@@ -67,7 +67,7 @@ class GrowingIds:
         """Return all ids in the order of the frames."""
         pieces = zip(*self._pieces, strict=True) if self._pieces else [[np.zeros(0, np.int64)]] * _COLUMNS
         columns = [np.concatenate(list(one)) for one in pieces]
-        # Short numbers are sorted with radix sort, which is faster.
+        # NumPy sorts 16-bit numbers with radix sort, which is faster than its sort for 64-bit numbers.
         rows = columns[0]
         order = np.argsort(rows.astype(np.uint16) if len(rows) and rows.max() < 1 << 16 else rows, kind="stable")
         row, ledger, entry, partition, batch, start, end = (column.take(order) for column in columns)

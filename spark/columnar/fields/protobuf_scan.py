@@ -74,7 +74,7 @@ def _slots(plan: Plan) -> tuple[Longs, Bools]:
 
 
 def _field(matrix: Matrix, at: Longs) -> tuple[Longs, Longs, Longs, Longs]:
-    """Return number, wire type, value and end of the first field of each row; the end is 0 if the field is too long.
+    """Return the number, wire type, value and end of the first field of each row; the end is 0 if a field is too long.
 
     The value of a text is its size, and its end is the position at which its bytes begin.
     """

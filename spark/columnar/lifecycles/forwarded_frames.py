@@ -1,8 +1,7 @@
 """The few frames of a split that are forwarded as bytes. `partial_tables.ROLES` lists the reasons.
 
 Rules of this file
-1. All infrequent commands are forwarded. A REDELIVER with ids is not forwarded, because its ids are rows of
-   ``consumed``.
+1. All infrequent commands are forwarded, except a REDELIVER with ids, because its ids are rows of ``consumed``.
 2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded. The first of these
    frames after each command that opens or closes the producer or consumer is also forwarded. If that command was not
    captured, the forwarded frame is the first evidence of the owner.
@@ -156,7 +155,7 @@ def _is_in(types: Longs, members: list[int]) -> Bools:
     """Return a mask of the types that are in ``members``."""
     table = np.zeros(max(members) + 2, np.bool_)
     table[members] = True
-    # A negative type (unknown, or wider than 32 bits) is clipped to index 0, which no command has. A type above the
-    # table is clipped to the last index, which is False.
+    # A negative type (unknown, or wider than 32 bits) is clipped to index 0, which no command has. A type beyond
+    # the end of the table is clipped to the last index, whose value is False.
     found: Bools = table.take(types, mode="clip")
     return found

@@ -1,4 +1,4 @@
-"""The evidence of a row: whether missing frames of the capture could change its state.
+"""The evidence of a row: whether frames missing from the capture could change its state.
 
 Rules of this file
 1. A gap of a connection affects a message at a subscription if the gap may lie between the SEND and the frame that

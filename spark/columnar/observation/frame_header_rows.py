@@ -6,7 +6,7 @@ Rules of this file
 2. The row of a dead letter includes the payload, because the batch in it contains the origin of each message.
 3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
    connections are one sequence, sorted by place and order.
-4. ``place`` and ``stream`` are plain columns, so that a later stage can replace them by the recording's numbers.
+4. ``place`` and ``stream`` are plain columns, so that a later stage can replace them with the recording's numbers.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def observe(
 def observe_links(
     batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
 ) -> dict[str, pa.RecordBatch]:
-    """Return the tables of one part of the connections (group_division.py): LINK_EVENTS, but no tables of topics."""
+    """Return the tables of a part of the connections (group_division.py), with LINK_EVENTS but no tables of topics."""
     group = _Group(recording, only, LinkTracker)
     group.process_all(batches)
     tables = group.tables(cluster)

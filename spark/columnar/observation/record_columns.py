@@ -1,7 +1,7 @@
-"""Tables made of objects: a cell defines a column, with its description and the source of its values.
+"""Tables made from objects: a cell defines a column, with its description and the source of its values.
 
 Rules of this file
-1. Unknown values become null. In records, -1, 0 (as a time or frame) and the empty text are unknown values.
+1. Unknown values become null. In records, -1, 0 (as a time or frame) and the empty string are unknown values.
 2. A number from the wire that is too large for its column becomes null.
 3. Counts by name (kinds of ends, errors) are a list of names with counts, because there are many names and they are not
    fixed.
@@ -67,7 +67,7 @@ def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.Re
 
 
 def _fitting(values: list[Any], kind: pa.DataType) -> list[Any]:
-    """Replace numbers that do not fit the column by null.
+    """Replace numbers that do not fit the column with null.
 
     Peers may send any number, and figures depend on these numbers.
     """

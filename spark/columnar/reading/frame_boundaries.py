@@ -3,7 +3,8 @@
 Rules of this file
 1. This module changes no state. If a frame is unusual, the result contains its connection and the packet from which the
    object path must process the connection.
-2. This is the packet in which the first unusual frame begins: no earlier packet contains any byte of the frame.
+2. Processing starts with the packet in which the first unusual frame begins: no earlier packet contains any byte of the
+   frame.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def cut(pool: bytearray, joined: Joined) -> FrameBoundaries:
     some = np.flatnonzero(counts)
     ends[np.cumsum(counts)[some] - 1] = np.array(opened, np.int64)[some]
     size = ends - begins
-    # For each segment, count the frames that end by its end: there are fewer segments than frames.
+    # For each segment, count the frames that end in it or earlier. One search per segment is faster than one per frame.
     upto = np.searchsorted(ends, joined.ends, "right")
     last = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
     return FrameBoundaries(begins, size, owner, counts, opened, last, _checked(joined, owner, size))

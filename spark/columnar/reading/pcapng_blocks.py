@@ -28,7 +28,7 @@ _LEAST: Final = 32
 """Number of bytes before the packet in an enhanced packet block, and that number plus the length field at its end."""
 _SECTION: Final = 0x0A0D0D0A
 _WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
-"""Blocks that the reader of the object path parses: section, interface, two obsolete packet blocks, secrets."""
+"""Blocks that the reader of the object path parses: section, interface, obsolete packet, simple packet, secrets."""
 
 _Part = tuple[Longs, Longs, Longs, Longs, Longs]
 """Start, end, wire length, time, interface."""

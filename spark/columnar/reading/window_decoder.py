@@ -33,8 +33,7 @@ from pcli.spark.columnar.reading.window_frames import WindowFrames
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Minimum number of packets that a connection needs to be processed with other connections from the start of a
-window."""
+"""Minimum number of packets of a connection that is processed with other connections from the start of a window."""
 LATER: Final = 48
 """Minimum number of packets that are processed as a separate stretch within a window."""
 

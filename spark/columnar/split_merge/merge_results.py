@@ -56,7 +56,7 @@ class Extra:
     ticket: int = 0
     """Order within the rank."""
     ready: ReportIntervals = IMMEDIATE
-    """For an end before the merge: the intervals in which it could have been reported earlier."""
+    """The intervals in which an end could have been reported earlier; used only until the merge."""
 
 
 def insertion_points(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:

@@ -31,7 +31,7 @@ def error(answer):
 
 
 def place(answer):
-    """Return ledger and entry of a receipt."""
+    """Return the ledger and entry of a receipt."""
     assert isinstance(answer, pb.CommandSendReceipt), answer
     return answer.message_id.ledgerId, answer.message_id.entryId
 

@@ -162,7 +162,7 @@ class Stage:
             data = data[size:]
 
     def adapted(self, data: bytes, peer: Peer) -> bytes:
-        """Replace most ids in ACKs and similar commands by ids of received messages."""
+        """Replace most ids in ACKs and similar commands with ids of received messages."""
         found = self.script.body_of(data)
         if found is None or not peer.places:
             return data

@@ -172,7 +172,7 @@ def count_receipt(connection: ConnectionState, facts: Facts) -> None:
 
 
 def _count_unrequested(connection: ConnectionState, facts: Facts, request_id: int) -> None:
-    """Count a response without an open request, unless no request can have its request id."""
+    """Count a response without an open request. A response with a negative request id is ignored."""
     frame = facts.frame
     if request_id < 0:
         return

@@ -2,13 +2,14 @@
 
 Rules of this file
 1. A session belongs to the record of its topic and name. A producer without a name is identified by connection and id
-   until PRODUCER_SUCCESS contains the name.
+   until a PRODUCER_SUCCESS with the name arrives.
 2. A SEND without a successful receipt may be resent by the next session of the same name. It is lost if that session
    does not resend it, or if the capture ends.
 3. The messages of a session that began before the capture contain its name but not its topic. If a producer of that
-   name reconnects and there was only one such session, it is assumed to be the same producer.
-4. Records are bounded: producers whose session has ended are evicted first, then the producers attached for the longest
-   time. The number of open SENDs of all sessions is bounded.
+   name reconnects and there was only one such session, that session is assumed to be an earlier session of this
+   producer.
+4. The number of records is bounded: producers whose session has ended are evicted first, then the producers attached
+   for the longest time. The number of open SENDs of all sessions is bounded.
 """
 
 from __future__ import annotations

@@ -204,14 +204,14 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
 
 
 def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:
-    """Count an entry like msgInCounter and bytesInCounter, which include duplicates and refused messages."""
+    """Count an entry as msgInCounter and bytesInCounter do, which include duplicates and refused messages."""
     topic.messages_in += one.messages
     topic.bytes_in += one.size
     topic.last_in_ns = now
 
 
 def _slow(facts: Facts) -> tuple[int, int, int]:
-    """Return sequence id, ledger and entry of an unusual receipt; the sequence id is -1 if the frame is truncated."""
+    """Return the sequence id, ledger and entry of an unusual receipt; the id is -1 if the frame is truncated."""
     read = facts.command.get
     sequence_id = read("pulsar.send_receipt.sequence_id")
     ledger, entry = (read(f"pulsar.send_receipt.message_id.{name}") for name in ("ledgerId", "entryId"))

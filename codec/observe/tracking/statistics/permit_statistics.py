@@ -56,7 +56,7 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
 
 
 def why_unknown(consumer: ConsumerRecord) -> str:
-    """Return why values that need all frames are unknown, or an empty text."""
+    """Return why values that need all frames are unknown, or an empty string."""
     return next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
 
 

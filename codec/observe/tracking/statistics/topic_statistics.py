@@ -114,7 +114,7 @@ def _blocked_why(consumer: AttachedConsumer) -> str:
 
 
 def _early(topic: TopicState) -> str:
-    """Return why the counters of a topic are unknown, or an empty text."""
+    """Return why the counters of a topic are unknown, or an empty string."""
     if topic.base or topic.first is None or topic.first[1] == 0:
         if len(topic.closers) == 1 and not _stayed_open(topic):
             return "the broker has closed consumers, and no frame shows whether it reloaded the topic"
@@ -131,7 +131,7 @@ def _stayed_open(topic: TopicState) -> bool:
 
 
 def _unseen(topic: TopicState) -> str:
-    """Return why counts lack the entries of producers outside the capture, or an empty text."""
+    """Return why counts lack the entries of producers outside the capture, or an empty string."""
     if not topic.record.persistent:
         return ""
     written = sum(last + 1 for last in topic.ledgers.values())

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 CLOSING_NS: Final = 1_000_000_000
-"""Maximum time in ns in which a broker closes all producers and consumers of a topic."""
+"""Maximum time in ns that a broker takes to close all producers and consumers of a topic."""
 
 PROMPT_NS: Final = 200_000_000
 """Maximum delay in ns of a close that belongs to the same event."""

@@ -153,7 +153,7 @@ class Producing:
         self.tracker.finish()
 
     def states(self) -> list[tuple[int, str]]:
-        """Return sequence id and state of every completed lifecycle, by sequence id."""
+        """Return the sequence id and state of every completed lifecycle, by sequence id."""
         return sorted((life.sequence_id, life.state) for life in self.lives)
 
 

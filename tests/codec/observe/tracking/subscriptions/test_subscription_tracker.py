@@ -71,7 +71,7 @@ class CaptureContents:
 
 
 def place(event: dict[str, Any]) -> Place | None:
-    """Return ledger and entry of an event, or None for other forms of ids (non-persistent, scalable)."""
+    """Return the ledger and entry of an event, or None for other forms of ids (non-persistent, scalable)."""
     words = str(event.get("message_id", "")).split(":")
     return None if len(words) < 2 or event["topic"].startswith("non-persistent") else (int(words[0]), int(words[1]))
 
