@@ -154,10 +154,10 @@ class Broker:
         self.finish_turn()
 
     def drain(self) -> list[tuple[Connection, bytes]]:
-        """Return the bytes to write by connection. Connections that are `closing` must be closed afterwards.
+        """Return the bytes to write for each connection. Connections that are `closing` must be closed afterwards.
 
-        When these bytes are written, the caller must call finish_turn: a client whose output exceeded the limit can
-        then receive more.
+        After the bytes are written, the caller must call finish_turn: a client whose output exceeded the limit can then
+        receive more.
         """
         if not self.dirty:
             return []
@@ -229,7 +229,7 @@ class Broker:
         return self._timers.call_at(self.now + max(1, delay_ms), action)
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Call a function at a time, at least 1 ms from now."""
+        """Call a function at the time ``due``, but at least 1 ms from now."""
         return self._timers.call_at(max(due, self.now + 1), action)
 
     def schedule(self, runnable: Runnable) -> None:
@@ -278,7 +278,7 @@ class Broker:
         self.topic_registry.check_owned(name)
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic for a producer or consumer, and create it if this is allowed. Raises Refused."""
+        """Return the topic for a producer or consumer. Create a missing topic if this is allowed. Raises Refused."""
         return self.topic_registry.get_or_create(name, create=create)
 
     def remove_topic(self, full_name: str) -> None:
@@ -294,7 +294,7 @@ class Broker:
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions with the durable subscriptions of the first partition.
 
-        Raises Refused (NotAllowedError) at the limit of the namespace.
+        Raises Refused (NotAllowedError) if the namespace would exceed its limit of topics.
         """
         existing = self.topic_registry.partitions(name)
         self.topic_registry.check_topic_limit(name, count - existing)
@@ -318,7 +318,7 @@ class Broker:
     def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         """Delete a topic or a partition.
 
-        Raises Refused if it is missing or, without ``force``, has connected clients.
+        Raises Refused if it is missing, or if clients are connected and ``force`` is not set.
         """
         topic = self.topic_registry.load(name)
         if topic is None:

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _KEPT: Final = " (stored only)"
-"""Suffix of an endpoint's text if the value is stored without effect."""
+"""Suffix of an endpoint's text if the value is stored but has no effect."""
 
 _FAMILIES: Final = {
     "/admin/v2/bookies": "bookies and their racks",
@@ -36,7 +36,7 @@ _FAMILIES: Final = {
     "/admin/v3/transactions": "transactions",
     "/ws/v2": "WebSocket clients",
 }
-"""Parts of Pulsar's REST API other than topics, namespaces and tenants. A part without an endpoint here is missing."""
+"""Parts of Pulsar's REST API other than topics, namespaces and tenants. Parts without endpoints are missing."""
 
 
 class EndpointRow(NamedTuple):
@@ -45,7 +45,7 @@ class EndpointRow(NamedTuple):
     methods: list[str]
     path: str
     text: str
-    """What the methods do."""
+    """Description of the methods."""
 
 
 def dispatcher_rows() -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def endpoint_rows() -> list[EndpointRow]:
 
 
 def stored_only_policies() -> list[str]:
-    """Return the last path elements of policies that are stored without effect."""
+    """Return the last path elements of policies that are stored but have no effect."""
     return sorted(
         {row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and not row.path.endswith("}")}
     )

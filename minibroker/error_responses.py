@@ -3,7 +3,7 @@
 Rules of this file (ServerCnx, Commands)
 1. If the response type of a request has an error field, the error is sent in that response. Any other request gets
    ERROR with its request id.
-2. A command without request id and response (FLOW, REDELIVER, ACK without id) gets no error response.
+2. A command that has neither a request id nor a response (FLOW, REDELIVER, some ACKs) gets no error response.
 3. SEND is not in this table: its producer sends SEND_ERROR.
 """
 

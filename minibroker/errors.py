@@ -8,7 +8,8 @@ __all__ = ["Refused"]
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
     """A rejected request. ``code`` is a ServerError, and ``text`` is the message.
 
-    Users of the broker do not receive it as an exception: a connection sends an error response, REST returns a status.
+    Users of the broker do not receive it as an exception: a connection sends an error response, and the REST API
+    returns a status.
     """
 
     def __init__(self, code: int, text: str) -> None:

@@ -28,7 +28,7 @@ class Scheduler(Protocol):
         """Call a function after a delay of at least one millisecond."""
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Call a function at a time that is at least one millisecond from now."""
+        """Call a function at the time ``due``, but at least one millisecond from now."""
 
     def schedule(self, runnable: Runnable) -> None:
         """Call an object's `run` once at the end of this turn."""

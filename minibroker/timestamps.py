@@ -16,12 +16,12 @@ __all__ = ["date_text", "instant_text"]
 
 
 def instant_text(ms: int) -> str:
-    """Return a time as in REST responses: ``2026-11-21T15:02:00.063Z``, or ``2026-11-21T15:02:00Z`` if ms are 0."""
+    """Return a time for REST responses: ``2026-11-21T15:02:00.063Z``, or ``2026-11-21T15:02:00Z`` at a whole second."""
     return date_text(ms) if ms % 1000 else _seconds(ms) + "Z"
 
 
 def date_text(ms: int) -> str:
-    """Return a time as in commands on the wire, always with ms: ``2026-11-21T15:02:00.000Z``."""
+    """Return a time for commands on the wire, always with milliseconds: ``2026-11-21T15:02:00.000Z``."""
     return f"{_seconds(ms)}.{ms % 1000:03d}Z"
 
 

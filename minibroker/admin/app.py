@@ -1,7 +1,8 @@
 """The ASGI application, which passes requests to endpoints and converts the returned values to responses.
 
 Rules of this file
-1. A request is one turn of the broker: `begin_turn` is called with the time before it, and `finish_turn` after it.
+1. A request is one turn of the broker: `begin_turn` is called with the current time before the request, and
+   `finish_turn` is called after the request.
 2. The body of an error is ``{"reason": …}``. For a path that is not in the table, the response is a 404 with an
    explanation.
 3. Paths are matched in percent-encoded form, as sent, because a topic's name can contain an encoded slash.

@@ -36,7 +36,7 @@ class RestError(Exception):
     """The status and reason of a rejected request."""
 
     def __init__(self, status: int, reason: str, media: str = "application/json") -> None:
-        """``media``: the type of the response, ``application/json`` for an object with the reason."""
+        """``media`` is the media type; ``application/json`` means that the response is an object with the reason."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
@@ -72,7 +72,7 @@ class Call:
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """Return a part of the path as a 64-bit integer. Raises 404 if it is not an integer."""
+        """Return a part of the path as a 64-bit integer. Raises 404 if it is not such an integer."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
             raise RestError(404, f"{text!r} is not a number")

@@ -1,4 +1,4 @@
-"""Conversion of request bodies to integers as the real broker's JSON library (Jackson) does it."""
+"""Conversion of request bodies to integers by the rules of the real broker's JSON library (Jackson)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TOKENS: Final = {
 def integer(body: Any) -> int:
     """Return a body as a 32-bit integer.
 
-    A number in a string is converted, a fraction is cut off, and ``""`` and ``"null"`` are 0. Raises 400 with Jackson's
-    text for other values and without a body, and 500 for a number that exceeds 32 bits.
+    A number in a string is converted, a fraction is cut off, and ``""`` and ``"null"`` are 0. Raises 400 if there is no
+    body, 400 with Jackson's text for all other values, and 500 if a number (not a string) exceeds 32 bits.
     """
     if body is None:
         raise RestError(400, "The request entity cannot be empty.", media="text/plain")

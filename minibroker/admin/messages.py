@@ -1,4 +1,4 @@
-"""Ids and messages of a topic (the last message, or messages by time, id or position), and its statistics."""
+"""Message ids, messages and statistics of a topic. A message is the last one, or is found by time, id or position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, int]:
-    """Return the ledger and partition of the topic. Raises 405 if the topic has no ledger or several ledgers."""
+    """Return the topic's ledger and partition index. Raises 405 if the topic is non-persistent or partitioned."""
     topic = call.persistent_topic(operation)
     assert topic.ledger is not None
     return topic.ledger, topic.partition
@@ -74,7 +74,7 @@ def _examine(call: Call) -> Reply:
 
 
 def _backlog_size(call: Call) -> Any:
-    """Return the number of bytes after a message id. The id -1:-1 counts all bytes."""
+    """Return the number of bytes after a message id. If the id is -1:-1, return the number of all bytes."""
     ledger, _ = _ledger(call, "Get backlog size")
     body = call.body
     if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):

@@ -1,4 +1,4 @@
-"""Backlog quotas, permissions, properties and clusters of a namespace: stored and returned without effect."""
+"""Backlog quotas, permissions, properties and clusters of a namespace. They are stored, but have no effect."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _body(call: Call) -> Any:
 
 
 def _topic(call: Call) -> TopicName:
-    """Return the topic of a topic policy. Raises 405 if topic policies are disabled."""
+    """Return the name of an existing topic that can have policies. Raises 405 if topic policies are disabled."""
     if not call.broker.settings.topicLevelPoliciesEnabled:
         raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
     name = call.topic_name

@@ -1,4 +1,4 @@
-"""Schemas over HTTP (SchemasResourceBase): read, store, delete, and check the compatibility and version of a schema."""
+"""Schemas over HTTP (SchemasResourceBase): read, store and delete them, check compatibility, and find versions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _compatibility(call: Call) -> Reply:
 
 
 def _version(call: Call) -> Any:
-    """Return the version of a stored schema, or -1."""
+    """Return the version of a schema, or -1 if it is not stored."""
     found = call.broker.schemas.find(_id(call), _read(call))
     return {"version": -1 if found is None else version_number(found)}
 

@@ -94,7 +94,7 @@ def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
-    """Return the offset to read next and the remaining bits of a batch (calculatePositionAckSet)."""
+    """Return the offset to read next, and the remaining bits of a batch or None (calculatePositionAckSet)."""
     ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
     if ledger_id < 0:
         return ledger.first, None

@@ -1,4 +1,4 @@
-"""Tenants and clusters. There is only one cluster. Names of other clusters are stored and returned."""
+"""Tenants and clusters. The broker belongs to one cluster. Other clusters are only stored and returned."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _URLS: Final = {
     "brokerServiceUrl": ("pulsar", "broker service", "pulsar://pulsar.example.com:6650"),
     "brokerServiceUrlTls": ("pulsar+ssl", "broker service tls", "pulsar+ssl://pulsar.example.com:6651"),
 }
-"""URLs of a cluster: the scheme, and the name and example in the real broker's error."""
+"""For each URL of a cluster: its scheme, and its name and an example, which the real broker's error contains."""
 
 _DEFAULTS: Final = dict.fromkeys(
     ("brokerClientTlsEnabled", "tlsAllowInsecureConnection", "brokerClientTlsEnabledWithKeyStore"), False
 )
-"""Fields of every cluster."""
+"""Default values of fields that every cluster has."""
 
 
 def _tenants(call: Call) -> Any:
@@ -45,7 +45,7 @@ def _get(call: Call) -> Any:
 
 
 def _read(call: Call) -> Tenant:
-    """Return the tenant in the body. Raises 412 if it contains no cluster or an unknown one."""
+    """Return the tenant in the body. Raises 412 if the body lists no cluster or an unknown cluster."""
     if not isinstance(call.body, dict):
         raise RestError(412, "TenantInfo is null")
     clusters = call.body.get("allowedClusters") or []
@@ -116,7 +116,7 @@ def _add_cluster(call: Call) -> Reply:
 
 
 def _check_urls(cluster: dict[str, Any]) -> None:
-    """Raise 400 if a URL has the wrong scheme or is no URL (ClusterDataImpl.checkPropertiesIfPresent)."""
+    """Raise 400 if a URL has the wrong scheme or is not a URL (ClusterDataImpl.checkPropertiesIfPresent)."""
     for name, (scheme, what, example) in _URLS.items():
         url = cluster.get(name)
         if url and not re.fullmatch(rf"{re.escape(scheme)}://\S+", str(url)):

@@ -1,8 +1,8 @@
-"""Topics: create, delete, list, unload, terminate, and access to their properties (PersistentTopics of 4.2.4).
+"""Topics: create, delete, list, unload and terminate them, and access their properties (PersistentTopics of 4.2.4).
 
 Rules of this file
-1. Without ``force``, deleting a topic with connected clients results in a 412. Subscriptions without consumers do not
-   prevent the deletion.
+1. If ``force`` is not set, deleting a topic with connected clients results in a 412. Subscriptions without consumers do
+   not prevent the deletion.
 2. For operations that the real broker executes in the background (compaction, truncation, trimming), the response
    reports that the operation is finished. Closed ledgers that are not needed are deleted as usual.
 """
@@ -66,7 +66,7 @@ def _delete(call: Call) -> None:
         raise RestError(409, f"{name} {text}")
     registry = call.broker.topic_registry
     if not name.persistent and registry.load(name) is None:
-        return  # there is nothing to delete: it is not stored
+        return  # a non-persistent topic exists only while it is loaded
     topic = call.topic()
     check_unused(call, [name])
     delete_topic(call.broker, topic.name)
@@ -83,7 +83,7 @@ def check_unused(call: Call, names: list[TopicName]) -> None:
 
 
 def delete_topic(broker: Broker, name: TopicName) -> None:
-    """Delete a topic or partition even if clients are connected. For a whole topic, delete its policies and schemas."""
+    """Delete a topic with its policies and schemas, or delete a partition, even if clients are connected."""
     broker.delete_topic(name, force=True)
     if name.partition < 0:
         delete_policies_and_schemas(broker, name)

@@ -26,7 +26,7 @@ def hot_ack(
 ) -> None:
     """Handle an ACK without ack sets, properties or a transaction.
 
-    ``ids`` is from `pull_ack`; ``request_id`` is -1 if the ACK has none.
+    ``ids`` is the result of `pull_ack`; ``request_id`` is -1 if the ACK has no request id.
     """
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:

@@ -17,12 +17,12 @@ __all__ = ["HANDLERS"]
 
 
 def _connect(connection: Connection, command: pb.CommandConnect, frame: Frame) -> None:
-    """Handle CONNECT. Authentication is not supported: any method and data are accepted."""
+    """Handle CONNECT. Authentication is not supported: any method and any data are accepted."""
     connection.send_command(connection.session.connect(command))
 
 
 def _auth_response(connection: Connection, command: pb.CommandAuthResponse, frame: Frame) -> None:
-    """Reject AUTH_RESPONSE, because no challenge was sent. If it is complete, send ERROR before closing."""
+    """Reject AUTH_RESPONSE, because no challenge was sent. If the command is complete, first send ERROR."""
     if not (
         command.HasField("response") and command.response.auth_method_name and command.response.HasField("auth_data")
     ):

@@ -31,7 +31,7 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
 
 
 def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
-    """Handle SEEK to an id or a time: send CLOSE_CONSUMER, then SUCCESS. It does nothing on non-persistent topics."""
+    """Handle SEEK to an id or a time: send CLOSE_CONSUMER, then SUCCESS. No effect on non-persistent topics."""
     by_id = command.HasField("message_id")
     if not by_id and not command.HasField("message_publish_time"):
         raise Refused(pb.MetadataError, "Message id and message publish time were not present")
@@ -73,7 +73,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
 
 
 def _last_message(subscription: Subscription) -> Entry | None:
-    """Return the last entry that is not a marker, or the last marker if there is none. Return None without entries."""
+    """Return the last entry that is not a marker, or the last marker if all are markers; None if the topic is empty."""
     ledger = subscription.topic.ledger
     assert ledger is not None
     for offset in range(ledger.next - 1, ledger.first - 1, -1):
@@ -116,7 +116,7 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
 
 
 def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: Frame) -> None:
-    """Handle UNSUBSCRIBE from the only consumer, or with the field ``force``.
+    """Handle UNSUBSCRIBE. Raises Refused unless the sender is the only consumer or ``force`` is set.
 
     Other consumers get CLOSE_CONSUMER; the sender does not.
     """

@@ -1,4 +1,4 @@
-"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES. They have no response and are ignored for an unknown consumer."""
+"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES. They have no response and are ignored if the consumer is unknown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; verified on 4.2.4).
 
-Special cases: a version shorter than eight bytes, and an invalid topic name in GET_OR_CREATE_SCHEMA, close the
-connection. If a version is longer, its first eight bytes are used.
+A version that is shorter than eight bytes closes the connection, as does an invalid topic name in GET_OR_CREATE_SCHEMA.
+If a version is longer than eight bytes, its first eight bytes are used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
 
 
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
-    """Handle GET_OR_CREATE_SCHEMA. The schema is added like the schema of a producer. The topic must exist."""
+    """Handle GET_OR_CREATE_SCHEMA. The schema is added like a producer's schema. The topic must exist."""
     try:
         name = topic_name(command.topic)
     except Refused as refusal:

@@ -1,6 +1,6 @@
 """SEND commands with unusual fields (ServerCnx.handleSend).
 
-The connection decodes the other SENDs in place and calls the producer directly.
+The connection decodes all other SENDs in place and calls the producer directly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["HANDLERS"]
 def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
     """Handle SEND.
 
-    The SEND is dropped if the broker closed the producer recently. Otherwise an unknown producer is an error.
+    If the broker closed the producer recently, the SEND is dropped. Any other unknown producer is an error.
     """
     producer = connection.producers.get(command.producer_id)
     if producer is not None:

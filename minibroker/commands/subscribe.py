@@ -160,11 +160,11 @@ def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
 
 
 _MAX_TRIES: Final = 5
-"""Maximum number of attempts to join before other consumers (AbstractDispatcherSingleActiveConsumer)."""
+"""Maximum number of liveness checks for one SUBSCRIBE (AbstractDispatcherSingleActiveConsumer)."""
 
 
 def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
-    """Add the consumer, after a liveness check of a consumer that blocks it."""
+    """Add the consumer. If a different consumer blocks it, first check whether that consumer is alive."""
     holder = subscription.blocking_consumer(command.subType, _meta(command))
     if holder is not None and tries < _MAX_TRIES and holder.connection is not connection:
         connection.pending_subscribes[command.consumer_id] = command
@@ -190,7 +190,7 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
 
 
 def _retry_join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
-    """Repeat the checks and add the consumer. The topic or subscription may have been deleted or replaced."""
+    """Repeat the checks, because the topic or subscription may have changed, and add the consumer."""
     topic = subscription.topic
     if topic.fenced:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")

@@ -2,7 +2,7 @@
 
 Only consumers with the best priority level take part. On a partition, they are sorted by name, and the partition index
 modulo the number of these consumers selects one. On a topic without partitions, a hash ring of their names selects one.
-A new consumer can become active.
+A new consumer can replace the active consumer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["by_index", "by_ring", "candidates"]
 
 RING_POINTS: Final = 100
-"""Points of each consumer on the ring (AbstractDispatcherSingleActiveConsumer.CONSUMER_CONSISTENT_HASH_REPLICAS)."""
+"""Number of points per consumer (AbstractDispatcherSingleActiveConsumer.CONSUMER_CONSISTENT_HASH_REPLICAS)."""
 
 
 def candidates(consumers: list[Consumer]) -> list[Consumer]:

@@ -95,7 +95,7 @@ class ConsistentHashing:
         return self._owners[points[place if place < len(points) else 0]][0]
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Return the ranges, with adjacent ones merged. Slots above the last point belong to the first owner."""
+        """Return the ranges; adjacent ranges are merged. Slots above the last point belong to the first owner."""
         found: dict[Consumer, list[tuple[int, int]]] = {}
         start = 1
         for point in self._points:
@@ -137,7 +137,7 @@ class HashRangeAutoSplit:
         self._put(upper - (widest >> 1), consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Merge the consumer's range into the next higher range, or the highest range into the one below."""
+        """Merge the consumer's range into the next higher range. The highest range is merged into the one below it."""
         bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
         place = self._bounds.index(bound)
         if bound == SLOTS and place:
@@ -172,7 +172,7 @@ class HashRangeAutoSplit:
 
 
 class HashRangeExclusive:
-    """A selector with ranges declared by consumers, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
+    """A selector with disjoint ranges that consumers declare (HashRangeExclusiveStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
         self._ranges: dict[Consumer, KeyHashRanges] = {}
@@ -234,7 +234,7 @@ def _refused(text: str) -> Refused:
 
 
 def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
-    """Add a range, or merge it with the last one if they are adjacent."""
+    """Add a range, or merge it with the last range if the two are adjacent."""
     if ranges and ranges[-1][1] == start - 1:
         ranges[-1] = (ranges[-1][0], end)
     else:

@@ -1,10 +1,10 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
 Rules of this file (InMemoryDelayedDeliveryTracker, AbstractDelayedDeliveryTracker; 4.2.4)
-1. Delivery times are grouped into intervals of 2^n milliseconds, the longest that fits into a tick. Offsets are
-   returned in order of delivery time.
-2. Unless ``deliverAtTimeStrict`` is set, a read can return entries up to one tick early. No read is made for this
-   reason: the timer expires at the time of the first group or later, because at most one timer per tick expires.
+1. Delivery times are grouped into intervals of 2^n milliseconds. The interval is the longest that fits into a tick.
+   Offsets are returned in order of intervals, and in ascending order within an interval.
+2. Unless ``deliverAtTimeStrict`` is set, a read can return entries up to one tick early. No read is scheduled early,
+   however: the timer expires at the time of the first group or later, because at most one timer per tick expires.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class InMemoryDelayedDeliveryTracker:
         self.highest = 0
         """The latest delivery time of all added entries."""
         self.fixed_delays = True
-        """Whether all times were added in ascending order. If so, no entry added later can be due earlier."""
+        """Whether all times were added in ascending order; a difference of up to one interval is ignored. If True, no
+        entry added later can be due earlier."""
 
     def set_tick(self, tick_ms: int) -> None:
         """Set the length of a tick. The groups of earlier entries remain."""

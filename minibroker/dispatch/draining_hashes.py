@@ -1,6 +1,7 @@
-"""DrainingHashesTracker (PIP-379): slots assigned to a new consumer while the previous one has pending entries in them.
+"""DrainingHashesTracker (PIP-379): reassigned slots in which the previous consumer has pending entries.
 
-No entry of a draining slot is sent to the new consumer until the previous one has no pending entries left in this slot.
+No entry of a draining slot is sent to the new consumer until the previous consumer has no pending entries left in this
+slot.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class _Draining:
     entries: int
     """Number of entries of this slot that are pending at the consumer."""
     blocking: int
-    """How often the slot blocked an entry."""
+    """Number of times that the slot blocked an entry."""
 
 
 class DrainingHashesTracker:
@@ -38,7 +39,7 @@ class DrainingHashesTracker:
         return len(self._slots)
 
     def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
-        """Track the pending entries of each consumer in slots that it lost. Called after slots were reassigned."""
+        """After slots were reassigned, track the pending entries of each consumer in slots that it lost."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
             for slot, entries in Counter(consumer.hashes.values()).items():
@@ -70,5 +71,5 @@ class DrainingHashesTracker:
         return one.blocking > 0
 
     def of(self, consumer: Consumer) -> list[tuple[int, int, int]]:
-        """Return the draining slots of one consumer for statistics: slot, pending entries, blocked entries."""
+        """Return one consumer's draining slots, each with the numbers of pending entries and of blocked attempts."""
         return [(slot, one.entries, one.blocking) for slot, one in self._slots.items() if one.consumer is consumer]

@@ -3,9 +3,9 @@
 Rules of this file
 1. Entries to redeliver are sent before new entries, lowest offset first. Entries at or below the mark-delete position
    are not redelivered.
-2. Consumers are served in turn, each with a slice of entries and not with a single message. The slice is limited by the
-   consumer's permits, its limit on unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize``. Better priority
-   levels are served first.
+2. Each consumer in turn receives a slice of entries, not a single message. The slice is limited by the consumer's
+   permits, its limit on unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize``. Better priority levels are
+   served first.
 3. If no consumer is available for an entry, it is added to the entries to redeliver. Its redelivery count does not
    change: only REDELIVER increases it.
 4. All chunks of a message are sent to one consumer while it has permits.
@@ -180,7 +180,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return self.replay.lowest(size)
 
     def _is_lookahead_exhausted(self) -> bool:
-        """Return whether enough entries with the same fixed delay are waiting that no later entry can be due."""
+        """Return whether so many entries with a fixed delay are waiting that reading pauses: no later entry is due."""
         tracker = self.delayed_tracker
         if tracker is None or not tracker.size:
             return False

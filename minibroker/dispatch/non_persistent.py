@@ -16,7 +16,7 @@ __all__ = ["NonPersistentDispatcher"]
 
 
 class NonPersistentDispatcher(Dispatcher):
-    """A dispatcher without a cursor and without redelivery. An entry without an available consumer is dropped."""
+    """A dispatcher without a cursor and without redelivery. If no consumer is available, the entry is dropped."""
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)

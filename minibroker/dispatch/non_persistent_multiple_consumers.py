@@ -1,4 +1,4 @@
-"""NonPersistentDispatcherMultipleConsumers: Shared on non-persistent topics, round robin by entry, no priorities."""
+"""NonPersistentDispatcherMultipleConsumers: Shared on non-persistent topics, with a round robin by entry."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """NonPersistentDispatcherSingleActiveConsumer: Exclusive and Failover on non-persistent topics.
 
-The election is the same as on persistent topics, but without delay. On topics without partitions the first consumer by
+The election is the same as on persistent topics, but has no delay. On topics without partitions the first consumer by
 name is active. A change of the active consumer is not announced; only a new consumer that does not become active is
 notified.
 """
@@ -21,7 +21,7 @@ __all__ = ["NonPersistentDispatcherSingleActiveConsumer"]
 
 
 class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
-    """The dispatcher that sends to the active consumer only."""
+    """The dispatcher that sends only to the active consumer."""
 
     def __init__(self, subscription: Subscription, *, failover: bool) -> None:
         super().__init__(subscription)
@@ -49,6 +49,6 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
         return by_index(candidates(self.consumers), max(0, self.topic.partition) if self.failover else 0)
 
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """Return the active consumer if it is available."""
+        """Return the active consumer if it is available, or else None."""
         active = self._active
         return active if active is not None and active.available else None

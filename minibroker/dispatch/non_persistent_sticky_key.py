@@ -43,6 +43,6 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         self.consumers.remove(consumer)
 
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """Return the consumer of the key if it is available."""
+        """Return the consumer of the key if it is available, or else None."""
         consumer = self.selector.select(self.selector.slot(entry.hash))
         return consumer if consumer is not None and consumer.available else None

@@ -1,7 +1,7 @@
 """MessageRedeliveryController with InMemoryRedeliveryTracker: entries to redeliver and their redelivery counts.
 
-The lowest offsets are redelivered first. On Key_Shared the slot of each waiting entry is kept, so that later entries of
-the same slot can wait for it.
+The lowest offsets are redelivered first. On Key_Shared subscriptions the slot of each waiting entry is kept, so that
+later entries of the same slot can wait for it.
 """
 
 from __future__ import annotations

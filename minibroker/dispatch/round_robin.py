@@ -1,7 +1,7 @@
 """The round robin of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
 
-Consumers are ordered by priority level, 0 first. Selection continues after the consumer that was selected last. If
-an available consumer has a better level than the next consumer, it is selected first. If no consumer of a level is
+Consumers are ordered by priority level, with level 0 first. Selection continues after the consumer that was selected
+last. An available consumer with a better level than the next consumer is selected first. If no consumer of a level is
 available, the consumers of worse levels are considered.
 """
 

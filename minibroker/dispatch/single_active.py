@@ -3,8 +3,8 @@
 Rules of this file
 1. One active consumer receives all messages in order; the other consumers of a Failover subscription stand by. When the
    active consumer changes, delivery restarts at the first unacknowledged entry.
-2. On Failover a change takes effect after ``activeConsumerFailoverDelayTimeMillis``; this includes the first consumer.
-   Until then FLOW and REDELIVER have no effect.
+2. On a Failover subscription, a change takes effect after ``activeConsumerFailoverDelayTimeMillis``. The delay also
+   applies to the first consumer. Until then FLOW and REDELIVER have no effect.
 3. The permits limit the number of entries in a read. All entries that were read are sent, even if the permits run out.
 4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts are always 0.
 5. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
@@ -29,7 +29,7 @@ __all__ = ["PersistentDispatcherSingleActiveConsumer"]
 
 
 class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
-    """The dispatcher that sends to the active consumer only."""
+    """The dispatcher that sends only to the active consumer."""
 
     def __init__(self, subscription: Subscription, *, failover: bool) -> None:
         super().__init__(subscription)
@@ -48,13 +48,13 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer. If the active consumer does not change, notify the new one that it is not active."""
+        """Add a consumer. On Failover subscriptions, notify it if it does not become the active consumer."""
         self.consumers.append(consumer)
         if not self._elect() and self.failover:
             consumer.send_active_consumer_change(active=consumer is self._active)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer. Delivery to the next active one starts at the first unacknowledged entry."""
+        """Remove a consumer. Delivery to the next active consumer starts at the first unacknowledged entry."""
         self.consumers.remove(consumer)
         if self.consumers and self.subscription.resetting:
             # After a seek by the active consumer no new consumer is elected: delivery pauses until a consumer joins or

@@ -6,7 +6,7 @@ Rules of this file, in addition to those of Shared
    (`draining_hashes`), or while its consumer has no permits. All later entries of the slot then also wait.
 3. Entries of other slots may be sent before waiting entries, within the limits of
    ``keySharedLookAheadMsgInReplayThreshold…``.
-4. With allowOutOfOrderDelivery an entry waits only until its consumer has permits.
+4. If allowOutOfOrderDelivery is set, an entry waits only until its consumer has permits.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
         self._replay_blocked = False
-        """Whether no waiting entry can be sent until the state changes. If True, they are not checked again."""
+        """Whether no waiting entry can be sent until the state changes. If True, the entries are not checked again."""
         self._unblock_timer: Timer | None = None
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
-        """Return the selector; the Classic dispatcher has a larger ring."""
+        """Return the selector; the Classic dispatcher uses a larger ring."""
         return make_selector(meta, self.settings)
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
@@ -75,7 +75,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Return whether the first consumer has the same mode and ordering."""
+        """Return whether ``meta`` has the mode and the ordering of the first consumer."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
@@ -184,7 +184,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return min(bounds) if bounds else self.subscription.max_unacked
 
     def _reserve_permit(self, consumer: Consumer, slot: int, permits: dict[Consumer, int]) -> bool:
-        """Return whether one more entry of this slot may be sent to this consumer. If so, use one permit."""
+        """Return whether one more entry of this slot may be sent to this consumer. If so, count one permit as used."""
         left = permits.get(consumer)
         if left is None:
             left = self._available_entries(consumer)

@@ -2,8 +2,8 @@
 
 The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while others
 have pending entries is *recently joined*: it receives only entries that were read before it joined, until all of them
-are acknowledged. Entries of all keys wait for this; with draining hashes only entries of the affected keys wait. The
-ring has the size of an int, so keys are mapped to different consumers.
+are acknowledged. Entries of all keys wait for these acknowledgements; with draining hashes only entries of the affected
+keys wait. The ring has the size of an int, so keys are mapped to different consumers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         return False
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer. It is recently joined if the others have more than one unacknowledged entry."""
+        """Add a consumer. It is recently joined if more than one entry was read after the mark-delete position."""
         unacked = self.cursor.read_position - self.cursor.mark_delete - 1
         late = bool(self.consumers) and unacked > 1 and not self.out_of_order
         super().add(consumer)

@@ -1,7 +1,7 @@
 """PersistentStreamingDispatcherSingleActiveConsumer and …MultipleConsumers: the streaming read of Pulsar 2.8 to 3.0.
 
 The setting ``streamingDispatch`` selects them. Each entry is dispatched as soon as it is read, not in a batch. The only
-visible difference is that Shared distributes single entries in turn, not slices.
+visible difference is that consumers of Shared subscriptions receive single entries in turn, not slices.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class BrokerClock:
         return self._clock.time_ns() / 1e9
 
     def advance(self, seconds: float) -> None:
-        """Advance a manual clock, and run all timers due until then, each at its scheduled time.
+        """Advance a manual clock, and run all timers that are due by then, each at its scheduled time.
 
         Raises LocalError if the clock is not manual or the time is negative.
         """
@@ -54,7 +54,7 @@ class BrokerFaults:
     """The injected faults. To list them, iterate over this object."""
 
     def __init__(self, first: Iterable[Fault], frames: Frames | None, run_in_broker: RunInBroker) -> None:
-        """``first``: faults active from the start. ``frames``: source of the open connections when a fault is added."""
+        """``first`` contains faults that are active from the start. ``frames`` provides the open connections."""
         self._first = list(first)
         self._frames = frames
         self._run_in_broker = run_in_broker

@@ -2,10 +2,10 @@
 
 Rules of this file
 1. A chunk of bytes is recorded with a single append. It is decoded to frames once, when frames are requested.
-2. The number of kept bytes is limited; the oldest bytes are dropped. Names that they define (for example the name of
-   consumer 3) remain known.
+2. The number of kept bytes is limited; the oldest bytes are dropped. Names that dropped frames define (for example the
+   name of consumer 3) remain known.
 3. The broker's thread appends, and any thread may read. There is one lock, which an append does not acquire.
-4. The decoder is imported with the first request, because most brokers in tests never need it.
+4. The decoder is imported at the first request, because most brokers in tests never need it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LoggedFrame:
 
     @property
     def connection(self) -> int:
-        """The number of the connection, from 0 in the order of the connects."""
+        """The number of the connection, from 0, in the order in which the clients connected."""
         return self.facts.frame.stream.number
 
     @property
@@ -87,7 +87,7 @@ class LoggedFrame:
 
     @property
     def text(self) -> str:
-        """One line of text, as in `pcli dissect`."""
+        """One line of text, as `pcli dissect` prints it."""
         from pcli.codec.observe.output.frame_summary import describe
 
         frame = self.facts.frame
@@ -197,7 +197,7 @@ class Frames:
             self._read_one()
 
     def _read_one(self, types: frozenset[int] | None = None) -> None:
-        """Decode the frames that the oldest chunk completes, or only frames of some types."""
+        """Decode the frames that the oldest chunk completes. If ``types`` is given, decode only these types."""
         number, from_client, time_ns, data = self._chunks.popleft()
         if data is None:
             self._live().close(number)
@@ -209,7 +209,7 @@ class Frames:
             self._read += found
 
     def _make_room(self) -> None:
-        """Drop the oldest tenth. In chunks that are not decoded yet, only commands that define names are decoded."""
+        """Drop the oldest tenth of the bytes. In undecoded chunks, only commands that define names are decoded."""
         from pcli.codec.observe.live_frames import INFREQUENT
 
         goal = self._limit - self._limit // 10

@@ -1,4 +1,4 @@
-"""MiniBroker: a broker for tests in a separate thread and event loop, used as `with MiniBroker() as broker`.
+"""MiniBroker: a broker in a separate thread and event loop for tests, used as `with MiniBroker() as broker`.
 
 Rules of this file
 1. Every call runs in the broker's thread between two turns, and the caller waits for the result. Calls from any thread
@@ -73,9 +73,10 @@ class MiniBroker:
           host in the URLs that clients receive
         - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the initial settings
         - ``topics``: topics to create at the start; ``jobs:4`` has four partitions
-        - ``capture``: path of a pcapng file for every byte of every connection
+        - ``capture``: path of a pcapng file that receives every byte of every connection
         - ``clock``: a ``manual`` clock changes only with ``broker.clock.advance(seconds)``
-        - ``max_backlog``: limit on stored entries in bytes or as ``2G``; entries that exceed it are refused
+        - ``max_backlog``: maximum size of stored entries, in bytes or as text (``2G``); entries that exceed it are
+          refused
         - ``faults``, ``taps``: active from the first connection on
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         """
@@ -116,7 +117,7 @@ class MiniBroker:
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start the broker. When this method returns, it accepts connections.
+        """Start the broker. When this method returns, the broker accepts connections.
 
         Raises LocalError if a port is in use or the capture cannot be written.
         """
@@ -209,7 +210,7 @@ class MiniBroker:
 
     @property
     def http_url(self) -> str:
-        """The URL for REST, ``http://host:port``."""
+        """The URL of the REST API, ``http://host:port``."""
         return self._running().http_url
 
     @property
@@ -249,7 +250,7 @@ class MiniBroker:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Wait until ``predicate(broker)`` is true, and return its value. The predicate is called after each turn.
+        """Call ``predicate(broker)`` after each turn until it returns a true value, and return this value.
 
         If the predicate uses a topic or subscription that does not exist, it counts as false. Raises TimeoutError with
         the last state.
@@ -301,7 +302,7 @@ class MiniBroker:
     def create_topic(self, name: str, partitions: int = 0) -> None:
         """Create a topic unless it exists.
 
-        If ``partitions`` is 0, it is not partitioned. Raises LocalError if this fails.
+        If ``partitions`` is 0, the topic is not partitioned. Raises LocalError if the topic cannot be created.
         """
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
@@ -342,12 +343,12 @@ class MiniBroker:
         return self._server
 
     def _refuse_in_predicate(self, action: str) -> None:
-        """Raise RuntimeError for a call that would wait for the broker's thread in that thread."""
+        """Raise RuntimeError if a call from the broker's thread would wait for that thread."""
         if threading.current_thread() is self._thread:
             raise RuntimeError(f"a predicate cannot {action}: it runs in the broker's thread")
 
     def _run_in_broker(self, action: Callable[[InterceptingServer], _T]) -> _T:
-        """Run a function that changes the broker in the broker's thread."""
+        """In the broker's thread, run a function that changes the broker."""
         self._running()
         if self._thread is None or not self._thread.is_alive():
             raise LocalError("the broker has stopped")

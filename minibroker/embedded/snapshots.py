@@ -6,7 +6,7 @@ Rules of this file
 2. Messages are as the application sent them: batches are split, payloads uncompressed and chunks joined. Encrypted
    payloads are not decrypted. Markers are omitted.
 3. Message ids are strings as in all of pcli: ledger:entry, then :partition and :batch if present.
-4. The snapshot of a partitioned topic contains the snapshots of the partitions and the sums over them.
+4. The snapshot of a partitioned topic contains the snapshots of its partitions, and sums over the partitions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ConsumerState:
     permits: int
     """Available permits; a batch can make them negative."""
     unacked: int
-    """Number of delivered, unacknowledged messages; always 0 for Exclusive and Failover, as in Pulsar."""
+    """Number of delivered, unacknowledged messages; always 0 on Exclusive and Failover subscriptions."""
     blocked: bool
     """Whether the consumer has too many unacknowledged messages to receive more."""
     active: bool
@@ -174,7 +174,7 @@ class TopicState:
         """The partitions of a partitioned topic; empty for other topics."""
         self.producers = tuple(producers)
         self.subscriptions = subscriptions or {}
-        """Subscriptions by name; empty for a partitioned topic, because its partitions have them."""
+        """Subscriptions by name; empty for a partitioned topic, because they belong to its partitions."""
         self.terminated = terminated
         self._read = read
         self._messages: list[StoredMessage] | None = None
@@ -193,7 +193,7 @@ class TopicState:
 
     @property
     def backlog(self) -> int:
-        """Number of unacknowledged entries over all subscriptions and partitions."""
+        """Number of unacknowledged entries of all subscriptions and partitions."""
         own = sum(one.backlog for one in self.subscriptions.values())
         return own + sum(partition.backlog for partition in self.partitions)
 

@@ -64,7 +64,7 @@ class Namespace:
 
 
 class Policies:
-    """All values that REST sets, except settings."""
+    """All values that the REST API can set."""
 
     def __init__(self, settings: Settings, on_change: Callable[[str], None] | None = None) -> None:
         self.settings = settings
@@ -74,15 +74,15 @@ class Policies:
         self.tenants: dict[str, Tenant] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.partitioned: dict[str, int] = {}
-        """Numbers of partitions by full name of the partitioned topic."""
+        """The number of partitions of each partitioned topic, by full topic name."""
         self.topics: dict[str, dict[str, Any]] = {}
-        """Policies by name, by full topic name without partition."""
+        """The policies of each topic (values by policy name), by full topic name without partition."""
         self.quotas: dict[str, dict[str, dict[str, Any]]] = {}
-        """Backlog quotas of topics by type."""
+        """The backlog quotas of each topic, by type."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
         self.dynamic: dict[str, str] = {}
-        """Settings that REST has changed, as text."""
+        """Settings that the REST API has changed, as text."""
         for name in ("public/default", "pulsar/system"):
             self.add_tenant(name.partition("/")[0])
             self.add_namespace(name)

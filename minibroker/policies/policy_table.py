@@ -1,7 +1,7 @@
 """The table of policies: their names in REST and in the policies of a namespace, and the settings that they override.
 
 Rules of this file
-1. Each policy has one row, found by either of its names. A policy without settings is stored and returned without
+1. Each policy has one row, found by either of its names. A policy without settings is stored and returned, but has no
    effect.
 2. A value is converted to the form that a real broker returns, in which an object has all of its keys. An invalid value
    raises BadValueError with the HTTP status.
@@ -51,11 +51,11 @@ class Policy:
     keep: bool = False
     """Whether the policy cannot be removed from a namespace."""
     listed: bool = False
-    """Whether the policies of a namespace contain it even if it was never set."""
+    """Whether the policies of a namespace contain the policy even if it was never set."""
     either: bool = False
     """Whether True overrides False at any level: a topic cannot revoke what its namespace or the broker requires."""
     by_cluster: bool = False
-    """Whether the policies of a namespace contain it under the cluster's name."""
+    """Whether the policies of a namespace contain the policy under the cluster's name."""
     no_content: bool = False
     """Whether the response for a topic without the policy is 204 instead of an empty 200."""
 
@@ -311,7 +311,7 @@ POLICIES: Final = (
         ),
         by_cluster=True,
     ),
-    # Stored and returned without effect: quotas, retention, replication and compaction are not implemented.
+    # Policies without effect: quotas, retention, replication and compaction are not implemented.
     Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _ttl, in_query=True),
     Policy("subscriptionExpirationTime", "", "subscription_expiration_time_minutes", _count),
     Policy(

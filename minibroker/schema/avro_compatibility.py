@@ -48,11 +48,11 @@ _FIELD_RESERVED: Final = frozenset(["aliases", "default", "doc", "name", "order"
 
 
 class AvroError(Exception):
-    """An invalid schema, or a reader's schema that cannot read the writer's. The text contains the position."""
+    """An invalid schema, or a reader's schema that cannot read the writer's data. The text contains the position."""
 
 
 class _TooManyError(AvroError):
-    """The comparison exceeded its limit. This error is not caught while the branches of a union are tried."""
+    """The error of a comparison that exceeds its limit. It is not caught while the branches of a union are tried."""
 
 
 class Field:
@@ -316,7 +316,7 @@ class _Resolution:
     def check(self, reader: AvroSchema, writer: AvroSchema, where: str, seen: set[tuple[int, int]]) -> None:
         """Raise AvroError at the first incompatible pair.
 
-        ``seen`` contains the pairs processed before; further pairs are added to it.
+        ``seen`` contains the pairs that were already processed; new pairs are added to it.
         """
         before = self._todo, self._seen
         self._todo, self._seen = [(reader, writer, where)], seen

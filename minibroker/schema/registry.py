@@ -82,7 +82,7 @@ class _Parsed(NamedTuple):
     root: str = ""
     """The root message name of a ProtobufNative schema."""
     halves: tuple[_Parsed, ...] = ()
-    """Key and value of a KeyValue schema."""
+    """The schemas of the key and the value of a KeyValue schema."""
 
     def key(self) -> tuple[int, object]:
         return self.type, self.data if self.avro is None else normal_form(self.avro)
@@ -133,7 +133,7 @@ def _invalid(kind: int, reason: str) -> Refused:
 def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
     """Return the key and value schemas of a KeyValue schema: ``i32 size, key, i32 size, value``.
 
-    The schema's properties contain the types of both.
+    The properties of the KeyValue schema contain the types of both schemas.
     """
     if depth >= _MAX_DEPTH:
         raise _invalid(schema.type, "KeyValue schemas are nested too deeply")
@@ -192,7 +192,7 @@ class SchemaRegistry:
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Raise Refused unless a consumer with this schema may read the topic. The topic was used before."""
+        """Raise Refused unless a consumer with this schema may read the topic, which was used before."""
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return

@@ -8,7 +8,7 @@ __all__ = ["Clock", "ManualClock"]
 
 
 class Clock:
-    """A clock in nanoseconds since 1970 without jumps: the system time at the start plus the elapsed monotonic time."""
+    """A clock in nanoseconds since 1970. It adds the elapsed monotonic time to the system time of its start."""
 
     def __init__(self) -> None:
         self._start = time.time_ns() - time.monotonic_ns()

@@ -1,7 +1,7 @@
 """The HTTP server, which runs the admin application with uvicorn's protocol class in the broker's event loop.
 
-Only uvicorn's protocol is used, one object per connection, and not uvicorn's server. Frames that a request causes are
-written before the response.
+Each connection has an object of uvicorn's protocol class; uvicorn's server is not used. Frames that a request causes
+are written before the response.
 """
 
 from __future__ import annotations

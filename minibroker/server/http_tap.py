@@ -1,4 +1,4 @@
-"""Reports HTTP connections to taps, so that captures contain them."""
+"""Wrappers that report HTTP connections to taps, so that captures contain these connections."""
 
 from __future__ import annotations
 

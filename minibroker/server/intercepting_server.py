@@ -44,7 +44,7 @@ class InterceptingServer(Server):
         http_taps: Iterable[Tap] = (),
         intercept: bool,
     ) -> None:
-        """If ``intercept`` is False, plain client sockets without taps and faults are created.
+        """If ``intercept`` is False, plain client sockets without taps or faults are created.
 
         ``taps`` receive the binary protocol; ``http_taps`` receive HTTP. Connections of both kinds are numbered
         together.

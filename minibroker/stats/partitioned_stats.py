@@ -39,11 +39,11 @@ _ONE_BY_ONE: Final = frozenset(
 """Fields that apply only to a single topic or client."""
 
 _NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
-"""Times that are not summed and have the value 1970. (Times with names that end in ``Timestamp`` are 0.)"""
+"""Times that are not summed and are reported as the start of 1970. (Times named ``…Timestamp`` are 0.)"""
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
-    """Return the statistics of a partitioned topic. With ``each``, include those of its partitions."""
+    """Return the statistics of a partitioned topic. If ``each`` is set, include the statistics of each partition."""
     return {
         **_merge(list(partitions.values())),
         "metadata": {"partitions": count, "deleted": False},

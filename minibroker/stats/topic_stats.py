@@ -107,7 +107,7 @@ def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
 
 
 def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
-    """Return the stats of a topic. With ``earliest``, they include the first unacknowledged message's publish time."""
+    """Return the stats of a topic. If ``earliest`` is set, add the publish time of the first unacknowledged entry."""
     ledger = topic.ledger
     subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
@@ -180,7 +180,7 @@ def _rates_in(publishers: list[Json]) -> Json:
 
 
 def _average(rates: Json) -> float:
-    """Return the average message size in bytes."""
+    """Return the average message size in bytes, or 0 if the rate is 0."""
     return float(rates["msgThroughputIn"] / rates["msgRateIn"]) if rates["msgRateIn"] else 0.0
 
 
@@ -343,7 +343,7 @@ def _blocked(subscription: Subscription) -> bool:
 
 
 def _earliest(subscription: Subscription) -> int:
-    """Return the publish time of the first unacknowledged entry."""
+    """Return the publish time of the first unacknowledged entry, or 0 if there is none."""
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     entry = None if cursor is None or ledger is None else ledger.entry(cursor.next_unacked(cursor.mark_delete + 1))
     if entry is None:

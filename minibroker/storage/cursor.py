@@ -60,7 +60,7 @@ class ManagedCursor:
         self.ack_sets: dict[int, int] = {}
         """Ack sets of partly acknowledged entries, by offset; a bit is 1 if the message is not acknowledged."""
         self._pages: dict[int, int] = {}
-        """Bits by page number, 1 = deleted. Bits at or below the mark-delete position are undefined."""
+        """Bits by page number; 1 means deleted. Bits at or below the mark-delete position are undefined."""
         self._deleted = 0
         """Number of deleted entries after the mark-delete position."""
         self._highest = -1
@@ -179,7 +179,7 @@ class ManagedCursor:
         return entries
 
     def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
-        """Read entries one by one where some of them are deleted, and all entries after the deleted ones at once."""
+        """Read entries one by one up to the last deleted entry, and all entries after it with a single read."""
         ledger = self._ledger
         entries: list[Entry] = []
         position = self.next_unacked(self.read_position)
@@ -296,7 +296,7 @@ def _trailing_ones(page: int) -> int:
 
 
 def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append a range, or merge it with the last one if they are adjacent."""
+    """Append a range, or merge it with the last range if the two are adjacent."""
     if ranges and ranges[-1][1] == first - 1:
         ranges[-1] = ranges[-1][0], last
     else:

@@ -122,7 +122,7 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
 
 
 def _text(value: str | bytes) -> str:
-    """Return a text as Java decodes it. Protobuf returns invalid UTF-8 as bytes; they get replacement characters."""
+    """Return a text as Java decodes it. Protobuf returns invalid UTF-8 as bytes; invalid bytes are replaced."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 

@@ -5,8 +5,8 @@ Rules of this file
    identified by ledger id and entry id. This module converts between the two. A topic is a list of ledgers; the last
    one is open.
 2. A ledger that is full or old is closed after the append that filled it, and the next one is opened at once. An unload
-   also does this. A closed ledger without entries is removed. The last confirmed entry belongs to the old ledger until
-   the first append to the new one.
+   also closes the ledger and opens the next one. A closed ledger without entries is removed. The last confirmed entry
+   belongs to the old ledger until the first append to the new one.
 3. Data is deleted by whole closed ledgers, oldest first. The last ledger is never deleted.
 4. Recently written or read entries are cached as objects, so all subscriptions share the parsed metadata.
 
@@ -132,7 +132,7 @@ class ManagedLedger:
         self.first = storage.start
         """Offset of the oldest stored entry, or ``next`` if none is stored."""
         self.next = storage.end
-        """Offset of the next entry. The last confirmed entry is the one before."""
+        """Offset of the next entry. The last confirmed entry is the entry before it."""
         self.terminated = False
         self._loaded_at = self.next
         self._full_entries = self._full_size = self._full_at = self._min_age = 0
@@ -292,7 +292,7 @@ class ManagedLedger:
         return self.position(self.next - 1)
 
     def newest_before(self, time: int) -> int:
-        """Return the offset of the newest entry with a timestamp before ``time``, or ``first`` - 1.
+        """Return the offset of the newest entry with a timestamp before ``time``, or ``first`` - 1 if there is none.
 
         Uses the binary search of OpFindNewest, which determines the result if the timestamps are not in order.
         """
@@ -317,9 +317,9 @@ class ManagedLedger:
     def trim(self, slowest_mark_delete: int | None, retention_minutes: int, retention_mb: int, now: int) -> None:
         """Delete closed ledgers that all durable cursors have acknowledged and that retention does not keep.
 
-        ``slowest_mark_delete`` is an offset, or None without durable cursors. A retention of -1 is unlimited, and 0
-        means no retention. A ledger is deleted if one of the two limits allows it. If a ledger is kept, all ledgers
-        after it are kept.
+        ``slowest_mark_delete`` is an offset, or None if there are no durable cursors. A retention of -1 is unlimited,
+        and 0 means no retention. A ledger is deleted if one of the two retention limits allows it. If a ledger is kept,
+        all ledgers after it are kept.
         """
         deleted = size = 0
         total = self.total_size

@@ -98,7 +98,7 @@ class _Block:
 
     def __init__(self, owner: SpillingStorage | None, first: int) -> None:
         self.owner = owner
-        """The storage that is notified when the block is spilled. It may be filling this block."""
+        """The storage that may still be filling the block. It is notified when the block is spilled."""
         self.first = first
         self.entries: list[bytes] | None = []
         """The entries; None if the block is in a file or was trimmed."""

@@ -3,9 +3,9 @@
 Rules of this file
 1. Permits are counted in messages. An entry is sent whole while at least one permit is left, so the permits can become
    negative. Only FLOW adds permits.
-2. On Shared and Key_Shared, a sent entry is pending until it is acknowledged or redelivered, or until the consumer
-   leaves. A consumer with too many unacknowledged messages is blocked: it receives nothing, and permits from its FLOWs
-   are stored until it is unblocked.
+2. On Shared and Key_Shared subscriptions, a sent entry is pending until it is acknowledged or redelivered, or until the
+   consumer leaves. A consumer with too many unacknowledged messages is blocked: it receives nothing, and permits from
+   its FLOWs are stored until it is unblocked.
 3. Parts of an entry that an old client cannot read are removed here: the checksum and the broker entry metadata.
 """
 
@@ -99,7 +99,7 @@ class Consumer:
         self.pending: dict[int, int] = {}
         """Pending acks: number of unacknowledged messages of each entry, by offset."""
         self.hashes: dict[int, int] = {}
-        """Slots of the pending entries by offset, on Key_Shared."""
+        """Slots of the pending entries by offset, on Key_Shared subscriptions."""
         self.partition = subscription.topic.partition
         self._write = MessageFrameWriter(self.id, self.partition).write
         self.closed = False

@@ -35,13 +35,13 @@ class MessageDeduplication:
         self._gone: dict[str, int] = {}
         """Names without a producer, with the time of removal (ms)."""
         self._before: tuple[str, int | None] | None = None
-        """The name of the last checked producer and the id that the check overwrote, None if no id was recorded."""
+        """The name of the last checked producer and the id that the check overwrote, or None."""
 
     def check(self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None) -> bool:
         """Return whether the sequence ids of a SEND mark its message as a duplicate. If not, record the ids.
 
-        ``highest`` is the highest id of a batch, ignored if it is below the lowest. ``metadata`` reads the metadata of
-        a chunk; it is None for other messages.
+        ``highest`` is the highest id of a batch; it is ignored if it is below the lowest id. ``metadata`` reads the
+        metadata of a chunk; it is None for other messages.
         """
         self._before = None
         if metadata is not None and not _is_last_chunk(metadata()):

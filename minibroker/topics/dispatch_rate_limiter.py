@@ -1,8 +1,8 @@
 """DispatchRateLimiter: the number of entries that a dispatcher may read under its dispatch rates.
 
 The limits of the broker, the topic and the subscription apply together. They are charged after messages are sent: per
-message or, with ``dispatchThrottlingOnBatchMessageEnabled``, per entry. If no tokens are left, the dispatcher retries
-after one second.
+message or, if ``dispatchThrottlingOnBatchMessageEnabled`` is set, per entry. If no tokens are left, the dispatcher
+retries after one second.
 """
 
 from __future__ import annotations

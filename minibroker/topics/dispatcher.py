@@ -106,8 +106,8 @@ class PersistentDispatcher(Dispatcher):
     def read_size(self, permits: int, average: float) -> int:
         """Return how many entries to read.
 
-        With precise flow control, the result is the permits divided by the average batch size. Otherwise it is the
-        permits.
+        If precise flow control is enabled, the result is the number of permits divided by the average batch size.
+        Otherwise it is the number of permits.
         """
         if self.settings.preciseDispatcherFlowControl:
             permits = -(-permits // max(1, int(average + 0.5)))

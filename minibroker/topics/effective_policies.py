@@ -1,7 +1,7 @@
 """The effective policies of one topic, looked up when a policy changes and not for every message.
 
 Rules of this file
-1. The topic's policy overrides the namespace's, which overrides the setting (`Policies.effective`).
+1. The topic's policy overrides the namespace's policy, which overrides the setting (`Policies.effective`).
 2. A changed limit starts with all of its tokens, and the broker resumes reading from connections that the old limit
    paused. An unchanged limit keeps its tokens when other policies change.
 3. System topics do not require encryption and accept any schema.

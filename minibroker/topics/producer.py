@@ -75,7 +75,7 @@ class Producer:
         self.name = name
         self.access_mode = command.producer_access_mode
         self.topic_epoch = signed(command.topic_epoch) if command.HasField("topic_epoch") else None
-        """The topic epoch that the producer claims, or None for the next one."""
+        """The topic epoch that the producer claims, or None for the next epoch."""
         self.encrypted = command.encrypted
         self.metadata = {pair.key: pair.value for pair in command.metadata}
         self.schema_version = schema_version

@@ -4,8 +4,8 @@ Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRem
 1. A topic can have an exclusive producer, a queue of producers that wait for exclusive access, and an epoch. The epoch
    increases with each new exclusive producer. A former exclusive producer that reconnects has a lower epoch and is
    fenced.
-2. A claim with an epoch sets the topic epoch. A claim without one increases it by one, starting at 0. Epochs are Java
-   longs and wrap from the largest value to the smallest.
+2. A claim with an epoch sets the topic epoch. A claim without an epoch increases the topic epoch by one; the first
+   epoch is 0. Epochs are Java longs and wrap from the largest value to the smallest.
 3. A waiting producer that leaves keeps its place in the queue and the epoch that it claimed. When the place is first in
    the queue, its claim changes the topic epoch, and access passes to the next producer, whose epoch is one higher (as
    on 4.2.4).
@@ -42,7 +42,7 @@ class Claimant(Protocol):
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch that the producer claims, or None for the next one."""
+        """The topic epoch that the producer claims, or None for the next epoch."""
 
     def refuse(self, refusal: Refused) -> None:
         """Respond with ERROR."""
@@ -59,7 +59,7 @@ class _VacatedPlace:
     """The place of a producer that left while it was waiting."""
 
     topic_epoch: int | None
-    """The epoch that the producer claimed, or None for the next one."""
+    """The epoch that the producer claimed, or None for the next epoch."""
 
 
 class ProducerAccess(Generic[_P]):
@@ -86,7 +86,7 @@ class ProducerAccess(Generic[_P]):
         return _MODES[producer.access_mode](self, producer)
 
     def next_holder(self) -> _P | None:
-        """Return the producer that gets exclusive access after a producer has left, or None. Applies its claim."""
+        """After a producer has left, apply the next claims. Return the producer that gets exclusive access, or None."""
         if not self.exclusive and (self.producers or not self._waiting):
             return None
         self.exclusive, self.holder = False, None

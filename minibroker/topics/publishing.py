@@ -1,12 +1,12 @@
-"""From SEND to SEND_RECEIPT with all checks, in the order of the broker.
+"""The processing of a SEND until its response, with all checks in the order of the real broker.
 
 Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, NonPersistentTopic.publishMessage)
 1. The tables below define the order; the first check that fails determines the response. Rate limits are charged
    between the checks: a message rejected before that point is not charged, and a message rejected after it is charged.
 2. The metadata is parsed only if a check needs it. Invalid metadata then closes the connection; otherwise the message
    is stored and confirmed like any other message.
-3. A SEND with two sequence ids, of which the second is not below the first, is a batch: errors contain the higher id. A
-   highest id below the lowest is ignored.
+3. A SEND with two sequence ids, of which the second is not below the first, is a batch: errors contain the higher id.
+   If the highest id is below the lowest id, it is ignored.
 4. Duplicates are detected by the ids in the command and the producer's name. A SEND with the marker flag is neither
    checked nor recorded, whatever its metadata contains (verified on 4.2.4).
 5. On a non-persistent topic the broker responds first and delivers the entry afterwards; the id is always 0:0.
@@ -139,7 +139,7 @@ def _fenced(producer: Producer, _: Publication) -> None:
 
 
 def _size(producer: Producer, publication: Publication) -> None:
-    """Check the topic's size limit, which includes checksum and metadata. Chunks are not checked."""
+    """Check the topic's size limit, which includes the checksum and the metadata. Chunks are not checked."""
     limit = producer.topic.effective_policies.max_message_size
     if limit and len(publication.block) > limit and not publication.chunk:
         raise Refused(pb.NotAllowedError, "Exceed maximum message size")

@@ -77,7 +77,7 @@ class RateLimiter:
 
     def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND) -> None:
         self.terms = max(0, messages), max(0, size), period_ms
-        """Messages, bytes (0 is unlimited) and period. Limiters with equal terms are equivalent."""
+        """Limits of messages and bytes (0 is unlimited), and the period. Limiters with equal terms are equivalent."""
         self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
         self.size = TokenBucket(size, now, period_ms) if size > 0 else None
 

@@ -3,9 +3,9 @@
 Rules of this file
 1. The subscription type is the type of its consumers. The first consumer sets it. It cannot change while a consumer is
    attached.
-2. On Shared and Key_Shared, entries are acknowledged individually, and the acknowledgement is credited to the consumer
-   that has the pending ack. On Exclusive and Failover only the cursor is updated. If a list of ids contains a position
-   that does not exist yet, the rest of the list is not processed.
+2. On Shared and Key_Shared subscriptions, entries are acknowledged individually, and the acknowledgement is credited to
+   the consumer that has the pending ack. On Exclusive and Failover subscriptions, only the cursor is updated. If a list
+   of ids contains a position that does not exist yet, the rest of the list is not processed.
 3. A non-durable subscription is removed when its last consumer leaves, except during a reset of its cursor.
 """
 
@@ -59,7 +59,7 @@ class Subscription:
         self._persistent_dispatcher: PersistentDispatcher | None = None
         """The dispatcher on a persistent topic."""
         self._individual_dispatcher: PersistentDispatcher | None = None
-        """The dispatcher, or None if single entries are not acknowledged and redelivered."""
+        """The dispatcher, or None if entries are not acknowledged and redelivered individually."""
         self.max_unacked = 0
         self.delayed_delivery = True
         self.delayed_tick = 1000
@@ -99,7 +99,7 @@ class Subscription:
 
     @property
     def active(self) -> Consumer | None:
-        """The active consumer of Exclusive and Failover."""
+        """The active consumer of an Exclusive or Failover subscription."""
         return self.dispatcher.active if self.dispatcher is not None else None
 
     @property
@@ -145,7 +145,7 @@ class Subscription:
         self.dispatcher.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Detach a consumer. After the last one, remove a non-durable subscription."""
+        """Detach a consumer. If it was the last consumer, remove a non-durable subscription."""
         if self.dispatcher is None or consumer not in self.dispatcher.consumers:
             return
         self.dispatcher.remove(consumer)
@@ -234,7 +234,7 @@ class Subscription:
         return entry.messages if entry is not None else 1
 
     def acknowledge_cumulative(self, consumer: Consumer, position: Position, properties: dict[str, int]) -> None:
-        """Acknowledge all entries up to a position. On Shared and Key_Shared this has no effect."""
+        """Acknowledge all entries up to a position. This has no effect on Shared and Key_Shared subscriptions."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or self.individual:
             return
@@ -383,7 +383,7 @@ def _difference(what: str, name: Callable[[Any], str], active: int, new: int) ->
 
 
 def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
-    """Return why a Key_Shared consumer conflicts with the attached ones, in the words of AbstractSubscription.
+    """Return why a Key_Shared consumer conflicts with attached consumers, with the text of AbstractSubscription.
 
     Returns an empty string if there is no conflict.
     """

@@ -74,7 +74,7 @@ class Topic:
         self.name = name
         self.full_name = str(name)
         self.partition = name.partition
-        """Index of the partition, -1 if the topic is not a partition."""
+        """Index of the partition; -1 if the topic is not a partition."""
         self.persistent = name.persistent
         self.schema_id = name.schema_id
         self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
@@ -353,7 +353,7 @@ class Topic:
         return last
 
     def delete(self, *, force: bool) -> None:
-        """Close the clients and release the storage. Without ``force``, raises Refused if a client is connected."""
+        """Close the clients and release the storage. Raises Refused if one is connected and ``force`` is not set."""
         connected = len(self.producers) + len(self.consumers)
         if connected and not force:
             raise Refused(pb.UnknownError, f"Topic has {connected} connected producers/consumers")

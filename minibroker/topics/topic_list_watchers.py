@@ -142,7 +142,7 @@ class TopicListWatchers:
             del watcher.connection.watchers[watcher.id]
 
     def changed(self, name: TopicName, new: Iterable[str] = (), deleted: Iterable[str] = ()) -> None:
-        """Notify watchers of new or deleted topics. All have the same base name: one topic or its partitions."""
+        """Notify watchers of new or deleted topics. They are one topic, or partitions of one topic."""
         if name.persistent:
             for watcher in list(self._by_namespace.get(namespace_of(name), ())):
                 watcher.changed(new, deleted)

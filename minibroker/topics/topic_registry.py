@@ -132,7 +132,7 @@ class TopicRegistry:
         return self.load(name) or self.create(name)
 
     def create(self, name: TopicName) -> Topic:
-        """Create a missing topic. Raises Refused (NotAllowedError) at ``maxTopicsPerNamespace``."""
+        """Create a missing topic. Raises Refused (NotAllowedError) if ``maxTopicsPerNamespace`` is reached."""
         self.check_topic_limit(name, 1)
         full = str(name)
         topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher)
@@ -160,10 +160,10 @@ class TopicRegistry:
     def find_or_create_partitions(self, name: TopicName, *, create: bool) -> int:
         """Return the number of partitions of a topic; 0 if it is not partitioned or is still to be created.
 
-        With ``create``, a missing topic is created if the default type of topics is partitioned and the name is neither
-        a partition nor a retry or dead letter topic. Its partitions are created when a client uses them. A
+        If ``create`` is set, a missing topic is created if the default type of topics is partitioned and the name is
+        neither a partition nor a retry or dead letter topic. Its partitions are created when a client uses them. A
         non-partitioned topic is never created. Raises Refused: TopicNotFound if the topic is missing and may not be
-        created, NotAllowedError at the limit of topics.
+        created, and NotAllowedError if the limit of topics is reached.
         """
         if self.exists(name):
             return self.partitions(name)

@@ -41,7 +41,7 @@ class TransportCnx(Protocol):
         """Report whether the client is alive; send a PING first if necessary."""
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Drop SENDs to a producer that the broker closed, during one keep-alive interval."""
+        """For one keep-alive interval, drop SENDs to a producer that the broker closed."""
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
         """Free the id of a producer that was closed, unless a different producer uses it."""
