@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-"""The value of `pcli.cli.common.output.Exit.INTERRUPTED`, which is available without an import."""
+"""The value of `pcli.cli.common.output.Exit.INTERRUPTED`, repeated here to avoid the import."""
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ class _Edge(TyperGroup):
     """The group of all commands. It reports errors as one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Print the commands below the titles of their panels. This would take three times as long with rich."""
+        """Print the commands below the titles of their panels. Rich would take three times as long."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -140,6 +140,6 @@ def run() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         # Names on the wire may contain any character. The command must not fail if the terminal cannot show one.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # There are many frames, and they form no cycles. With the default threshold, garbage collection takes 10 % of time.
+    # There are many frames, and they form no cycles. With the default threshold, garbage collection would be slow.
     gc.set_threshold(50_000)
     app(prog_name="pcli")

@@ -147,7 +147,7 @@ class Broker:
         self.finish_turn()
 
     def set_writable(self, connection: Connection, now: int, *, yes: bool) -> None:
-        """Set whether a client reads fast enough. Entries are sent only to clients that do."""
+        """Set whether a client reads fast enough. Entries are sent only to clients that read fast enough."""
         self.begin_turn(now)
         connection.congested = not yes
         self._update_writable(connection)
@@ -207,7 +207,7 @@ class Broker:
             self.now = self.turn_end = now
 
     def advance(self, now: int) -> None:
-        """Run the due timers, with ``now`` set to the due time of each."""
+        """Run the due timers. While a timer runs, ``now`` is the time at which it was due."""
         self.turn_end = max(now, self.now)
         while (timer := self._timers.pop_due(now)) is not None:
             due, action = timer

@@ -363,7 +363,7 @@ class Connection:
         self.broker.connection_closing(self)
 
     def fail(self, reason: str) -> None:
-        """Close without a response after an error by the client."""
+        """Close without a response after an error of the client."""
         self.session.fail()
         self.close(reason)
 
@@ -409,7 +409,7 @@ class Connection:
         self._start_keep_alive_timer()
 
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
-        """Check whether the client is alive. The callback receives the result, at the latest after the timeout.
+        """Check whether the client is alive. The callback receives the result, at the latest when the timeout expires.
 
         If ``connectionLivenessCheckTimeoutMillis`` is 0 or less, the client is considered alive.
         """

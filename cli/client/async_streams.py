@@ -21,10 +21,10 @@ from pcli.codec.errors import LocalError
 __all__ = ["Output", "Source"]
 
 _BLOCK: Final = 1 << 18
-"""Maximum bytes of one read. A pipe rarely contains more than 64 KB."""
+"""Maximum number of bytes in one read. A pipe rarely contains more than 64 KB."""
 
 _LONGEST: Final = 1 << 28
-"""Maximum bytes of a line. By default, brokers accept messages up to 5 MB."""
+"""Maximum number of bytes in a line. By default, brokers accept messages up to 5 MB."""
 
 
 class Source:
@@ -94,7 +94,7 @@ class Output:
 
 
 async def _ready(file: int, *, writing: bool) -> None:
-    """Wait until the file can be read or written. A device that does not support waiting counts as ready."""
+    """Wait until the file can be read or written. A device that does not support waiting is treated as ready."""
     loop = asyncio.get_running_loop()
     add: Callable[..., None] = loop.add_writer if writing else loop.add_reader
     remove = loop.remove_writer if writing else loop.remove_reader

@@ -58,7 +58,7 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
 
 
 class Meter:
-    """A counter of messages and bytes. ``verb`` is sent or received. With ``printed``, stdout carries the messages."""
+    """A counter of messages and bytes. ``verb`` is sent or received. ``printed`` is whether stdout carries messages."""
 
     def __init__(self, verb: str, *, printed: bool) -> None:
         self._verb = verb

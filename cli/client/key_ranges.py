@@ -21,7 +21,7 @@ _SLOTS_PER_KEY: Final = 512
 
 
 def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Parse texts like ``0-32767`` to first and last slots. Raises LocalError if a text is not a range of slots."""
+    """Parse texts like ``0-32767`` into first and last slots. Raises LocalError if a text is not a range of slots."""
     from pcli.codec.wire.hashes import SLOTS
 
     ranges = []
@@ -35,7 +35,7 @@ def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def keys_in(ranges: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the first decimal numbers whose hash slots are in these ranges. Raises LocalError if only slot 0 is."""
+    """Return the first decimal numbers with hash slots in these ranges. Raises LocalError if all ranges are 0-0."""
     from pcli.codec.wire.hashes import sticky_hash
 
     if all(last == 0 for _, last in ranges):

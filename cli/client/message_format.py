@@ -4,7 +4,7 @@ Rules of this file
 1. ``%s`` payload, ``%k`` key, ``%i`` message id, ``%p`` partition (-1 if none), ``%t`` topic, ``%T`` publish time (ms),
    ``%h`` properties (``a=1,b=2``), ``%S`` and ``%K`` payload and key size in bytes, ``%%``; ``\n \t \r \0 \xNN``.
 2. Payloads and binary keys are written unchanged.
-3. In JSON, a payload that is not UTF-8 is base64, with ``"base64": true``.
+3. In JSON, a payload that is not UTF-8 is encoded in base64, and the object contains ``"base64": true``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. ``-K DELIM`` splits a line at the first delimiter, as kcat does. A line without a delimiter is a payload without a
    key.
 2. A JSON object has the fields that `pcli consume -T ndjson` prints: ``payload``, ``key``, ``properties``,
-   ``event_time``, and ``base64`` if the payload is base64. Other fields are ignored.
+   ``event_time``, and ``base64`` if the payload is encoded in base64. Other fields are ignored.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Rules of this file
    whether a subscription exists. The test is a reader with the same name: if the subscription exists,
    PersistentTopic.getNonDurableSubscription refuses the reader.
 3. ``--last N`` reads a little more than N entries from the end, and keeps the last N messages.
-4. ``--exit-at-end`` stops when no message is queued and the broker has none. If the broker has messages but does not
-   deliver them (because they are pending at other consumers or acknowledged), the command waits a few seconds.
+4. ``--exit-at-end`` ends the command when no message is queued and the broker has no more messages. If the broker has
+   messages but does not deliver them (because they are pending at other consumers or acknowledged), the command waits a
+   few seconds.
 5. If the subscription fails (its topic is deleted, or a batch arrives at a receiver queue of 0), the command fails.
 """
 
@@ -86,7 +87,7 @@ class ConsumeRun:
         start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
-        # A subscription can start at the first or last message, and a reader also at an id. Other positions need SEEK.
+        # A subscription can start at the first or last message; a reader can also start at an id. Others need SEEK.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
         if self.move_cursor:
             goal = start
@@ -127,7 +128,7 @@ class ConsumeRun:
             raise LocalError("--move-cursor requires -s NAME and --from")
 
     async def _refuse_existing(self, client: Client) -> None:
-        """Raise LocalError if the durable subscription exists: --from would be ignored or would move its cursor."""
+        """Raise LocalError if the durable subscription exists: --from would be ignored or move the cursor."""
         from pcli.codec.errors import PcliError
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import LATEST
@@ -149,7 +150,7 @@ class ConsumeRun:
         await asyncio.sleep(_RETRY)
 
     async def _start_of_last(self, client: Client) -> ClientMessageId:
-        """Return an id at or before the last N messages: in the last ledger if it has N entries, or else EARLIEST."""
+        """Return the id of the N-th entry from the end if the last ledger has N entries, or else EARLIEST."""
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 

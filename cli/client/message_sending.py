@@ -200,7 +200,7 @@ class _Sender:
 
 
 def _batching(text: str) -> dict[str, Any]:
-    """Return the settings for ``N,BYTES,MS``. Each number may be omitted. If N is 0, batching is off."""
+    """Return the batching settings from ``N,BYTES,MS``. Each number may be omitted. If N is 0, batching is off."""
     words = text.split(",")
     names = ("batchingMaxMessages", "batchingMaxBytes", "batchingMaxPublishDelayMicros")
     if len(words) > len(names) or not all(word.strip().isascii() and (word.strip() or "0").isdigit() for word in words):

@@ -14,7 +14,7 @@ _BLOCK: Final = 1000
 """Maximum number of messages in a block."""
 
 _BYTES: Final = 1 << 22
-"""Maximum bytes of a block, unless one message is larger."""
+"""Maximum number of bytes in a block, unless one message is larger."""
 
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
@@ -31,7 +31,7 @@ async def listed(payloads: Iterator[bytes], size: int) -> AsyncIterator[list[byt
 
 
 async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncIterator[list[bytes]]:
-    """Yield the first ``count`` payloads, or all if ``count`` is None."""
+    """Yield the first ``count`` payloads, or all payloads if ``count`` is None."""
     async for block in blocks:
         if count is not None and len(block) >= count:
             yield block[:count]

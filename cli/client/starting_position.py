@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 def starting_position(text: str) -> ClientMessageId | int:
     """Return the id for ``earliest``, ``latest`` or a message id, or the milliseconds since 1970 for a time.
 
-    A time is ISO 8601 (local without a time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
+    A time is ISO 8601 (local time if it has no time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
     """
     from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 

@@ -171,7 +171,7 @@ class CaptureReading:
         self._notes.add(event)
 
     def unanswered(self) -> list[Request]:
-        """Return the shown requests to which the part that was read contains no response."""
+        """Return the shown requests that have no response in the part of the capture that was read."""
         found = [] if self._observer is None else self._observer.unanswered()
         return [request for request in found if request.number in self._matched]
 

@@ -86,7 +86,7 @@ def no_frames_text(totals: CaptureTotals) -> str:
 
 
 def numbers_text(noun: str, numbers: Sequence[int]) -> str:
-    """Return ``port 80`` or ``ports 53 and 80``. Of many numbers, return the first few and the count of the others."""
+    """Return ``port 80`` or ``ports 53 and 80``. If there are many, return the first few and a count of the others."""
     if len(numbers) == 1:
         return f"{noun} {numbers[0]}"
     if len(numbers) > _MAX_NAMED:

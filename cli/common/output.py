@@ -4,7 +4,7 @@ Rules of this file
 1. Exit codes: 0 if the input was read to the end; 1 if a check failed; 2 for wrong usage or unreadable input; 3 if the
    input is damaged or truncated (everything before the damage is shown); 130 after Ctrl-C.
 2. If the reader of stdout closes it (``| head``), the command ends without a message. Files that the command writes are
-   still complete, and the exit code is the same.
+   still complete, and the exit code does not change.
 3. An error is one line on stderr: the problem, its position, and the remedy.
 """
 

@@ -15,7 +15,7 @@ _FRAMES: Final = re.compile(r"\bframes? (\d+(?:(?:, | and )\d+)*)\b(?! \(packet)
 
 
 class PacketIndex:
-    """The packet number (Wireshark's frame.number) of each frame. Each takes eight bytes."""
+    """The packet number (Wireshark's frame.number) of each frame. Each number takes eight bytes."""
 
     def __init__(self) -> None:
         self._packets = array("Q", [0])

@@ -28,7 +28,7 @@ def stop_event() -> threading.Event:
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
-    """Raised if a stop is requested before the work is done."""
+    """The exception that is raised if a stop is requested before the work is done."""
 
 
 class StopRequest:

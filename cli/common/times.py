@@ -83,7 +83,7 @@ def epoch_ns(option: str, text: str) -> int:
 
 
 def moment_text(time_ns: int) -> str:
-    """Return a time in both accepted forms, as in ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
+    """Return a time in both accepted forms, such as ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
     from pcli.codec.observe.text_format import epoch_text
 
     seconds, rest = divmod(time_ns, 1_000_000_000)

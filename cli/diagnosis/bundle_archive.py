@@ -1,8 +1,8 @@
 """The zip file of `pcli bundle`: frames are selected and redacted, then the new capture is diagnosed and packed.
 
 Rules of this file
-1. Findings and traces are computed from the redacted capture. They therefore contain only names in this capture, and
-   show that it can still be diagnosed.
+1. Findings and traces are computed from the redacted capture. They therefore contain only names that this capture
+   contains, and show that it can still be diagnosed.
 2. The zip file is written as ``.part`` and renamed when it is complete.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
 
 CAPTURE: Final = "capture.pcapng"
-"""The name of the capture in the zip."""
+"""The name of the capture in the zip file."""
 
 MOST_TRACED: Final = 20
 """Maximum number of lifecycles in trace.txt."""
@@ -126,7 +126,7 @@ def _selection(reading: CaptureReading, order: Order) -> Selection:
 
 
 class _Contents:
-    """The files in the zip besides the capture. They are derived from the capture."""
+    """The files in the zip file besides the capture. They are derived from the capture."""
 
     def __init__(self, reading: CaptureReading, order: Order, rewriting: CaptureRewriter, capture: BinaryIO) -> None:
         self._reading = reading

@@ -46,7 +46,7 @@ _KEPT_LINES: Final = 20_000
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
-    """Return the names. Raises LocalError if a name is neither a rule nor one of the words."""
+    """Return the names. Raises LocalError if a name is neither a rule nor in ``words``."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.fields.field_table import nearest
     from pcli.codec.observe.rules import RULES
@@ -184,7 +184,7 @@ class FrameLines:
 def _listen(
     reading: CaptureReading, diagnosis: Diagnosis, lines: FrameLines, text: FindingText, *, printed: bool
 ) -> None:
-    """Diagnose a live capture until Ctrl-C. With ``printed``, findings are printed immediately."""
+    """Diagnose a live capture until Ctrl-C. If ``printed`` is set, print findings immediately."""
     lock, stop = threading.Lock(), threading.Event()
 
     def look() -> None:

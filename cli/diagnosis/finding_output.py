@@ -94,7 +94,7 @@ def wrapped(lead: str, words: str, width: int) -> list[str]:
 
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
-    """Return ``2 findings (1 error, 1 note) in ...``, or that there are none, and the amount of data examined."""
+    """Return a text such as ``2 findings (1 error, 1 note) in ...``, followed by the amount of data examined."""
     from pcli.codec.observe.diagnosis import checked_counts_text
 
     looked_at = checked_counts_text(diagnosis.checked_counts())

@@ -141,7 +141,7 @@ class Search:
 
 
 def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
-    """Yield each lifecycle when it is complete, or at the end. ``see`` is called for each frame before that."""
+    """Yield each lifecycle when it is complete or the capture ends. ``see`` is called first for each frame."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []

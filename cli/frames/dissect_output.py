@@ -54,7 +54,7 @@ class Columns:
         )
 
     def cell(self, value: object) -> str:
-        """Return one cell. Several values are joined, and an absent value gives an empty cell."""
+        """Return one cell. Several values are joined, and an absent value results in an empty cell."""
         if value is None:
             return f"{self.quote}{self.quote}"
         values = value if isinstance(value, list) else [value]
@@ -67,7 +67,7 @@ _LAYOUT = ("separator", "header", "quote", "occurrence", "aggregator")
 
 
 def _unescaped(text: str) -> str:
-    """Return a separator from its tshark notation: /t is a tab, /s a space."""
+    """Return a separator from its tshark notation: /t is a tab, and /s is a space."""
     return {"/t": "\t", "\\t": "\t", "/s": " "}.get(text, text)
 
 
@@ -93,7 +93,7 @@ class DissectOutput:
     hexdump: bool = False
     payload: bool = False
     contents: Contents | None = None
-    """Describes the contents of payloads in text and trees; None if contents are not shown."""
+    """The decoder of payload contents for text and trees; None if contents are not shown."""
     secrets: bool = False
     color: bool = True
     packet_numbers: bool = False

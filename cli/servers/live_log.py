@@ -4,7 +4,7 @@ Rules of this file
 1. The log is a tap of a broker or a proxy and runs in the thread of the server: a slow reader of stdout slows the
    server down.
 2. When stdout is closed, ``on_closed`` is called and the log writes no more.
-3. With ``events``, most frames are skipped by their type, without decoding.
+3. If only events are printed, most frames are skipped by their type and are not decoded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVENTS: Final = frozenset(
 """Commands that open and close producers and consumers, and errors."""
 
 _ANY_SIZE: Final = 1 << 28
-"""Maximum size of a frame in bytes. Larger frames are not Pulsar. The server has a separate limit."""
+"""Maximum size of a frame in bytes. Larger frames are not Pulsar frames. The server has a separate limit."""
 
 
 class LiveLog:

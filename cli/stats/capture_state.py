@@ -57,7 +57,7 @@ class CaptureState:
         return until_ns
 
     def finish(self, nothing: str = "") -> Exit:
-        """Return the exit code. ``nothing`` names the rows that are missing, for a message with the frame count."""
+        """Return the exit code. If ``nothing`` is not empty, print it with the number of frames."""
         code = self.reading.finish()
         if nothing:
             say(f"{nothing} in {counted(self.tracker.capture.frames, 'frame')}")

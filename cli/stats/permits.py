@@ -107,7 +107,7 @@ def _lines(rows: Sequence[_Row], columns: Iterable[str]) -> Iterator[str | list[
 
 
 def _name(row: _Row) -> str:
-    """Return subscription and consumer name, or the consumer id if the capture contains no SUBSCRIBE."""
+    """Return the subscription and the consumer's name, or the consumer id if the capture contains no SUBSCRIBE."""
     if row["subscription"]:
         return f"{row['subscription']}/{row['consumer']}"
     return f"consumer #{row['consumer_id']} of stream {row['stream']}"

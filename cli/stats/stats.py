@@ -33,7 +33,7 @@ app = typer.Typer(
 _INTERVAL: Final[dict[str, Any]] = {"metavar": "SECONDS", "min": 1e-6, "help": "Time interval of each row."}
 Interval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL)]
 HiddenInterval = Annotated[float, typer.Option("-I", "--interval", **_INTERVAL, hidden=True)]
-"""The same option for subcommands in which it has no effect. It is accepted so that old command lines work."""
+"""The option -I for subcommands in which it has no effect. It is accepted so that old command lines work."""
 CountFilter = Annotated[
     str,
     typer.Option(

@@ -4,7 +4,7 @@ Rules of this file
 1. All packages that tables need are imported here. If one is missing, the error names the package to install.
 2. The progress bar shows bytes if the stage reports bytes, or else tasks. It is shown only on a terminal.
 3. If a file could not be read to its end, the exit code and the table `captures` report this, and all other files are
-   processed. With --strict, no file is then processed.
+   processed. If --strict is set, no file is processed in this case.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class CaptureSource:
     def __init__(
         self, reading: CaptureReading, speed: float, *, whole: bool, packets: PacketIndex | None = None
     ) -> None:
-        """``speed``: factor of the original pace, or 0 for no delays. ``whole``: the first poll returns the last state.
+        """``speed`` is a factor of the original pace, or 0. If ``whole`` is set, the first poll returns the last state.
 
         ``packets`` collects the packet numbers for the texts of findings.
         """
@@ -95,7 +95,7 @@ class CaptureSource:
         return code
 
     def _clock(self) -> int:
-        """Return the time of the last frame, plus the time since then if the capture is still being read."""
+        """Return the current time of the input. At the end of the input, it is the time of the last frame."""
         if self._over or not self._now_ns:
             return self._now_ns
         if self._reading.interface:

@@ -117,7 +117,7 @@ class TopPage(App[None]):
         self._topics = make_rows(first, None)
         self._shown: dict[str, Row] = {}
         """The rows, by their keys in the table."""
-        # Kept because a query finds only widgets of the top screen, which may be a sheet.
+        # These widgets are kept, because a query finds only widgets of the top screen, which may be a sheet.
         self._bar = Static(id="status")
         self._table = _RowTable(self._draw)
         self._filter = Input(id="filter", placeholder="part of a name")

@@ -4,8 +4,9 @@ Rules of this file
 1. Statistics of captures and brokers have the same names: those of TopicStats, SubscriptionStats and ConsumerStats.
    A missing or null value is unknown.
 2. A rate is the increase of a counter per second since the previous page. On the first page, the broker's rate is used.
-3. If a topic lacks a value, its row shows the sum or minimum over its subscriptions. The same applies to a subscription
-   and its consumers. The worst consumer thus determines the order of topics. Rows are below their topic in every order.
+3. If a topic lacks a value, its row shows the sum or the minimum of its subscriptions' values. The same applies to a
+   subscription and its consumers. The worst consumer thus determines the order of topics. Rows are below their topic in
+   every order.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
     """Yield rows in the order of the table, sorted by a key of SORTS.
 
-    If ``words`` is set, yield only rows whose name, or a name above or below them, contains it, ignoring case.
+    If ``words`` is set, yield only rows for which ``words`` occurs in the name or in the name of a row above or below,
+    ignoring case.
     """
     wanted = words.casefold()
     for row in sorted(rows, key=lambda row: (_rank(row, key), row.name)):
@@ -222,7 +224,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def statistics_of(row: Row) -> list[tuple[str, str]]:
-    """Return the names and values of a row's statistics, without subscriptions and consumers, which are other rows."""
+    """Return the names and values of a row's statistics, without subscriptions and consumers."""
     from pcli.codec.observe.text_format import printable
 
     shown = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}

@@ -102,7 +102,7 @@ def _parse_speed(text: str) -> float:
 def _choose(
     reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool, packets: PacketIndex | None
 ) -> _Source:
-    """Return the source that the options specify. Raises LocalError unless there is exactly one."""
+    """Return the source that the options specify. Raises LocalError unless there is exactly one source."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
     if sum(given) != 1:
         raise LocalError("use exactly one of -r FILE, -i IFACE and --broker URL")
@@ -120,7 +120,7 @@ def _choose(
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
     """Show the page until the user quits, or print it once. Return the exit code.
 
-    Raises LocalError without a terminal.
+    Raises LocalError if the page has no terminal.
     """
     if once:
         _print_page(source.poll())

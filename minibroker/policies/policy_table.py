@@ -45,7 +45,7 @@ class Policy:
     topic_verb: str = "POST"
     """The HTTP method that sets the policy of a topic."""
     in_query: bool = False
-    """Whether a query parameter contains the value for a topic. Without the parameter the policy is removed."""
+    """Whether a query parameter contains the value for a topic. If it is missing, the policy is removed."""
     unset: Any = None
     """The response for a namespace without the policy."""
     keep: bool = False

@@ -1,4 +1,4 @@
-"""Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
+"""Message and byte rates of producers, consumers and dropped messages, measured every ``statsUpdateFrequencyInSecs``.
 
 As on the real broker, a rate is the count between the last two measurements, divided by the time between them, or by
 the time from the client's connection to the last measurement if that is shorter. A client that connected after the last

@@ -106,7 +106,7 @@ class RateLimiter:
 
 
 class SubscribeLimiter:
-    """A limit of subscribe requests per consumer: ``rate`` per period, without a deficit."""
+    """A limit of subscribe requests per consumer: ``rate`` per period. Other requests are refused."""
 
     __slots__ = ("_buckets", "_many", "_period_ms", "_rate", "terms")
 

@@ -313,7 +313,7 @@ class Subscription:
     # -- cursor position -----------------------------------------------------------------------------------------------
 
     def reset(self, offset: int, bits: int | None = None) -> None:
-        """Disconnect the consumers (on Failover only the active one), then move the cursor (SEEK, resetcursor)."""
+        """Disconnect the consumers (on Failover only the active consumer), then move the cursor (SEEK, resetcursor)."""
         cursor = self.cursor
         if cursor is None:
             return
