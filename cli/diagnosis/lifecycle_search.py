@@ -141,7 +141,7 @@ class Search:
 
 
 def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
-    """Yield each lifecycle when it is complete or the capture ends. ``see`` is called first for each frame."""
+    """Yield each lifecycle when it is complete or the capture ends. ``see`` is called with each frame in advance."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []

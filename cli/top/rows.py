@@ -170,8 +170,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
     """Yield rows in the order of the table, sorted by a key of SORTS.
 
-    If ``words`` is set, yield only rows for which ``words`` occurs in the name or in the name of a row above or below,
-    ignoring case.
+    If ``words`` is set, yield only rows with these words in their name or in the name of a row above or below, ignoring
+    case.
     """
     wanted = words.casefold()
     for row in sorted(rows, key=lambda row: (_rank(row, key), row.name)):

@@ -31,7 +31,7 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
 
 
 def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
-    """Handle SEEK: send CLOSE_CONSUMER, then SUCCESS. SEEK has no effect on non-persistent topics."""
+    """Handle SEEK: send CLOSE_CONSUMER, then SUCCESS. On a non-persistent topic, send only SUCCESS."""
     by_id = command.HasField("message_id")
     if not by_id and not command.HasField("message_publish_time"):
         raise Refused(pb.MetadataError, "Message id and message publish time were not present")

@@ -95,7 +95,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """Redeliver the given pending entries of a consumer, or all of them, and increase their redelivery counts."""
+        """Redeliver the given entries, or all pending entries, of a consumer, and increase their redelivery counts."""
         requested = (
             sorted(consumer.pending) if offsets is None else sorted({o for o in offsets if o in consumer.pending})
         )
@@ -116,7 +116,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             replay.forget(offset)
 
     def decrease_unacked(self, messages: int) -> None:
-        """Decrease the number of unacknowledged messages. Reading resumes when it is below half of the limit."""
+        """Decrease the number of unacknowledged messages. Reading resumes below half of the limit."""
         self.total_unacked -= messages
         limit = self.subscription.max_unacked
         if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):

@@ -1,7 +1,7 @@
 """Policies: tenants, namespaces, partitioned topics, and the policies of namespaces and topics.
 
 Rules of this file
-1. The value for a topic is the topic's policy, or else the namespace's policy, or else the setting (`effective`).
+1. The effective value for a topic is its own policy, or else the namespace's policy, or else the setting (`effective`).
    Partitions have the policies of their topic.
 2. A namespace is divided into bundles by the CRC32 of the full topic name. Only lookups use bundles.
 3. A standalone broker starts with its cluster, the tenants public and pulsar, and the namespaces public/default and

@@ -1,5 +1,4 @@
-"""Ledgers and cursors of a topic, with the fields of ``internalStats`` (PersistentTopicInternalStats, CursorStats of
-4.2.4).
+"""Ledgers and cursors of a topic (``internalStats``: PersistentTopicInternalStats, CursorStats of 4.2.4).
 
 Positions are written as ``ledger:entry``, and ranges of acknowledged entries as ``(before:last]``, as on the real
 broker. There are no cursor ledgers and no compacted ledger; their ids are -1.

@@ -90,7 +90,7 @@ _NON_PERSISTENT: Final[Json] = {
     "oldestBacklogMessageAgeSeconds": 0,
     "topicCreationTimeStamp": 0,
 }
-"""Values of fields that differ on non-persistent topics."""
+"""Fields with different values on non-persistent topics."""
 
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
 """A field of producers on a non-persistent topic. It is 0 because this broker never drops SENDs to enforce a limit."""

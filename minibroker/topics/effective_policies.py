@@ -1,4 +1,4 @@
-"""The effective policies of one topic, looked up when a policy changes and not for every message.
+"""The effective policies of one topic. They are looked up when a policy changes, not for every message.
 
 Rules of this file
 1. The topic's policy overrides the namespace's policy, which overrides the setting (`Policies.effective`).
@@ -146,7 +146,7 @@ class EffectivePolicies:
         )
 
     def dispatch_limiters(self, subscription: object) -> list[RateLimiter]:
-        """Return the dispatch rate limits that apply to a subscription: the broker's, the topic's and its own."""
+        """Return the dispatch rate limits for a subscription: those of the broker, the topic and the subscription."""
         own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
         if own is not None:
             self._own_limiters[subscription] = own

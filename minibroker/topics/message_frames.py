@@ -32,7 +32,7 @@ class MessageFrameWriter:
         self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
         self._ledger = -1
         self._heads: list[tuple[int, bytes]] = []
-        """Size of the command and its bytes before the entry id, for each size of the entry id."""
+        """For each size of the entry id: the size of the command, and the bytes of the command before the entry id."""
 
     def write(self, ledger: int, entry: int, count: int, data: bytes) -> bytes:
         """Return one frame that contains an entry; ``count`` is the redelivery count."""

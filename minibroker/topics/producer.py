@@ -162,7 +162,7 @@ class Producer:
         self._send_success(ready=False)
 
     def attached(self) -> None:
-        """Attach, and send PRODUCER_SUCCESS with the topic epoch if the topic has one."""
+        """Attach, and send PRODUCER_SUCCESS. It contains the topic epoch if the topic has an epoch."""
         self.ready = True
         self.fast_path = self.topic.fast_path
         if self.topic.ledger is not None:
