@@ -300,10 +300,14 @@ class Broker:
         self.topic_registry.check_topic_limit(name, count - existing)
         self.topic_registry.set_partitions(name, count)
         first = self.topic_registry.load(name.with_partition(0)) if existing and name.persistent else None
-        for one in first.subscriptions.values() if first is not None else ():
-            for index in range(existing, count) if one.durable else ():
-                topic = self.topic_registry.load(name.with_partition(index))
-                if topic is not None and topic.ledger is not None:
+        if first is not None:
+            self._copy_subscriptions(first, [name.with_partition(index) for index in range(existing, count)])
+
+    def _copy_subscriptions(self, source: Topic, names: list[TopicName]) -> None:
+        """Create the durable subscriptions of a topic at the ends of other topics (PersistentTopicsBase)."""
+        for topic in map(self.topic_registry.load, names):
+            for one in source.subscriptions.values():
+                if topic is not None and topic.ledger is not None and one.durable:
                     copy = topic.create_subscription(one.name, topic.ledger.next)
                     copy.properties, copy.replicated = dict(one.properties), one.replicated
 

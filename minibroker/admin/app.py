@@ -123,9 +123,14 @@ async def _body(request: Request) -> Any:
     if not read.strip():
         return None
     try:
-        return json.loads(read)
+        return json.loads(read, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise RestError(400, f"The body is invalid JSON: {error}") from None
+
+
+def _reject_constant(name: str) -> None:
+    """Raise ValueError for NaN and Infinity, which Python's parser accepts."""
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _answer(value: Any) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -31,10 +32,9 @@ def integer(body: Any) -> int:
     if isinstance(body, bool | list | dict):
         kind, token = _TOKENS[type(body)]
         raise _mismatch(f"{kind} (token `JsonToken.{token.format(str(body).upper())}`)")
-    value = int(body)
-    if not _fits(value):
+    if not math.isfinite(body) or not _fits(int(body)):
         raise RestError(500, f"Numeric value ({body}) out of range of int")
-    return value
+    return int(body)
 
 
 def _from_text(text: str) -> int:

@@ -103,3 +103,9 @@ def test_the_http_library_is_imported_late():
     """The HTTP library is imported only when REST is used."""
     code = "import sys, pcli.minibroker.admin; print('starlette' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"NaN", 400), (b"Infinity", 400), (b"1e999", 500), (b"4294967296", 500)])
+def test_numbers_that_are_no_integers(rest, body, status):
+    answer = rest("PUT", "/admin/v2/persistent/public/default/p/partitions", body)
+    assert (answer.status, bool(answer.json["reason"])) == (status, True)
