@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["Call", "Endpoint", "Reply", "RestError"]
+__all__ = ["Call", "Endpoint", "Reply", "RestError", "empty_body"]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _LIMIT: Final = 1 << 63
@@ -41,6 +41,17 @@ class RestError(Exception):
         self.status = status
         self.reason = reason
         self.media = media
+
+
+def empty_body() -> RestError:
+    """Return the error for a request without a body."""
+    return RestError(400, "The request entity cannot be empty.", media="text/plain")
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
+        raise RestError(404, f"{text!r} is not a number")
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +84,12 @@ class Call:
 
     def path_number(self, name: str) -> int:
         """Return a part of the path as a 64-bit integer. Raises 404 if it is not such an integer."""
-        text = self.path[name]
-        if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
-            raise RestError(404, f"{text!r} is not a number")
-        return int(text)
+        return _number(self.path[name])
+
+    def query_number(self, name: str) -> int | None:
+        """Return a query parameter as a 64-bit integer, or None if it is missing. Raises 404 if it is not one."""
+        text = self.query.get(name, "")
+        return _number(text) if text else None
 
     def flag(self, name: str) -> bool:
         """Return whether a query parameter is true."""

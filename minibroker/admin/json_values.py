@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any, Final
 
-from pcli.minibroker.admin.endpoint import RestError
+from pcli.minibroker.admin.endpoint import RestError, empty_body
 
 __all__ = ["integer"]
 
@@ -26,7 +26,7 @@ def integer(body: Any) -> int:
     body, 400 with Jackson's text for all other values, and 500 if a number (not a string) exceeds 32 bits.
     """
     if body is None:
-        raise RestError(400, "The request entity cannot be empty.", media="text/plain")
+        raise empty_body()
     if isinstance(body, str):
         return _from_text(body)
     if isinstance(body, bool | list | dict):

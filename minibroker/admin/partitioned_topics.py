@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
 from pcli.minibroker.admin.json_values import integer
 from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id, strings
@@ -65,7 +66,9 @@ def _partitions(call: Call) -> Any:
     try:
         count = registry.find_or_create_partitions(name, create=call.flag("checkAllowAutoCreation"))
     except Refused as refused:
-        raise RestError(404, f"Topic {name} not found") from refused
+        if refused.code != pb.TopicNotFound:
+            raise
+        raise RestError(404, f"Topic {name} not found") from None
     found: dict[str, Any] = {"partitions": count, "deleted": False}
     properties = call.broker.policies.properties.get(str(name))
     return {**found, "properties": properties} if count and properties is not None else found

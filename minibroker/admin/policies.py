@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, empty_body
 from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
 
@@ -46,7 +46,7 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
 
 def _body(call: Call) -> Any:
     if call.body is None:
-        raise RestError(400, "The request entity cannot be empty.", media="text/plain")
+        raise empty_body()
     return call.body
 
 
@@ -65,17 +65,6 @@ def _topic(call: Call) -> TopicName:
     return name
 
 
-def _query_number(call: Call, name: str) -> int | None:
-    """Return a query parameter as a number, or None if it is missing. Raises 404 if it is not a number."""
-    text = call.query.get(name, "")
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise RestError(404, f"{name}={text} is not a number") from None
-
-
 def _of_topic(policy: Policy) -> Iterator[Endpoint]:
     path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (stored only)'}"
 
@@ -87,7 +76,7 @@ def _of_topic(policy: Policy) -> Iterator[Endpoint]:
         return _given(False if value is None and policy.either else value, policy)
 
     def put(call: Call) -> None:
-        value = _query_number(call, policy.topic) if policy.in_query else _body(call)
+        value = call.query_number(policy.topic) if policy.in_query else _body(call)
         if value is None:
             remove(call)
         else:

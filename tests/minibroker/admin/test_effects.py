@@ -63,6 +63,18 @@ def test_partitioned_by_policy(world, rest):
     assert rest("GET", "/admin/v2/persistent/public/default/fresh/partitions").json["partitions"] == 2
 
 
+def test_a_query_for_partitions_reports_the_limit_of_topics(make_rest):
+    _, rest = make_rest(maxTopicsPerNamespace=1, allowAutoTopicCreationType="partitioned", defaultNumPartitions=3)
+    answer = rest("GET", "/admin/v2/persistent/public/default/fresh/partitions?checkAllowAutoCreation=true")
+    assert (answer.status, answer.json["reason"]) == (409, "Exceed maximum number of topics in namespace.")
+
+
+@pytest.mark.parametrize("value", ["1_000", "x", "1.5"])
+def test_a_time_to_live_that_is_no_number(rest, value):
+    rest("PUT", TOPIC)
+    assert rest("POST", f"{TOPIC}/messageTTL?messageTTL={value}").status == 404
+
+
 def test_topic_policies_can_be_disabled(make_rest):
     _, rest = make_rest(topicLevelPoliciesEnabled=False)
     rest("PUT", TOPIC)
