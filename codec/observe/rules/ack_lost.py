@@ -20,7 +20,7 @@ see whole-batches-again.
 
 ## What would disprove it
 
-For *unanswered*: a response in a gap of the capture. For *back again*: an ACK that was captured on the client's side of
+For *unanswered*: a response in a gap in the capture. For *back again*: an ACK that was captured on the client's side of
 the network but never reached the broker, because the connection broke immediately afterwards.
 
 ## What to do

@@ -14,7 +14,7 @@ seconds of the AUTH_RESPONSE.
 
 ## What would disprove it
 
-An AUTH_RESPONSE after the listed frames, possibly in a gap of the capture. If the connection ends immediately after an
+An AUTH_RESPONSE after the listed frames, possibly in a gap in the capture. If the connection ends immediately after an
 AUTH_RESPONSE, there may be another reason: check the broker's log.
 
 ## What to do

@@ -18,7 +18,7 @@ these closes nor consumers closed by the application are counted.
 
 ## What to do
 
-The cause determines where to look. If the broker closes the consumer, search the broker's log at these times, and check
+The cause determines where to look. If the broker closes the consumer, search the broker's log for the reason, and check
 the limits in `topics stats` and whether load shedding moves the bundle back and forth. See also: reconnect-loop.
 """
 

@@ -14,12 +14,12 @@ either side in between. Often two FLOWs follow: see permits-doubled.
 
 ## What would disprove it
 
-A CLOSE_CONSUMER in between, from the client or the broker, possibly in a gap of the capture.
+A CLOSE_CONSUMER from the client or the broker between the two SUBSCRIBEs, possibly in a gap in the capture.
 
 ## What to do
 
-Report the problem to the developers of the client library with its version and this capture. If messages were lost or
-duplicated, look for the loss or duplication directly after the second SUBSCRIBE.
+Report the problem to the developers of the client library. State its version and attach this capture. If messages were
+lost or duplicated, look for the loss or duplication directly after the second SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         seen.first_ns,
         seen.frames,
         "A CLOSE_CONSUMER in between would disprove the finding; there is none." + why_unsure(doubts),
-        "Report the problem to the developers of the client library, with its version.",
+        "Report the problem and the version of the client library to its developers.",
     )
 
 

@@ -3,7 +3,7 @@
 ## What it means
 
 CONNECTED contains `max_message_size`, 5 MiB by default. A frame may be 10 KiB larger, to contain the command and the
-metadata. The receiver does not read a larger frame: it closes the connection with TooLongFrameException. The sender is
+metadata. If a frame exceeds this limit, the receiver closes the connection with TooLongFrameException. The sender is
 not notified of the reason, reconnects and sends the frame again.
 
 ## On the wire
@@ -19,8 +19,8 @@ reported. After a gap a length may be misread.
 ## What to do
 
 If the frame is a SEND, enable chunking in the producer, or raise `maxMessageSize` in the brokers and the bookies. If
-the frame is a response, it lists too many topics: let the broker evaluate the pattern (newer clients request this), or
-split the namespace.
+the frame is a response, it lists too many topics: upgrade the client to a version that
+sends the pattern to the broker, or split the namespace.
 """
 
 from __future__ import annotations

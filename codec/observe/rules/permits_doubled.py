@@ -3,10 +3,10 @@
 ## What it means
 
 After SUBSCRIBE has succeeded, a client requests permits for its whole queue once, and afterwards only one permit for
-each message that its application has taken. Here a second request for the whole queue arrived that the delivered
-messages do not explain. The broker will send twice as many messages as the client intends to hold. The surplus uses
-memory, and on Shared subscriptions messages accumulate at one consumer while others receive none. After a reconnect, a
-second request indicates that two code paths opened the consumer.
+each message that its application has taken. This consumer requested permits for its whole queue a second time, and the
+delivered messages do not explain the request. The broker will send twice as many messages as the client intends to
+hold. The surplus uses memory, and on Shared subscriptions messages accumulate at one consumer while others receive
+none. After a reconnect, a second request indicates that two code paths opened the consumer.
 
 ## On the wire
 
@@ -20,8 +20,8 @@ a client whose queue was cleared by a seek. If the surplus is less than half of 
 
 ## What to do
 
-Check whether the consumer was subscribed twice (double-subscribe). Report the problem to the developers of the client
-library with its version.
+Check whether the consumer was subscribed twice (double-subscribe). Report the problem and the version of the
+client library to its developers.
 """
 
 from __future__ import annotations

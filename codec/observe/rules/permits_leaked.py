@@ -23,8 +23,8 @@ FLOW (paused-client). Packets missing from the capture may contain the FLOW.
 
 ## What to do
 
-Report the problem to the developers of the client library with its version and this capture. Until the library is
-fixed, a new SUBSCRIBE (closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
+Report the problem to the developers of the client library. State its version and attach this capture. Until the library
+is fixed, a new SUBSCRIBE (closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _ADVICE = (
-    "Report the problem to the developers of the client library with its version. Reopening the consumer resets its "
+    "Report the problem and the version of the client library to its developers. Reopening the consumer resets its "
     "permits."
 )
 

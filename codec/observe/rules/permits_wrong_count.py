@@ -24,8 +24,8 @@ A client whose FLOW is only late (clients collect permits for up to half of the 
 
 ## What to do
 
-Report the problem to the developers of the client library with its version and this capture. Until the library is
-fixed, do not use batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
+Report the problem to the developers of the client library. State its version and attach this capture. Until the library
+is fixed, do not use batches for this topic. For *too many*, you can disable batch index acknowledgements instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_REPORT: Final = "Report the problem to the developers of the client library with its version and this capture."
+_REPORT: Final = (
+    "Report the problem to the developers of the client library. State its version and attach this capture."
+)
 _SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove the finding."
 
 _CAUSES: Final = {

@@ -17,7 +17,7 @@ Intentional unloads and restarts. Producers closed by the application are not co
 
 ## What to do
 
-The cause determines where to look. If the broker closes the producer, search the broker's log at these times, and check
+The cause determines where to look. If the broker closes the producer, search the broker's log for the reason, and check
 the backlog quotas of the namespace and whether load shedding moves the bundle back and forth. See also: reconnect-loop.
 """
 

@@ -20,7 +20,7 @@ each second. A producer that waits for exclusive access (WaitForExclusive, `prod
 
 ## What would disprove it
 
-A receipt in a gap of the capture. If the capture has gaps, the certainty of the finding is at most *possible*.
+A receipt in a gap in the capture. If the capture has gaps, the certainty of the finding is at most *possible*.
 
 ## What to do
 

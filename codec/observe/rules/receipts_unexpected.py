@@ -14,7 +14,7 @@ already been answered.
 
 ## What would disprove it
 
-The SEND in a gap of the capture, or before the beginning of the capture. If the capture has gaps, nothing is reported.
+The SEND in a gap in the capture, or before the beginning of the capture. If the capture has gaps, nothing is reported.
 
 ## What to do
 

@@ -22,9 +22,9 @@ but a notification.
 
 ## What to do
 
-Check the broker at that time: garbage collection, latency of its bookies, topics being loaded, `topics stats` and the
-publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one connection is
-slow, the topic is the cause.
+Check what slowed the broker down at the time of the finding: garbage collection, the latency of its bookies, the
+loading of topics, `topics stats` and the publish rate of the namespace. If all connections are slow at once, the broker
+is the cause; if only one connection is slow, the topic is the cause.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ are reported by paused-client.
 ## What to do
 
 For *never asked*, call `receive`, resume the listener, or configure a receiver queue. For *not returned*, report the
-problem to the developers of the client library with its version and this capture. Reopening the consumer helps
+problem to the developers of the client library. State its version and attach this capture. Reopening the consumer helps
 temporarily, because permits are reset by SUBSCRIBE.
 """
 
@@ -94,7 +94,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             ],
             f"A FLOW after {at(permits.last_flow_frame)} would show that permits are returned; there is none."
             + why_unsure(doubts),
-            "Report the problem to the developers of the client library with its version. Reopen the consumer to "
+            "Report the problem and the version of the client library to its developers. Reopen the consumer to "
             "resume delivery.",
             "not-returned",
         )

@@ -26,7 +26,7 @@ If a later SUBSCRIBE of the same consumer succeeds, the finding is a note.
 ## What to do
 
 For ConsumerBusy, find the attached consumer with `topics stats`, or use another subscription name or the type Shared.
-After a broken connection wait for the keep-alive timeout, or upgrade: since 2.10.6, 2.11.4 and 3.0.3, brokers check
+After a connection breaks, wait for the keep-alive timeout, or upgrade: since 2.10.6, 2.11.4 and 3.0.3, brokers check
 whether the old consumer is alive.
 """
 

@@ -20,7 +20,7 @@ was captured: END_TXN_ON_PARTITION with ABORT without a preceding END_TXN.
 
 ## What would disprove it
 
-An END_TXN in a gap of the capture or on a connection that was not captured: any client may end the transaction.
+An END_TXN in a gap in the capture or on a connection that was not captured: any client may end the transaction.
 
 ## What to do
 

@@ -4,7 +4,7 @@
 
 For a pattern consumer the broker watches the namespace (WATCH_TOPIC_LIST). When the watcher is lost with its
 connection, topics may be created before the next watcher is registered. Clients that do not compare the lists then miss
-these topics until their next poll, once a minute by default, or permanently.
+these topics until their next poll. The poll interval is one minute by default, and some clients never poll.
 
 ## On the wire
 
