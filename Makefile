@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test check lint types imports docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -14,12 +14,16 @@ demo: $(READY)
 # PYTEST_OPTIONS: more options of pytest, for instance -k NAME.
 PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(PYTEST_OPTIONS)
 test: $(READY)
+	$(PYTEST) -m "not slow"
+
+# With the slow tests: whole corpora, many generated cases, and processes that are killed.
+test-all: $(READY)
 	$(PYTEST)
 
 # For daily work: lint, types, import rules, and the tests of the packages that differ from BASE.
 BASE ?= HEAD
 check: lint types imports
-	tests=$$($(BIN)/python tests/changed.py $(BASE)); [ -z "$$tests" ] || $(PYTEST) $$tests
+	tests=$$($(BIN)/python tests/changed.py $(BASE)); [ -z "$$tests" ] || $(PYTEST) -m "not slow" $$tests
 
 lint: $(READY)
 	$(BIN)/ruff check .

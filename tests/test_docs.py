@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from pcli.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -113,6 +116,7 @@ def test_every_option_of_broker_is_in_the_docs_or_explained_by_help(pcli_help):
         assert f"{option} " in told, option
 
 
+@pytest.mark.slow
 def test_the_pytest_example_of_the_mini_broker_runs_as_written(tmp_path):
     """Run the example in a separate process, with the installed plugin."""
     pytest.importorskip("pulsar", exc_type=ImportError)
@@ -161,7 +165,8 @@ def test_faults_of_the_command_line_in_the_docs_are_faults():
 @pytest.fixture
 def pcli_help():
     def run(command):
-        words = [sys.executable, "-m", "pcli.cli", command, "--help"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        result = CliRunner().invoke(app, [command, "--help"])
+        assert result.exit_code == 0
+        return result.stdout
 
     return run

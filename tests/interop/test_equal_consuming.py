@@ -257,6 +257,7 @@ def kinds(commands, *names):
 SLEEP = ("sleep", 250)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1000, 10, 3, 1])
 @pytest.mark.parametrize("batch", [1, 5])
 def test_permits(consume, size, batch):
@@ -299,6 +300,7 @@ def test_receipts(consume):
     consume(("receive", 6), ("ack", 0, 2), SLEEP, ("ack", 2, 6), SLEEP, before=messages(6, 3), ackReceiptEnabled=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
 def test_ack_time_out(consume, kind):
     steps = [("receive", 6), ("ack", 1, 3), ("receive", 4), ("ack", 6, 10), SLEEP]
@@ -331,6 +333,7 @@ def test_reconsume_later(consume):
     assert len(kinds(commands, "SEND")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["earliest", "latest", "4"])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_seeking(consume, target, batch):

@@ -190,6 +190,7 @@ def test_batches_by_size(equal):
     assert counts(sends) == [3, 1, 1, 3, 1, 2]
 
 
+@pytest.mark.slow
 def test_batches_by_time(equal):
     # The batch timer of a single message, a timer that fires without messages after a batch, and a timer that a full
     # batch sets again.

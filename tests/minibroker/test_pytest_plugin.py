@@ -71,6 +71,7 @@ def test_wider_fixtures_can_use_the_shared_one(topics):
     assert "3 passed" in output
 
 
+@pytest.mark.slow
 def test_a_mark_configures_the_broker(run):
     output = run(
         """
@@ -107,6 +108,7 @@ def test_without():
 """
 
 
+@pytest.mark.slow
 def test_a_failed_test_reports_its_own_frames(run):
     output = run(FAILING, "--pulsar-broker-log")
     assert "4 failed, 1 passed" in output
@@ -116,6 +118,7 @@ def test_a_failed_test_reports_its_own_frames(run):
     assert "     3 " in parts[3]  # the earlier frames belong to a different test
 
 
+@pytest.mark.slow
 def test_without_the_option_nothing_is_attached(run):
     output = run(FAILING)
     assert "4 failed, 1 passed" in output

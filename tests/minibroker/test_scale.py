@@ -12,6 +12,8 @@ import os
 import tracemalloc
 from collections import Counter
 
+import pytest
+
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry, push_frame
@@ -71,6 +73,7 @@ def test_single_messages_are_sent_round_robin(world):
     assert sorted(number for one in got for number in one) == list(range(5 * CONSUMERS))
 
 
+@pytest.mark.slow
 def test_a_backlog_is_shared_in_slices(world):
     """A backlog is sent in slices of at most dispatcherMaxRoundRobinBatchSize. Counts differ by at most one slice."""
     producer = world.client()
@@ -239,6 +242,7 @@ def test_idle_clients_stay_connected_while_they_answer_pings(world):
 # -- topics ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_five_thousand_topics(world):
     """One client produces and consumes on all topics; a watcher that starts late is notified of the last ones."""
     watcher, client = world.client(), world.client()
@@ -283,6 +287,7 @@ def visit(broker, now, number):
     broker.finish_turn()
 
 
+@pytest.mark.slow
 def test_disconnected_clients_are_released():
     """After many connects, memory is the same as after a few; no timers, connections and watchers remain."""
     settings = Settings(managedLedgerMaxEntriesPerLedger=50, managedLedgerMinLedgerRolloverTimeMinutes=0)

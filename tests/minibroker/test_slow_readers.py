@@ -192,6 +192,7 @@ def test_many_clients_that_do_not_read(run):
     run(work())
 
 
+@pytest.mark.slow
 def test_large_unread_responses(run):
     """1000 requests in one write for a list of 300 topics with long names, 60 kB each."""
 
@@ -229,6 +230,7 @@ async def one_stuck(server):
     return producer, slow
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_is_closed(run):
     """A client with full buffers cannot receive the PING: the broker disconnects it and redelivers its messages."""
 
@@ -267,6 +269,7 @@ def test_a_client_that_shuts_down_its_side(run):
     run(work())
 
 
+@pytest.mark.slow
 def test_half_open_and_not_reading(run):
     """The client has closed its output and does not read: the broker disconnects it after the keep-alive interval."""
 
@@ -283,6 +286,7 @@ def test_half_open_and_not_reading(run):
     run(work())
 
 
+@pytest.mark.slow
 def test_an_incomplete_frame_and_silence(run):
     """A client stops within a large frame: its bytes are released after the keep-alive interval.
 

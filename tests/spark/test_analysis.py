@@ -118,6 +118,7 @@ def test_every_table_is_there_and_has_its_schema(tmp_path, small_captures):
         assert tables.read(name).num_rows, name
 
 
+@pytest.mark.slow
 def test_small_windows_give_the_same_tables(tmp_path, small_captures):
     paths = [small_captures / name for name in SOME[:4]]
     whole = tables_of(tmp_path / "whole", *paths, frames=True)
@@ -133,6 +134,7 @@ class Apart(InProcess):
     apart = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flex/04-reconnect.pcapng", "java/late-capture.pcap", "faults/sticky-hole.pcap"])
 def test_independent_splits_give_the_same_tables(tmp_path, small_captures, name):
     path = small_captures / name
@@ -211,6 +213,7 @@ class Stopped(InProcess):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_stopped_in_any_stage_everything_is_as_it_was(tmp_path, small_captures):
     out = tmp_path / "out"
     tables_of(out, small_captures / SOME[0])
@@ -251,6 +254,7 @@ def test_files_in_out_are_no_captures(tmp_path, small_captures, monkeypatch, pat
         assert found.num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["commit.json", "_manifest.json.new", "captures/"])
 def test_a_disk_that_is_full_in_the_commit_leaves_everything_as_it_was(tmp_path, small_captures, monkeypatch, name):
     out = tmp_path / "out"

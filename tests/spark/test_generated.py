@@ -200,6 +200,7 @@ def checked(load: GeneratedLoad, tables: dict[str, Any]) -> CheckResult:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOADS)
 def test_tables_equal_the_truth(name: str, generated: Any, tmp_path: Path) -> None:
     load = generated(LOADS[name])
@@ -209,6 +210,7 @@ def test_tables_equal_the_truth(name: str, generated: Any, tmp_path: Path) -> No
     assert result.counts["rows marked"] == result.counts["hidden"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_captures_give_marked_rows_and_no_invented_facts(name: str, generated: Any, tmp_path: Path) -> None:
     load = generated(DAMAGED[name])
@@ -216,6 +218,7 @@ def test_damaged_captures_give_marked_rows_and_no_invented_facts(name: str, gene
     assert result.counts["rows marked"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four types", "batches", "all of it", "rotated"])
 def test_splits_of_any_size_give_the_same_tables(name: str, generated: Any, tmp_path: Path) -> None:
     load = generated({**LOADS, **DAMAGED}[name])

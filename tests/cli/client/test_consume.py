@@ -150,6 +150,7 @@ def test_receiver_queues(consume: Any, send: Any, size: int) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_acknowledges_the_printed_messages(broker: MiniBroker, consume: Any, send: Any) -> None:
     send("stopped", *"ab")
     command = [sys.executable, "-m", "pcli.cli", "consume", "stopped", "-u", broker.service_url, "-s", "s"]

@@ -3,12 +3,14 @@
 import re
 
 import pytest
+from typer.main import get_command
 
 from pcli.cli.commands import app
 
 COMMANDS = [[one.name] for one in app.registered_commands] + [
     ["stats", one.name or one.callback.__name__] for one in app.registered_groups[0].typer_instance.registered_commands
 ]
+ROOT_COMMAND = get_command(app)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
@@ -21,10 +23,9 @@ def test_no_python_type_is_shown(pcli, arguments):
 def test_every_option_with_a_value_has_a_placeholder(pcli, arguments):
     page = pcli(*arguments, "--help").out
     flags = re.findall(r"^  (?:-\w, )?(--[\w-]+) {2,}", page, re.MULTILINE)
-    group = app.registered_groups[0].typer_instance if arguments[0] == "stats" else app
-    import typer
-
-    command = typer.main.get_command(group).commands[arguments[-1]]
+    command = ROOT_COMMAND
+    for name in arguments:
+        command = command.commands[name]
     valued = [
         option for param in command.params for option in param.opts
         if param.param_type_name == "option" and not param.is_flag

@@ -198,6 +198,7 @@ def test_an_invalid_filter_is_reported_first(pcli, tmp_path):
     assert "no field" in done.err
 
 
+@pytest.mark.slow
 def test_live_findings_are_printed_once_as_they_arise(broker, listening):
     arguments = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
     process = listening("diagnose", *arguments)
@@ -238,6 +239,7 @@ def in_a_terminal(*arguments, columns=80, **variables):
     return b"".join(parts).decode().replace("\r", "")
 
 
+@pytest.mark.slow
 def test_severities_are_colored_on_a_terminal_only(pcli, small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
     assert "\x1b[1;31mERROR\x1b[0m  stuck-no-permits" in in_a_terminal("diagnose", "-r", capture)
@@ -246,6 +248,7 @@ def test_severities_are_colored_on_a_terminal_only(pcli, small_captures):
     assert "\x1b" not in pcli("diagnose", "-r", capture).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "width"), [(80, 80), (60, 80), (140, 140)])
 def test_text_wraps_at_the_width_of_the_terminal(small_captures, columns, width):
     shown = in_a_terminal("diagnose", "-r", small_captures / "python/25-no-flow.pcapng", "--no-color", columns=columns)
@@ -269,6 +272,7 @@ def test_packet_numbers(pcli, small_captures):
     assert not re.search(r"frame \d+(?! *\(packet|\d)", traced)
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_leaves_the_exit_code_of_fail_on(small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
     for arguments in ("--fail-on any", "--fail-on any -T json", "--fail-on any -T html"):

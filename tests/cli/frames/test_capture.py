@@ -86,6 +86,7 @@ def skip_unless_allowed(result):
         pytest.skip(f"no live capture here: {result.err}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["dumpcap", "tcpdump"], indirect=True)
 def test_a_recording(pcli, tmp_path, talking, program):
     path = tmp_path / "x.pcap"

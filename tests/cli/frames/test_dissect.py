@@ -298,6 +298,7 @@ def test_unwritable_output(pcli, small_captures):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_live_interface(listening):
     """Real packets on loopback, with any available capture program."""
     process = listening("dissect")

@@ -21,6 +21,7 @@ def rows(pcli, path, filter_, *arguments):
     return result.lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -88,6 +88,7 @@ def at_a_terminal(folder, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
     (tmp_path / "in").mkdir()
     shutil.copy(small_captures / NAME, tmp_path / "in")
@@ -121,6 +122,7 @@ def of_session(number):
     return found
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
     process = at_a_terminal(tmp_path, "spark-analyze", small_captures / NAME, "-o", "out", "--master", "local[1]")
     until = time.monotonic() + 60

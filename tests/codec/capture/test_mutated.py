@@ -54,6 +54,7 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
     return bytes(out[: dice.randrange(len(out))] if dice.random() < 0.1 else out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_real_captures_mutated(small_captures, name):
     data = (small_captures / name).read_bytes()

@@ -213,6 +213,7 @@ def resegmented(packets: list[Packet], size: int) -> list[Packet]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["python/01-exclusive-unbatched.pcapng", "python/37-packets-lost.pcap", "java/late-capture.pcap"]
 )

@@ -41,6 +41,7 @@ def recorded(w, mtu=1500, client="10.0.0.1", server="10.0.0.2"):
     return file.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mtu", [576, 1500, 9000, 65535])
 @pytest.mark.parametrize("ends", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
 def test_tshark_reports_no_errors_in_recorded_connections(w, tmp_path, mtu, ends):

@@ -65,6 +65,7 @@ def test_the_committed_captures(w, small_captures, name):
     agree(w, small_captures / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MORE)
 def test_captures_in_other_formats(w, captures, name):
     agree(w, captures / name)

@@ -467,6 +467,7 @@ def test_producers_match_the_truth_files(small):
     assert checked > 200
 
 
+@pytest.mark.slow
 def test_no_bytes_raise(small, conversation):
     """Frames of real captures, truncated and mutated at random, are observed and converted to JSON."""
     kinds = {}

@@ -212,6 +212,7 @@ def agrees(type_, body):
     return found is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", MEANT)
 @settings(max_examples=500)
 @given(st.booleans(), st.lists(FIELD | NESTED, max_size=3).map(b"".join) | st.binary(max_size=40))

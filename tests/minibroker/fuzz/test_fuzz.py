@@ -443,12 +443,14 @@ def trial(seed: str, script: Any, steps_of: Any) -> None:
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_captured_commands_in_random_order(script, small_captures, name):
     for number in range(TRIALS // 3 // len(NAMES)):
         trial(f"{name} {number}", script, lambda dice: script.real(small_captures / name, dice))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_generated_commands(script, group):
     for number in range(TRIALS * 2 // 3 // GROUPS):

@@ -239,6 +239,7 @@ def test_a_client_that_does_not_read(run):
     run(work())
 
 
+@pytest.mark.slow
 def test_a_client_that_only_sends_requests(run, monkeypatch):
     """Endless PINGs without reading: the broker stops reading, and continues when the client reads."""
     monkeypatch.setattr(tcp_server, "_FULL", 1 << 20)

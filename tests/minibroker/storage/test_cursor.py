@@ -250,6 +250,7 @@ def test_a_cursor_behaves_like_a_set(
     play(twelve, moves, order)
 
 
+@pytest.mark.slow
 @given(moves=moves(borders, 2500), order=shuffles)
 def test_a_cursor_behaves_like_a_set_across_pages(
     five_thousand: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random

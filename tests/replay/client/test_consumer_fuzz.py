@@ -1,5 +1,6 @@
 """A broker with random responses and an application with random actions: no errors, and correct permits."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ class Application:
                 self.network.run(61_000)
 
 
+@pytest.mark.slow
 @MANY
 @given(CONSUMERS, st.lists(st.one_of(messages(), messages(), OTHERS, DEEDS), max_size=25))
 def test_any_frames_of_a_broker(make_network, given_settings, steps):

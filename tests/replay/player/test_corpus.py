@@ -66,6 +66,7 @@ def unexplained(report):
     return {(one["command"], one["field"]) for one in report.differences if not one["rule"]}
 
 
+@pytest.mark.slow
 def test_differences_in_the_corpus_are_explained(corpus, played):
     for name, report in played.items():
         assert unexplained(report) == set(), name

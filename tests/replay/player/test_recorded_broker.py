@@ -418,6 +418,7 @@ def test_the_python_client(served, small_captures, script):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_unrecorded_requests_of_the_python_client_are_noted(served, small_captures):
     path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
     done, code, out, talk = served(path, "persistent://public/default/other")

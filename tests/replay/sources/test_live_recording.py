@@ -75,6 +75,7 @@ def live_types(path):
     return {event.type for event in events if isinstance(event, CapturedFrame)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_recording_is_a_complete_file_with_counts(tmp_path, only, talking, program):
     only(program)

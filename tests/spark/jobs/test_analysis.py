@@ -52,6 +52,7 @@ def by_value():
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("by_value")
 def test_tables_are_the_same_though_workers_are_killed(spark, parts_of, tmp_path):
     """Parts of a recording divided into splits; a worker is killed in every stage."""

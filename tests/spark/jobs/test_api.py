@@ -51,6 +51,7 @@ def test_the_summary_lists_the_tables(captures, tmp_path):
     assert {row["table"]: row["rows"] for row in made.collect()} == {"captures": 1, "gaps": 0, "connections": 7}
 
 
+@pytest.mark.slow
 def test_every_table_has_its_own_types_in_spark(spark, wanted):
     for name in wanted.names:
         table = read_table(spark, wanted.folder("").rstrip("/"), name)
@@ -71,6 +72,7 @@ def data_source(spark):
     spark.dataSource.register(PulsarCapture)
 
 
+@pytest.mark.slow
 def test_frames_as_a_data_source(spark, small_captures, wanted):
     frames = spark.read.format("pulsar_capture").load(str(small_captures / NAME))
     assert frames.columns == TABLES["frames"].schema.names
@@ -102,6 +104,7 @@ def damaged(small_captures, tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_a_data_source_does_not_pass_over_damage(spark, damaged):
     with pytest.raises(Exception, match=r"b\.pcap: .*ignoreCorruptFiles"):
         spark.read.format("pulsar_capture").load(str(damaged)).count()

@@ -68,6 +68,7 @@ def told(cluster, mark):
     return json.loads(cluster.run(DRIVER, mark).stdout)
 
 
+@pytest.mark.slow
 def test_the_workers_have_no_code_of_ours(told):
     assert told["without"] == "Spark: ModuleNotFoundError: No module named 'pcli'"
 
@@ -88,6 +89,7 @@ def rows(out):
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
 
+@pytest.mark.slow
 def test_the_command_gives_the_tables_of_one_process(cluster, parts_of, tmp_path):
     """Two files, so two tasks: the second one begins in the middle of connections."""
     parts = list(map(str, parts_of("flex/01-produce-consume.pcap", 2)))

@@ -105,6 +105,7 @@ print(json.dumps(outcomes))
 """
 
 
+@pytest.mark.slow
 def test_errors_of_the_start_are_reported_in_one_line():
     """A process of its own runs the attempts in one JVM each. The last one succeeds: failures leave no state."""
     tries = [

@@ -82,6 +82,7 @@ def test_large_items_go_as_broadcasts_and_these_are_destroyed(context, monkeypat
     assert broadcasts(context) == before
 
 
+@pytest.mark.slow
 def test_the_number_of_partitions_follows_the_size(context):
     """Some buckets share a partition, and there are more partitions than Spark's simplest shuffle supports (200)."""
     for size, partitions in ((1, 8), (1 << 33, 250)):
@@ -122,6 +123,7 @@ def grown(folder):
     return {path: path.stat().st_size for path in folder.iterdir()} != before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_no_task_that_writes(context, tmp_path):
     def interrupt():

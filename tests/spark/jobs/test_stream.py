@@ -51,6 +51,7 @@ def move_in(path, places):
     (places[0].parent / path.name).rename(places[0] / path.name)
 
 
+@pytest.mark.slow
 def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
     parts = parts_of("flex/01-produce-consume.pcap", 3)
     move_in(parts[0], places)
@@ -88,6 +89,7 @@ main()
 """A command whose runs wait before the commit."""
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path):
     parts = parts_of("flex/01-produce-consume.pcap", 2)
     for part in parts:
@@ -128,6 +130,7 @@ def test_an_error_of_a_batch_is_reported(spark, parts_of, places):
         take(spark, places)
 
 
+@pytest.mark.slow
 def test_a_batch_without_a_capture_does_not_stop_the_stream(spark, parts_of, places, tmp_path):
     """Neither the first batch nor a batch after the deletion of all read captures may fail."""
     (places[0] / "README").write_text("no capture at all, that is for sure")

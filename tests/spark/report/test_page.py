@@ -57,10 +57,12 @@ def test_charts_have_descriptions_for_screen_readers(stored: StoredTables) -> No
     assert all('role="img"' in chart and 'aria-label="' in chart for chart in charts)
 
 
+@pytest.mark.slow
 def test_the_same_tables_give_the_same_page(stored: StoredTables) -> None:
     assert page_of(stored) == page_of(stored)
 
 
+@pytest.mark.slow
 def test_findings_include_advice(stored: StoredTables) -> None:
     text = page_of(stored)
     rows = stored.read("findings").to_pylist()
@@ -106,6 +108,7 @@ def test_without_packets_all_sections_are_omitted(tmp_path: Path) -> None:
         assert wrong not in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("width", [400, 1200])
 def test_a_browser_shows_it(stored: StoredTables, tmp_path: Path, width: int) -> None:

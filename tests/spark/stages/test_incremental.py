@@ -80,6 +80,7 @@ def opened(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, opened):
     for number, part in enumerate(parts, 1):
         shutil.copy2(part, captures)
@@ -103,6 +104,7 @@ def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures):
     """Missing data is reported at the end of the recording; a run without new files does not change it."""
     folder = tmp_path / "parts"
@@ -117,6 +119,7 @@ def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, c
     assert not run(captures, tmp_path / "out", incremental=True).changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_in_any_order(tmp_path, parts, captures, seed):
     order = random.Random(seed).sample(parts, len(parts))
@@ -152,6 +155,7 @@ def test_removed_files_stay_in_the_tables(tmp_path, parts, captures):
     equal(tmp_path / "out", tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True])
 def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, captures, monkeypatch, named):
     for part in parts[:4]:

@@ -46,6 +46,7 @@ def tables(out, paths, engine, **options):
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)
 def test_tables_are_those_of_one_reader(small_captures, tmp_path, name):
     path = small_captures / name
@@ -58,6 +59,7 @@ def test_tables_are_those_of_one_reader(small_captures, tmp_path, name):
         assert engine.tasks("parse") >= min(2, path.stat().st_size // (2 * size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)
 def test_so_do_splits_that_are_read_once(small_captures, tmp_path, name):
     path = small_captures / name

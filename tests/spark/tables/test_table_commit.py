@@ -383,6 +383,7 @@ def test_the_commit_of_a_run_that_may_live_is_not_ended_where_nothing_can_be_loc
     assert our_paths(store) == ["b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
     script = (
         f"{BEGIN}from pcli.codec.errors import LocalError\nrun = begin(open_store(sys.argv[1]))\n"

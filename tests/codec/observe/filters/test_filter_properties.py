@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ def trees(terms):
     return st.recursive(terms, above, max_leaves=6)
 
 
+@pytest.mark.slow
 def test_filters_agree_with_a_naive_evaluation_of_the_json(small):
     pool = frame_pool(small)[::4]
     flats = [flatten(one) for one in pool]
@@ -224,6 +226,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=12).map(" ".join) | st.lists(PIECES, max_size=12).map("".join))
 @settings(max_examples=1000)
 def test_any_text_raises_only_local_errors(text):

@@ -84,6 +84,7 @@ def test_the_same_frames_at_the_same_times(small, name):
     assert outlines(rewritten(data)) == outlines(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_findings_in_incomplete_captures(small, variants, name):
     data = small.data(name)

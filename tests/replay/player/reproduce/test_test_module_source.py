@@ -83,6 +83,7 @@ def test_the_clock_advances_for_delays(name, captures, script):
     run(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("on", "options", "words"),
     [

@@ -45,6 +45,7 @@ def frames_of(path) -> list[CapturedFrame]:
 # -- real captures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["captures", "small_captures"])
 def test_columns_equal_the_frames_of_the_corpus(check_columns, folder, request):
     seen = complete = 0

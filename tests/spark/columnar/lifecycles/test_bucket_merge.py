@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,6 +158,7 @@ def deliveries_of_row(row):
     return sorted(rows)
 
 
+@pytest.mark.slow
 def test_messages_equal_the_lifecycles_of_the_tracker(whole):
     states, evidence, again = Counter(), Counter(), Counter()
     for name in whole:
@@ -183,6 +185,7 @@ def test_messages_equal_the_lifecycles_of_the_tracker(whole):
     assert evidence.keys() | {"capture_start"} == EVIDENCE.keys()
 
 
+@pytest.mark.slow
 def test_any_splits_windows_and_buckets_give_the_same_rows(few, bulk):
     dice = random.Random(7)
     for name in few:

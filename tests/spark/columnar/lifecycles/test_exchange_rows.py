@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.observe import Observer
 from pcli.codec.wire.commands import COMMANDS, name_of
@@ -36,6 +38,7 @@ def told_by_row(row, peer):
     return (row["asked_frame"], row["request"], row["asked_ns"], row["request_id"], answer, row["system"], owner)
 
 
+@pytest.mark.slow
 def test_exchanges_are_the_pairs_of_the_observer(whole):
     count = errors = 0
     for name in whole:

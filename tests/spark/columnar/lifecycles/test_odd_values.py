@@ -245,6 +245,7 @@ def test_producers_and_consumers_have_any_id(rows, number):
     assert number > LONGEST or [one["consumer_id"] for one in row["deliveries"]] == [number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [b"\x58", b"\xa0\x01"])
 def test_32_bit_numbers_of_redelivered_messages_are_signed(bulk, recorded, field):
     """num_messages_in_batch and marker_type of 2^40: rows of resent SENDs are encoded as frames again."""

@@ -101,6 +101,7 @@ def test_small_groups_are_combined(monkeypatch):
     assert grouped(frames={}) == [[0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 def test_lookups_tie_nothing(recordings, rows_of_items):
     """A connection on which many topics are looked up is not tied to all of them."""
     looked = 0
@@ -114,6 +115,7 @@ def test_lookups_tie_nothing(recordings, rows_of_items):
     assert looked > 5
 
 
+@pytest.mark.slow
 def test_ties_of_windows_are_those_of_the_whole(recordings, rows_of_items):
     """Each tie is kept once, for any windows."""
     fewer = 0

@@ -28,6 +28,7 @@ def differing(rows, size=1):
     return [name for name in wanted if found[name] != wanted[name]], division.size
 
 
+@pytest.mark.slow
 def test_every_capture_divided_as_far_as_it_can_be(recordings, rows_of_items):
     several = 0
     for name, items in recordings():
@@ -37,6 +38,7 @@ def test_every_capture_divided_as_far_as_it_can_be(recordings, rows_of_items):
     assert several > 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_captures_in_one_recording(recordings, rows_of_items, join, apart):
     everything = list(recordings())

@@ -39,6 +39,7 @@ def test_every_capture_gives_the_same_findings(recordings, rows_of_items, object
     assert findings > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_captures_in_one_recording(recordings, rows_of_items, objects_of, findings_in, join, apart):
     everything = list(recordings())

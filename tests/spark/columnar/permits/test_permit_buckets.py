@@ -74,6 +74,7 @@ def every(captures):
                 yield path.name, items, frames
 
 
+@pytest.mark.slow
 def test_balances_are_those_of_the_tracker(captures):
     compared = 0
     for name, items, frames in every(captures):
@@ -101,6 +102,7 @@ def test_balances_are_those_of_the_tracker(captures):
     assert compared > 200
 
 
+@pytest.mark.slow
 def test_any_cuts_give_the_same_table(captures):
     rng = random.Random(3)
     several = 0

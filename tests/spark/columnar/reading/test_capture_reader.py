@@ -49,6 +49,7 @@ def slow(monkeypatch):
 # -- real captures -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_corpus(both, captures):
     for path in paths(captures):
         blob = path.read_bytes()
@@ -57,6 +58,7 @@ def test_the_corpus(both, captures):
             assert both.columns([blob], size) == results, path
 
 
+@pytest.mark.slow
 def test_the_corpus_in_stretches_of_any_length(both, captures, eager):
     for path in paths(captures):
         both.same([path.read_bytes()], 30_000)
@@ -147,6 +149,7 @@ def test_a_reader_continues_from_the_state_of_another(both):
     assert rows + both.places_rows(last.end(), last.notes) == results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ethernet", "ethernet, IPv6", "vlan", "qinq, IPv6", "no length", "no length, IPv6",
                                   "cooked", "cooked 2, IPv6", "null", "null, big", "loop", "raw", "raw, IPv6", "IPv4",
                                   "IPv6", "padded"])  # fmt: skip

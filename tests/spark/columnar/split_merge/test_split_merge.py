@@ -347,6 +347,7 @@ WEATHERS: dict[str, dict[str, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weather", WEATHERS)
 @pytest.mark.parametrize("most", [3, 15, 60, 400])
 def test_any_traffic_cut_anywhere(weather: str, most: int) -> None:

@@ -301,6 +301,7 @@ def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told
     return not (entries and entries[0] > (0, 0) and book.mark_delete < entries[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @MANY
 @given(steps=STEPS, rolling=st.booleans())
