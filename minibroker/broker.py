@@ -108,7 +108,7 @@ class Broker:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
-        """Accept a client. Above the limit, the client gets ERROR and the connection closes at the next drain."""
+        """Accept a client. If a limit is exceeded, send ERROR and close the connection at the next drain."""
         self.begin_turn(now)
         connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
         refused = self._full(peer[0])

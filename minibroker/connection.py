@@ -363,7 +363,7 @@ class Connection:
         self.broker.connection_closing(self)
 
     def fail(self, reason: str) -> None:
-        """Close without a response after an error of the client."""
+        """Close the connection after a client error, without sending a response."""
         self.session.fail()
         self.close(reason)
 
@@ -469,7 +469,7 @@ class Connection:
         self.consumers.pop(consumer_id, None)
 
     def mark_producer_closed(self, producer_id: int) -> None:
-        """Record that the broker closes this producer. SENDs in flight will be dropped for a while."""
+        """Record that the broker closes this producer. For one keep-alive interval, SENDs in flight are dropped."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000

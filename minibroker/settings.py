@@ -25,7 +25,7 @@ __all__ = ["IGNORED", "Row", "Settings"]
 
 @dataclass(slots=True)
 class Settings:
-    """All implemented settings. The name of a time ends with its unit. 0 disables a limit unless stated otherwise."""
+    """All implemented settings. Names of durations end with the unit. 0 disables a limit unless stated otherwise."""
 
     # Addresses.
     clusterName: Annotated[str, "name of the cluster"] = "standalone"

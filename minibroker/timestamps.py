@@ -5,7 +5,7 @@
 | `instant_text` | REST: statistics, headers of messages | Instant.toString | ``...:20Z`` |
 | `date_text` | the wire: ``connectedSince`` of CONSUMER_STATS_RESPONSE | DateFormatter | ``...:20.000Z`` |
 
-Times are in ms since 1970. Texts are in ISO 8601 format, in UTC.
+Times are in ms since 1970. Formatted times are in ISO 8601 format, in UTC.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def entry(payload: bytes, *, checksum: bool = True, **metadata: Any) -> bytes:
 
 
 def plain(message: Message) -> dict[str, Any]:
-    """Return the fields that are set as a dict: enum values by name, nested messages as dicts, message ids signed."""
+    """Return the present fields: enum values as names, nested messages as dicts, and message ids as signed numbers."""
     return {one.name: _plain(one, value) for one, value in message.ListFields()}
 
 

@@ -91,7 +91,8 @@ class Engine(Protocol):
     ) -> list[_R]:
         """Apply the function to each item, in one task per item; return the results in the order of the items.
 
-        ``sizes``: bytes of work for each item, used only for progress. A PcliError in a task is raised by this method.
+        ``sizes`` contains the bytes of work for each item, used only for progress. A PcliError in a task is raised by
+        this method.
         """
         ...
 
@@ -108,8 +109,8 @@ class Engine(Protocol):
         """Group rows by bucket: ``cut`` yields the pieces of an item, and ``join`` processes the pieces of a bucket.
 
         ``join`` is called for each bucket that has pieces, with the bucket's number and an iterator over the kinds and
-        rows of its pieces, which ``join`` need not exhaust. Results are in the order of the buckets; empty buckets have
-        no result.
+        rows of its pieces. ``join`` need not exhaust the iterator. Results are in the order of the buckets; empty
+        buckets have no result.
         """
         ...
 

@@ -93,7 +93,7 @@ class Meter:
 
 
 def _size(count: float) -> str:
-    """Return a text such as ``, 5.2 MB``, or an empty string if the bytes were not counted."""
+    """Return a suffix such as ``, 5.2 MB``, or an empty string if the bytes were not counted."""
     if not count:
         return ""
     for unit in ("B", "kB", "MB", "GB"):

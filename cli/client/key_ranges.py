@@ -21,7 +21,7 @@ _SLOTS_PER_KEY: Final = 512
 
 
 def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Parse texts like ``0-32767`` into first and last slots. Raises LocalError if a text is not a range of slots."""
+    """Parse ranges such as ``0-32767`` into first and last slots. Raises LocalError if a range is invalid."""
     from pcli.codec.wire.hashes import SLOTS
 
     ranges = []

@@ -1,10 +1,10 @@
 """The producer of `pcli produce`. It sends payloads in blocks, one turn of the client engine per block.
 
 Rules of this file
-1. A block from a pipe contains the lines that the pipe contains. Generated messages form blocks of 1000, or of 4 MB.
+1. If the input is a pipe, a block consists of the lines that are available. Generated messages form blocks of 1000, or
+   of 4 MB.
 2. While the producer's queue is full, no input is read.
-3. The command ends at the first message that the broker refuses, prints the message's number (from 1), and reads no
-   more input.
+3. When the broker refuses a message, the command reads no more input, prints the message's number (from 1), and ends.
 4. After Ctrl-C the command reads no more input and waits for the receipts of the messages that it has sent.
 """
 

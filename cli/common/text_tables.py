@@ -42,7 +42,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def print_tree(titles: Sequence[str], rows: Iterable[str | Sequence[Any]]) -> None:
-    """Print rows below their titles. A row is a sequence of values, or a text that spans all columns.
+    """Print rows below their titles. A row is a sequence of values, or a string that spans all columns.
 
     None is printed as ``?``, and an empty string as an empty cell. Columns without text are aligned to the right.
     """

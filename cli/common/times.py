@@ -63,9 +63,9 @@ def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
 
 
 def epoch_ns(option: str, text: str) -> int:
-    """Parse seconds or ISO 8601 to ns since 1970. Raises LocalError for other texts.
+    """Parse seconds or ISO 8601 to ns since 1970. Raises LocalError for any other string.
 
-    If an ISO 8601 text has no time zone, it is local time.
+    An ISO 8601 time without a time zone is interpreted as local time.
     """
     from decimal import Decimal
 

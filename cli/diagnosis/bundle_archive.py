@@ -137,7 +137,7 @@ class _Contents:
         self._first_ns = 0
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the names and texts of the files."""
+        """Yield the names and contents of the files."""
         yield from self._findings()
         yield "trace.txt", self._trace()
         yield "versions.txt", self._versions_text()

@@ -1,8 +1,8 @@
 """Findings as text, as JSON, and as a self-contained HTML page.
 
 Rules of this file
-1. Rules escape control characters in the texts of findings; this module escapes them in subjects and lines of frames.
-   In HTML, all text is escaped.
+1. Rules escape control characters in the text of findings; this module escapes them in subjects and lines of frames. In
+   HTML, all text is escaped.
 2. Times are seconds since the first frame, as in `dissect`.
 """
 
@@ -94,7 +94,7 @@ def wrapped(lead: str, words: str, width: int) -> list[str]:
 
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
-    """Return a text such as ``2 findings (1 error, 1 note) in ...``, followed by the amount of data examined."""
+    """Return a summary such as ``2 findings (1 error, 1 note) in ...``, followed by the amount of data examined."""
     from pcli.codec.observe.diagnosis import checked_counts_text
 
     looked_at = checked_counts_text(diagnosis.checked_counts())

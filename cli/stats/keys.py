@@ -86,7 +86,7 @@ def _with_packets(row: _Row, packet_of: Callable[[int], int]) -> _Row:
 
 
 def _print(row: _Row, label: Callable[[str], str]) -> None:
-    """Print the tables of a subscription. ``label`` adds packet numbers to frame numbers in texts."""
+    """Print the tables of a subscription. ``label`` adds packet numbers to the frame numbers in a string."""
     from pcli.codec.observe.text_format import printable
 
     write_line(printable(f"{row['topic']}  {row['subscription']}  {_mode(row)}"))

@@ -39,7 +39,7 @@ class CaptureSource:
     ) -> None:
         """``speed`` is a factor of the original pace, or 0. If ``whole`` is set, the first poll returns the last state.
 
-        ``packets`` collects the packet numbers for the texts of findings.
+        ``packets`` collects the packet numbers for the text of findings.
         """
         from pcli.codec.observe.diagnosis import Diagnosis
 

@@ -65,7 +65,7 @@ class _TextScreen(ModalScreen[None]):
         self.text = text
 
     def compose(self) -> ComposeResult:
-        """Compose one scrollable text."""
+        """Compose one scrollable block of text."""
         with VerticalScroll(id="sheet"):
             yield Static(self.text)
 

@@ -87,7 +87,7 @@ class _Source(Protocol):
 
 
 def _parse_speed(text: str) -> float:
-    """Return the factor of ``--speed``, or 0 for ``max``. Raises LocalError for other texts."""
+    """Return the factor of ``--speed``, or 0 for ``max``. Raises LocalError for any other string."""
     if text == "max":
         return 0.0
     try:

@@ -258,7 +258,7 @@ class FrameExtractor:
         direction.mode, direction.next, direction.search, direction.pending_problems = SKIP, IGNORE, None, []
 
     def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
-        """Skip bytes up to ``offset`` that were omitted from an excerpt; a frame begins there."""
+        """Skip the bytes before ``offset`` because they were omitted from an excerpt. A frame begins at ``offset``."""
         size = offset - direction.offset
         self.output.note(
             direction, "gap", f"{size} bytes were omitted from this excerpt", packet, direction.offset, size

@@ -164,7 +164,7 @@ class Search:
         return PATTERNS[self.side].match(run, position) is not None and self._head(run, position, limit, end)
 
     def _head(self, run: bytearray, position: int, limit: int, end: int) -> bool:
-        """Whether the lengths are consistent, and the command parses if all of it is available."""
+        """Whether the lengths are consistent and the command, if it is completely available, can be parsed."""
         size, command = _two(run, position)
         if size + 4 > limit or command + 4 > size:
             return False

@@ -118,7 +118,7 @@ def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | N
 
 
 def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
-    """Return the text, or list of texts, that a command's fields contain for a meaning; empty if absent."""
+    """Return the string, or list of strings, that a command's fields contain for a meaning; empty if absent."""
     key = _KEYS[number].get(meaning)
     if key is None:
         return ""

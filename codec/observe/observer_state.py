@@ -240,7 +240,7 @@ class Connection:
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.scalable: dict[int, Consumer] = {}
-        """Consumers at the controller of a scalable topic, which have a separate id space."""
+        """Consumers at the controller of a scalable topic. They have a separate id space."""
         self.requests: dict[tuple[bool, int], Request] = {}
         """Open requests by direction (True: from the client) and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}

@@ -68,7 +68,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:
-    """Return the start and end of the next message's payload, and its metadata, or None if the message lacks bytes."""
+    """Return the start and end of the next message's payload, and the message's metadata, or None if it is invalid."""
     start = position + 4
     if start > end:
         return 0, 0, None

@@ -70,7 +70,7 @@ def is_chunk(metadata: pb.MessageMetadata) -> bool:
 
 
 def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
-    """Return the problems of a single chunk. ``size`` is the decrypted size in bytes, or 0 if unknown."""
+    """Return the problems with a single chunk. ``size`` is the decrypted size in bytes, or 0 if unknown."""
     found = []
     count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
     if not 0 <= metadata.chunk_id < count:

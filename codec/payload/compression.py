@@ -5,9 +5,9 @@ Rules of this file
    buffer of that size. A different actual size is a Problem.
 2. Sizes are compared with a limit before a buffer is allocated, because the compression library aborts the process if
    an allocation fails.
-3. The formats are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without a
-   size prefix, ZLIB has its two-byte header (the Java client writes a flush instead of the end of the stream), ZSTD is
-   a frame, and SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no other
+3. The formats are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy). LZ4 is one raw block without a
+   size prefix. ZLIB has its two-byte header; the Java client writes a flush instead of the end of the stream. ZSTD is
+   one frame. SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no other
    client can read; this module reads it.
 """
 

@@ -51,7 +51,7 @@ limit for single messages would be too small, because clients do not limit chunk
 
 
 class Message:
-    """One message of an entry. The payload is copied from the entry on access."""
+    """One message in an entry. The payload is copied from the entry on access."""
 
     __slots__ = ("_data", "_end", "_source", "_start", "index", "metadata")
 

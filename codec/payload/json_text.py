@@ -1,7 +1,7 @@
 """Parser for untrusted JSON whose result can be written as JSON again.
 
 Rules of this file
-1. Python limits the nesting depth and the digits of an integer. A text that exceeds a limit is a Problem.
+1. Python limits the nesting depth and the digits of an integer. JSON that exceeds a limit is a Problem.
 2. Values that JSON cannot represent (``NaN``, a number beyond a double) are strings. A lone surrogate is a Problem,
    because it cannot be encoded in any output.
 """
@@ -18,7 +18,7 @@ __all__ = ["parse_json"]
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text as dict, list, str, int, float, bool or None, or a Problem if it is invalid."""
+    """Return the value of JSON as dict, list, str, int, float, bool or None, or a Problem if the JSON is invalid."""
     try:
         value = json.loads(data, parse_constant=str, parse_float=_float)
         if b"\\u" in data:

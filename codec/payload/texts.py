@@ -8,6 +8,6 @@ __all__ = ["as_text"]
 def as_text(value: str | bytes) -> str:
     r"""Return a string field as text. protobuf returns it as bytes if it is invalid UTF-8, which proto2 allows.
 
-    An invalid byte becomes ``\xff``. The invalid text is reported as a problem of the frame.
+    An invalid byte becomes ``\xff``. The invalid string is reported as a problem with the frame.
     """
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")

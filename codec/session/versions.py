@@ -32,5 +32,5 @@ BROKER_ENTRY: Final = 18
 
 
 def supports_command(version: int, command: str) -> bool:
-    """Whether this protocol version includes a command, given by name (``REACHED_END_OF_TOPIC``: since version 9)."""
+    """Whether this protocol version includes a command, given by name, such as ``REACHED_END_OF_TOPIC`` (version 9)."""
     return version >= BY_NAME[command].since

@@ -105,9 +105,9 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
 def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
     """Return fields 1 and 2 of a whole frame's body if they are its first two fields. A missing field is -1.
 
-    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). The function takes a third of
-    the time of the complete reader, but supports only the layout of the known encoders. If a value is -1, use the
-    complete reader.
+    In SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a), fields 1 and 2 are the producer id and the sequence id. The function
+    takes a third of the time of the complete reader, but supports only the layout of the known encoders. If a value is
+    -1, use the complete reader.
     """
     try:
         # Layout: 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second.

@@ -1,6 +1,6 @@
 """Defects of a frame as values, which an observer attaches to the frame.
 
-A kind is a stable word for filters and programs; the detail is a readable text. The docs are generated from the table
+A kind is a stable word for filters and programs; the detail is a readable phrase. The docs are generated from the table
 of kinds.
 """
 

@@ -92,7 +92,7 @@ class TopicName:
 
     @property
     def encoded_local(self) -> str:
-        """The local name percent-encoded like java.net.URLEncoder, for REST paths and schema ids."""
+        """The local name, percent-encoded as by java.net.URLEncoder, for REST paths and schema ids."""
         return quote(self.local, safe="*-._").replace("%20", "+").replace("~", "%7E")
 
     @classmethod

@@ -16,7 +16,7 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """The round robin over the list of consumers, which the dispatcher owns."""
+    """The round robin over the dispatcher's list of consumers."""
 
     __slots__ = ("consumers", "index")
 

@@ -13,7 +13,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def size_of(name: str, value: int | str) -> int:
-    """Convert a number or a text like ``512M`` to a size in bytes.
+    """Convert a number or a string such as ``512M`` to a size in bytes.
 
     Raises LocalError if the size is not above 0.
     """

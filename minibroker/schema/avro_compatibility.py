@@ -251,7 +251,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def normal_form(schema: AvroSchema) -> str:
-    """Return a text that is identical for two schemas if and only if they are equal."""
+    """Return a string that is identical for two schemas if and only if the schemas are equal."""
     forms: list[Any] = []
     met: dict[str, AvroSchema] = {}
     todo = [schema]

@@ -192,7 +192,7 @@ class SchemaRegistry:
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Raise Refused unless a consumer with this schema may read the topic, which was used before."""
+        """Raise Refused unless a consumer with this schema may read a topic that was used before."""
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return

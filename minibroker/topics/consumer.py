@@ -97,7 +97,7 @@ class Consumer:
         self.max_unacked = 0
         """The effective ``maxUnackedMessagesPerConsumer``; 0 is unlimited."""
         self.pending: dict[int, int] = {}
-        """Pending acks: number of unacknowledged messages of each entry, by offset."""
+        """Pending acks: the number of unacknowledged messages in each entry, by offset."""
         self.hashes: dict[int, int] = {}
         """Slots of the pending entries by offset, on Key_Shared subscriptions."""
         self.partition = subscription.topic.partition
@@ -202,7 +202,7 @@ class Consumer:
     # -- pending acks --------------------------------------------------------------------------------------------------
 
     def release(self, offset: int, messages: int = -1) -> int:
-        """Remove a pending ack, or some messages of its entry. Return the decrease in unacknowledged messages.
+        """Remove a pending ack, or some of the messages in its entry. Return the decrease in unacknowledged messages.
 
         An entry without remaining messages is pending until it is removed as a whole.
         """

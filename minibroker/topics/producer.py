@@ -5,8 +5,8 @@ Rules of this file
    another producer with its name is alive. While it is joining, its id is in use, and a SEND closes the connection.
 2. Receipts are sent in the order of the entries. If a check fails, its error is sent at once. This does not change the
    order, because an append is complete when it returns.
-3. When the broker closes a producer, the connection keeps the producer id for a while and drops SENDs in flight without
-   a response. Clients below version 5 do not support CLOSE_PRODUCER; their connections are closed.
+3. When the broker closes a producer, the connection keeps the producer id for one keep-alive interval and drops SENDs
+   in flight without a response. Clients below version 5 do not support CLOSE_PRODUCER; their connections are closed.
 4. The fast path, which checks only the checksum, is the hot path of the whole broker. `fast_path` is True while it may
    be used; any change that enables a check clears it.
 """

@@ -147,7 +147,7 @@ class PublishThrottle:
         self._timer: Timer | None = None
 
     def charge(self, connection: TransportCnx, messages: int, size: int) -> None:
-        """Charge a SEND; if the limit is exceeded, stop reading from the connection for a while."""
+        """Charge a SEND. If the limit is exceeded, stop reading from the connection until there are tokens."""
         now = self._broker.now
         self.limiter.charge(messages, size, now)
         wait = self.limiter.wait_ms(now)

@@ -186,7 +186,7 @@ class Subscription:
     # -- acknowledgements ------------------------------------------------------------------------------------------
 
     def acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Acknowledge single entries or messages of batches."""
+        """Acknowledge individual entries, or individual messages in a batch."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None:
             return
@@ -226,7 +226,7 @@ class Subscription:
         return False
 
     def _messages(self, offset: int) -> int:
-        """Return the number of messages of an entry."""
+        """Return the number of messages in an entry."""
         assert self.topic.ledger is not None
         entry = self.topic.ledger.entry(offset)
         if entry is not None and not entry.parsed:

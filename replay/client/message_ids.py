@@ -21,7 +21,7 @@ __all__ = ["EARLIEST", "LATEST", "AckSet", "ClientMessageId"]
 
 
 class AckSet:
-    """The unacknowledged messages of one batch: bit i is 1 for the message with index i."""
+    """The unacknowledged messages in one batch: bit i is 1 for the message with index i."""
 
     __slots__ = ("bits",)
 

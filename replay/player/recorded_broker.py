@@ -1,4 +1,4 @@
-"""The recorded broker, which determines the frames to send to live clients from their commands. It does no I/O.
+"""The recorded broker. It determines the frames to send to live clients from the clients' commands. It does no I/O.
 
 Rules of this file
 1. A live client's command is matched to a captured step with the same subject (recorded_conversation.py): preferably a

@@ -1,8 +1,8 @@
 """A proxy for tests, in a separate thread and event loop: `with Proxy(to=…) as proxy`.
 
 Rules of this file
-1. Arguments that MiniBroker also has have the same names. The fault objects that the caller passes contain the counts
-   of their uses.
+1. An argument that exists in both Proxy and MiniBroker has the same name in both. The fault objects that the caller
+   passes contain the counts of their uses.
 2. An invalid address, a port in use, or an unusable certificate or capture raises LocalError.
 """
 

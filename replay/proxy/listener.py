@@ -43,7 +43,7 @@ _PAUSE: Final = 1.0
 _CONNECT: Final = 10.0
 """Maximum number of seconds to connect to one host of a broker, including TLS (clients' connectionTimeoutMs)."""
 _TEXTS: Final = {True: "it took too long", False: "no TLS: it closed the connection"}
-"""Texts for errors without a message. The key is True for a timeout of asyncio and False for the end of a handshake."""
+"""Messages for errors without text. The key is True for a timeout of asyncio and False for the end of a handshake."""
 _MAX_LISTENERS: Final = 1000
 """Maximum number of brokers besides ``--to``. Each broker uses a port, and no real cluster has so many brokers."""
 

@@ -1,4 +1,4 @@
-"""Texts of all rows as Arrow arrays, computed from their start and end positions without Python code for each row.
+"""Strings of all rows as Arrow arrays, computed from their start and end positions without Python code for each row.
 
 Rules of this file
 1. Bytes that are not UTF-8 are decoded as U+FFFD, as `tracking.metadata.text_of` decodes them.
@@ -21,15 +21,15 @@ from pcli.spark.columnar.frame_columns import ORDERING, Bytes, Frames, Longs
 __all__ = ["keys_of", "names_of", "texts_of"]
 
 _SHORT: Final = 64
-"""Maximum number of bytes of a text that is compared as words."""
+"""Maximum number of bytes in a string that is compared as words."""
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _MASKS: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
-"""Masks by the number of bytes of a word that belong to the text."""
+"""Masks by the number of bytes of a word that belong to the string."""
 
 
 def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
-    """Return data[start:end] of every row as text."""
+    """Return data[start:end] of every row as a string."""
     pieces = binary_array(data, starts, ends)
     try:
         return pieces.cast(pa.string())
@@ -40,7 +40,7 @@ def texts_of(data: Bytes, starts: Longs, ends: Longs) -> pa.StringArray:
 
 
 def names_of(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
-    """Return the texts as a dictionary with int32 indices, for rows with few distinct texts."""
+    """Return the strings as a dictionary with int32 indices, for rows with few distinct strings."""
     coded = _coded(data, starts, ends)
     try:
         names = coded.dictionary.cast(pa.string())
@@ -56,7 +56,7 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
     size = ends - starts
     if not len(starts) or int(starts.min()) < 0 or int(size.max()) > _SHORT:
         return binary_array(data, starts, ends).dictionary_encode()
-    # A hash distinguishes texts of a few words. The code below checks for collisions.
+    # A hash distinguishes strings of a few words. The code below checks for collisions.
     words = _words(data, starts, size)
     mixed = size.astype(np.uint64)
     for word in words:
@@ -72,7 +72,7 @@ def _coded(data: Bytes, starts: Longs, ends: Longs) -> pa.DictionaryArray:
 
 
 def _words(data: Bytes, starts: Longs, size: Longs) -> list[npt.NDArray[np.uint64]]:
-    """Return the texts as words of eight bytes, padded with zeros."""
+    """Return the strings as words of eight bytes, padded with zeros."""
     longest = int(size.max())
     words = gather(data, starts, longest).view("<u8")
     count = (longest + 7) // 8

@@ -152,7 +152,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _found(path: str, inner: str, base: str, child: str, info: Any) -> CaptureFile:
-    """Return the file ``child`` at or below ``base``; ``inner``: the path in the file system for ``path``."""
+    """Return the file ``child`` at or below ``base``. ``inner`` is the path in the file system for ``path``."""
     size, changed = int(info.size or 0), int(info.mtime_ns or 0)
     if _SCHEME.match(path) and child == inner:
         return CaptureFile(hidden(path), path, size, changed)

@@ -58,7 +58,7 @@ def _nothing_readable(request: Request, bad: Sequence[Entry]) -> str:
 
 
 def strict_error(bad: Sequence[tuple[str, str]]) -> str:
-    """Return the error message of a strict run; ``bad``: path and reason of each file that was not read to its end."""
+    """Return the error message of a strict run, given the path and reason of each file that was not read to its end."""
     path, error = bad[0]
     more = f"; {len(bad) - 1} more files are incomplete" if len(bad) > 1 else ""
     return f"{path}: {error}{more} (--strict: nothing was changed)"

@@ -133,7 +133,7 @@ class SplitReader:
     """A reader of a split, window by window."""
 
     def __init__(self, split: Split, file: BinaryIO, window: int = WINDOW) -> None:
-        """``file``: the result of `open_split`."""
+        """``file`` is the result of `open_split`."""
         self.split = split
         self._window = window
         self._source = open_source(file)

@@ -91,7 +91,7 @@ def java_candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Jav
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """Return JAVA_HOME for Spark: the home of this Java, or a new home in ``folder`` with the ``java`` script."""
+    """Return JAVA_HOME for Spark: the home of the given Java, or a new home in ``folder`` that contains the script."""
     if java.whole:
         return java.home
     home = folder / "java"

@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A thread polls Spark's status a few times a second and reports `Progress`.
-2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task adds its size
-   twice, so the sum is limited to the total. If progress is not reported, there is no accumulator.
+2. A task adds the size of its item to an accumulator when it has processed the item. If a task is repeated, the size of
+   its item is added twice, so the sum is limited to the total. If progress is not reported, there is no accumulator.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
     """Yield the buckets of a partition in order, each with the kinds and rows of its sorted pieces.
 
-    Raise the PcliError of a cutting task. If several tasks failed, raise the error of the first item.
+    Raise the PcliError of a cutting task. If several tasks failed, raise the error of the task with the first item.
     """
     with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
         shelf = _BlockStore(file)

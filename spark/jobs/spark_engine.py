@@ -44,7 +44,7 @@ _LARGE: Final = 1 << 20
 """Minimum size in bytes of an item that is sent as a broadcast, because Spark's messages to executors must be small."""
 
 _PARTITION: Final = 32 << 20
-"""Bytes of items for each partition of an exchange. A task usually needs less memory than this."""
+"""Bytes of items for each partition of an exchange. A task usually needs less memory than this size."""
 
 _UNKNOWN: Final = 200
 """Number of partitions of an exchange if the sizes are unknown."""

@@ -1,9 +1,9 @@
 """Spark's errors, reduced to one line with the problem and the remedy.
 
-Stack traces of Java and the workers are not printed.
+The stack traces of the JVM and of the Python workers are not printed.
 
 Common problems are recognized by their text: a dead Python worker, lack of memory, a full disk, a lost master. For
-other problems, the last line of the trace is printed, which contains the message of the task.
+other problems, the last line of the stack trace is printed, because this line contains the error message of the task.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _drawn(draw: Callable[[Any], None], title: str, alt: str, height: float = 2.
 
 
 def _unique_ids(svg: str, title: str) -> str:
-    """Add a prefix to ids and references, because several charts are in one page."""
+    """Add a prefix to ids and references, because a page contains several charts."""
     prefix = re.sub(r"\W+", "-", title.lower())
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     return re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)

@@ -74,7 +74,7 @@ class Histograms:
         self._longest = np.zeros(0, np.int64)
 
     def add(self, keys: Longs, durations_ns: Longs) -> None:
-        """Add durations; ``keys``: the number of each duration's key."""
+        """Add durations. ``keys`` contains the number of each duration's key."""
         more = len(self._keys.names) - len(self._counts)
         if more > 0:
             self._counts = np.vstack([self._counts, np.zeros((more, _WIDTH), np.int64)])

@@ -1,7 +1,8 @@
 """The report: one self-contained HTML page about the tables in a folder.
 
 Rules of this file
-1. The template escapes all text from the wire. Only charts, which contain no such text, are inserted without escaping.
+1. The template escapes all text from the wire. Only charts, which contain no text from the wire, are inserted without
+   escaping.
 2. Sections about tables that a run did not write are omitted. If no packet was read, all sections are omitted, because
    a report without findings would be misleading.
 """

@@ -41,7 +41,7 @@ class SplitJoiner:
         """Number of rows of the split before the window."""
 
     def window(self, places: Places, packets: int) -> tuple[Places, list[RowEvent]]:
-        """Return a window's frames, notes and ends; ``packets``: the split's packets before the window's end."""
+        """Return a window's frames, notes and ends. The split has ``packets`` packets before the window's end."""
         last = packets + self._renaming.packets
         end = self._taken
         while end < len(self._extra) and self._extra[end].turn <= last:

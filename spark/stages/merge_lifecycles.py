@@ -105,7 +105,7 @@ def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitPa
 
 
 def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Block]:
-    """Yield the rows of a split, or the rows matched on the driver, as blocks by message."""
+    """Yield the rows of a split, or the rows matched on the driver, in blocks for the buckets of messages."""
     if isinstance(item, pa.Table):
         yield from _blocks("resolved", 0, item, buckets)
         return

@@ -46,7 +46,7 @@ def observe_topic_parts(
     division: Division,
     events: Iterable[pa.RecordBatch],
 ) -> list[dict[str, pa.RecordBatch]]:
-    """Return the tables of each part of topics; ``events``: the events of the connections."""
+    """Return the tables of each part of topics. ``events`` contains the events of the connections."""
     facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
     streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
     items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]

@@ -102,5 +102,5 @@ def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Tab
 
 
 def part_number(place: int, number: int) -> int:
-    """Return a number for a part of a table that is unique among all recordings; ``place``: the recording's index."""
+    """Return a number for a part of a table, unique across all recordings. ``place`` is the recording's index."""
     return place * _PARTS + number

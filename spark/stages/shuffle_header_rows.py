@@ -19,7 +19,7 @@ _PIECE: Final = 1 << 16
 
 
 def blocks(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Block]:
-    """Yield rows in pieces. The rows are sorted by bucket; ``buckets``: the bucket of each row."""
+    """Yield rows in pieces. The rows are sorted by bucket. ``buckets`` contains the bucket of each row."""
     edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
     for start, end in pairwise(edges):
         for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):

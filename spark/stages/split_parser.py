@@ -46,7 +46,7 @@ class SplitParser:
     """The tables of one split."""
 
     def __init__(self, split: int, part: int, cluster: str, required: RequiredData, storage: PartStorage) -> None:
-        """Create a parser; ``split`` and ``part``: indices of the split and of its file in the recording."""
+        """Create a parser. ``split`` and ``part`` are the indices of the split and of its file in the recording."""
         self._keeper = storage
         self._observing = required.observing
         self._collectors = list(_collectors(split, cluster, required))

@@ -96,7 +96,7 @@ class PartStorage:
     """A store of tables in memory or in files."""
 
     def __init__(self, staging: Staging, memory: int = 0) -> None:
-        """``memory``: number of bytes of tables to keep in memory."""
+        """``memory`` is the number of bytes of tables to keep in memory."""
         self._staging = staging
         self._left = memory
 

@@ -22,8 +22,8 @@ _HEAD: Final = """# Tables
 `pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Parquet. This page is generated
 from the code by `make docs`.
 
-- Times are nanoseconds since 1970, in columns whose names end in `_ns`: `to_timestamp(sent_ns / 1e9)`. Unknown values
-  are null.
+- Times are nanoseconds since 1970, in columns whose names end in `_ns`. An expression such as
+  `to_timestamp(sent_ns / 1e9)` converts them. Unknown values are null.
 - Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number. These are the numbers
   that `pcli dissect` and tshark assign if they read all captures of the cluster in order.
 - A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the

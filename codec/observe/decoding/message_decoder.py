@@ -100,7 +100,7 @@ def _message_values(slot: Slot, out: Values, *, empty: bool) -> Values:
 
 
 def _put_bytes(data: bytes, start: int, stop: int, tag: int, plan: Plan, out: Values) -> None:
-    """Store packed numbers, one value of a repeated text or bytes field, or unknown bytes."""
+    """Store packed numbers, one value of a repeated string or bytes field, or unknown bytes."""
     slot = plan.slots.get(tag)
     if slot is None:
         _put_unknown(plan, out, tag, data[start:stop])

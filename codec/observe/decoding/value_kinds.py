@@ -1,14 +1,14 @@
 r"""Kinds of values and their two representations: raw for filters, display form for JSON and columns.
 
 Rules of this file
-1. Raw: numbers are int (float for double), times and durations are int nanoseconds, bytes are bytes. Texts, addresses
+1. Raw: numbers are int (float for double), times and durations are int nanoseconds, bytes are bytes. Strings, addresses
    and enum values are str, booleans are bool.
 2. Display form: a value that JSON can represent. Times and durations are strings of seconds with nine decimals, bytes
    are lower-case hex, and secrets and payloads are ``<hidden: 24 bytes>`` unless requested. Other values have their raw
    form.
 3. An unsigned 64-bit field with all bits set is -1, because the broker sends Java's -1 in this form. No other number is
    changed.
-4. Invalid UTF-8 in a text is escaped as ``\xff``. An unknown enum value is ``UNKNOWN_9``.
+4. Invalid UTF-8 in a string is escaped as ``\xff``. An unknown enum value is ``UNKNOWN_9``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _double = Struct("<d").unpack
 
 
 class NotText(str):
-    """A text whose bytes are not valid UTF-8."""
+    """A string whose bytes are not valid UTF-8."""
 
     __slots__ = ()
 

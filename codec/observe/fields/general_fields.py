@@ -22,7 +22,7 @@ __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
 
 
 def problems_of(facts: Facts) -> list[Problem]:
-    """Return all problems of a frame: in the capture, in the frame, in its payload and with its direction."""
+    """Return all problems with a frame: in the capture, in the frame, in its payload, and with its direction."""
     if _is_clean(facts):
         return _payload_problems(facts)
     frame = facts.frame
@@ -102,7 +102,7 @@ _PROPERTY: Final = frozenset({"key", "value"})
 
 
 def _strange(facts: Facts) -> Iterator[Problem]:
-    """Yield problems that only the decoded values show: unknown fields, and texts that are not valid UTF-8."""
+    """Yield problems that only the decoded values show: unknown fields, and strings that are not valid UTF-8."""
     for values in (facts.command, facts.metadata, facts.entry):
         yield from _strange_values(values, "")
 

@@ -1,4 +1,4 @@
-"""The filter language of `-Y`: a text is parsed into a tree, which is compiled into one function per command type.
+"""The filter language of `-Y`: a filter is parsed into a tree, which is compiled into one function per command type.
 
 Rules of this file
 1. Constants are folded per command type. A term with a field that frames of the type never have is false, and

@@ -6,7 +6,7 @@ Rules of this file
 2. Sizes may have a unit (``64KiB`` is 64 · 1024, ``5MB`` is 5 · 1000²), and so may durations (``100ms``; the default is
    seconds). Times are seconds since 1970 or ISO text. Times without a zone are in UTC, so that results do not depend on
    the local time zone.
-3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted text means the bytes of the text.
+3. For bytes, a bare word is hex (``0a0b``, ``0a:0b``), and a quoted string represents the bytes of the string.
 """
 
 from __future__ import annotations

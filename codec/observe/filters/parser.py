@@ -257,7 +257,7 @@ class _Parser:
         return operand
 
     def _take(self, *texts: str) -> bool:
-        """Whether the next token is one of these; if so, consume it."""
+        """Return whether the next token is one of the given tokens; if so, consume it."""
         if self.token.kind in ("sign", "word") and self.token.text in texts:
             self._next += 1
             return True

@@ -137,7 +137,7 @@ _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\
 
 
 def to_text(node: Node) -> str:
-    """Return a filter text that parses to this tree."""
+    """Return a filter expression that parses to this tree."""
     match node:
         case Present(of):
             return _operand(of)

@@ -41,5 +41,5 @@ def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
 
 
 def safe(text: str) -> str:
-    """Return a text on one line, with Mermaid's special characters escaped."""
+    """Return a string on one line, with Mermaid's special characters escaped."""
     return " ".join(printable(text).translate(_ENTITIES).split())

@@ -29,7 +29,7 @@ _FIRST, _SECOND, _FIVE, _MIX, _LAST = (
 
 
 def key_pseudonyms(key: bytes) -> Iterator[bytes]:
-    """Yield all texts of eight letters and digits with the key's hash (several hundred thousand) in a fixed order."""
+    """Yield all strings of eight letters and digits with the key's hash (several hundred thousand) in a fixed order."""
     wanted = murmur3_31(key)
     ends = [_before_end(wanted | sign) for sign in (0, 1 << 31)]
     for choice in product(_LETTERS, repeat=4):

@@ -1,4 +1,4 @@
-"""Redaction of protobuf messages by a table that specifies the treatment of each text and bytes field.
+"""Redaction of protobuf messages by a table that specifies the treatment of each string and bytes field.
 
 Rules of this file
 1. Numbers, enums and booleans are kept, because a diagnosis needs ids, sequence numbers, permits and times. Text and

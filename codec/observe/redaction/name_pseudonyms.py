@@ -1,11 +1,11 @@
-"""Names and their pseudonyms: consistent within a capture and, for a name of a known format, in the same format.
+"""Pseudonyms of names. A name has the same pseudonym in the whole capture; a known format is preserved.
 
 Rules of this file
 1. A pseudonym is a word for the kind of name and a number in order of appearance. It contains no part of the name.
 2. The parts of a name that rules read are kept: the domain of a topic, its partition, the suffixes ``-DLQ`` and
    ``-RETRY`` after the topic and subscription, and the names of the broker's own topics
    (codec/observe/system_topics.py).
-3. Addresses are replaced by private addresses (10.0.0.0/8, fd00::/8), in URLs and texts as well as in packets.
+3. Addresses are replaced by private addresses (10.0.0.0/8, fd00::/8), in URLs and strings as well as in packets.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Names:
 
     def _url(self, text: str) -> str:
         found = _URL.fullmatch(text)
-        assert found is not None  # the pattern matches every text, with an empty host if necessary
+        assert found is not None  # the pattern matches every string, with an empty host if necessary
         scheme, host, port = found.groups()
         return f"{scheme}{self.host(host)}{port}"
 

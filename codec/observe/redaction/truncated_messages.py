@@ -39,7 +39,7 @@ def redact_cut(kind: type[Message], data: bytes, names: Names) -> bytes:
 
 
 def _last_whole(data: bytes) -> tuple[int, int, int, int]:
-    """Return the end of the last complete field, and number, start and size of a truncated text or message after it."""
+    """Return the end of the last complete field, and the number, start and size of a truncated field after it."""
     end = position = 0
     try:
         while position < len(data):

@@ -21,9 +21,9 @@ a response can still be pending. A request id that the client used twice explain
 
 ## What to do
 
-Search the broker's log at the time of the request. Possible causes are an exception that suppressed the response, a
-future that never completes, and a metadata store that does not respond. The client sends the request again after its
-timeout or after a reconnect.
+In the broker's log, look for errors at the time of the request. Possible causes are an exception that suppressed the
+response, a future that never completes, and a metadata store that does not respond. The client sends the request again
+after its timeout or after a reconnect.
 """
 
 from __future__ import annotations

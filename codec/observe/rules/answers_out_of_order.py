@@ -20,8 +20,8 @@ the close immediately.
 
 ## What to do
 
-Check `topics stats`: is the consumer present twice, or absent? Report the problem with this capture to the broker's
-developers. Creating the consumer or producer again restores a consistent state.
+Check `topics stats`: is the consumer present twice, or absent? Report the problem to the developers of the broker, and
+attach this capture. Creating the consumer or producer again restores a consistent state.
 """
 
 from __future__ import annotations

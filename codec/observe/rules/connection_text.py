@@ -41,7 +41,7 @@ def connection_subject(record: ConnectionRecord) -> dict[str, Any]:
 
 
 def version_subject(record: ConnectionRecord) -> dict[str, Any]:
-    """Return the subject of a finding about a client library, which is the same for all connections of a host."""
+    """Return the subject of a finding about a client library. All connections of a host have the same subject."""
     return {
         "client": record.client[0],
         "client_version": record.client_version or "unknown",

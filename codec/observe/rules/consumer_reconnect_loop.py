@@ -3,9 +3,9 @@
 ## What it means
 
 The same consumer (topic, subscription and name) lost its session at least three times for the same reason, at a rate of
-three times per minute or more, and subscribed again: the broker closed it (unload, load shedding, deletion), its
-connection broke, or its login was refused. Each time, all messages that the consumer holds are redelivered, and its
-permits start from zero.
+three times per minute or more, and subscribed again. The reason is that the broker closed the consumer (unload, load
+shedding, deletion), its connection broke, or its login was refused. Each time, all messages that the consumer holds are
+redelivered, and its permits start from zero.
 
 ## On the wire
 

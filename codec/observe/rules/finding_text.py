@@ -1,4 +1,4 @@
-"""Texts that findings share: names, durations, frame numbers, and the certainty of a finding.
+"""Phrases that findings share: names, durations, frame numbers, and the certainty of a finding.
 
 Rules of this file
 1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
@@ -90,7 +90,7 @@ def times(count: int) -> str:
 
 
 def at(frame: int) -> str:
-    """Return ``frame 312``, or a text for an unknown frame if the number is 0."""
+    """Return a phrase such as ``frame 312``, or a phrase for an unknown frame if the number is 0."""
     return f"frame {frame}" if frame else "a frame that is not in the capture"
 
 

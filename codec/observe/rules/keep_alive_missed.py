@@ -19,10 +19,12 @@ reported.
 
 ## What to do
 
-- Client: check for long garbage collection pauses, a frozen container, or a listener that blocks the client's threads.
-- Broker: check for pauses. A broker that throttles a connection reads nothing from it, not even PINGs, but does not
-  close it.
-- Network: firewalls and load balancers drop idle connections; shorten the keep-alive interval.
+- On the client, check for long garbage collection pauses, a frozen container, or a listener that blocks the client's
+  threads.
+- On the broker, check for long pauses of the process. A broker that throttles a connection reads nothing from it, not
+  even PINGs, but does not close it.
+- In the network, check for firewalls and load balancers that drop idle connections. If there are any, shorten the
+  keep-alive interval.
 """
 
 from __future__ import annotations

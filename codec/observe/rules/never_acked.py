@@ -12,7 +12,7 @@ acknowledgements.
 
 MESSAGE with the id, and no ACK that covers it: no individual ACK, no cumulative ACK of the same or a later id on the
 same consumer, and no ack set that clears the index of the message. The whole entry of a batch counts as held until the
-last message of the batch is acknowledged, unless batch index acknowledgements are enabled.
+last message in the batch is acknowledged, unless batch index acknowledgements are enabled.
 
 ## What would disprove it
 
@@ -92,7 +92,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _needs_no_ack(consumer: ConsumerRecord) -> bool:
-    """Return whether the consumer need not acknowledge, because it is a reader or the topic is not persistent."""
+    """Return whether ACKs are unnecessary because the consumer is a reader or its topic is not persistent."""
     subscription = consumer.subscription
     if subscription is None or not consumer.topic:
         return not consumer.ack_ages.count

@@ -19,8 +19,8 @@ reported. After a gap a length may be misread.
 ## What to do
 
 If the frame is a SEND, enable chunking in the producer, or raise `maxMessageSize` in the brokers and the bookies. If
-the frame is a response, it lists too many topics: upgrade the client to a version that
-sends the pattern to the broker, or split the namespace.
+the frame is a response, it lists too many topics: upgrade the client to a version that sends the pattern to the broker,
+or split the namespace.
 """
 
 from __future__ import annotations

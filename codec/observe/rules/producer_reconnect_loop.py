@@ -3,9 +3,9 @@
 ## What it means
 
 The same producer (topic and name) lost its session at least three times for the same reason, at a rate of three times
-per minute or more, and was created again: the broker closed it (unload, load shedding, quota, deletion), its connection
-broke, or its login was refused. Each time the producer resends all messages that have no receipt; if the broker does
-not deduplicate, some of them may be stored twice.
+per minute or more, and was created again. The reason is that the broker closed the producer (unload, load shedding,
+quota, deletion), its connection broke, or its login was refused. Each time, the producer resends all messages that have
+no receipt; if the broker does not deduplicate, some of them may be stored twice.
 
 ## On the wire
 

@@ -25,9 +25,9 @@ If a later PRODUCER succeeds, or a later SEND of the same message has a receipt,
 
 ## What to do
 
-Read the error message. For ProducerBusy, `topics stats` lists the publishers with address and name; let the broker
-assign names. For an exceeded quota, never-acked lists the consumers that hold the backlog. If a message is too large,
-use chunking, or raise the topic's `maxMessageSize`.
+Read the error message. For ProducerBusy, `topics stats` lists the address and the name of each publisher; set no
+producer name, so that the broker assigns a unique name. For an exceeded quota, never-acked lists the consumers that
+hold the backlog. If a message is too large, use chunking, or raise the topic's `maxMessageSize`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ A receipt in a gap in the capture. If the capture has gaps, the certainty of the
 ## What to do
 
 Search the broker's log for write errors. Check `topics stats-internal` (`state`, `pendingAddEntriesCount`), the publish
-rate limits of namespace and topic, and the bookies. If the broker sends nothing at all, a capture on the broker's host
-shows whether the SENDs arrive.
+rate limits of the namespace and the topic, and the bookies. If the broker sends nothing at all, a capture on the
+broker's host shows whether the SENDs arrive.
 """
 
 from __future__ import annotations

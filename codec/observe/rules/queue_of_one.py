@@ -19,8 +19,8 @@ milliseconds, the waiting time is negligible.
 
 ## What to do
 
-Set the receiver queue to 0 (not for partitioned topics or several topics at once, where clients refuse 0 or use one
-queue per topic), or accept that one message waits.
+Set the receiver queue to 0, or accept that one message waits. A queue of 0 is not suitable for a consumer of a
+partitioned topic or of several topics: clients refuse it or use one queue per topic.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ If the same sequence id was sent more than once, it is uncertain to which SEND a
 
 ## What to do
 
-Report the problem with the broker's version and this capture. An intermediary that parses the protocol (a proxy, a
-protocol handler) can also change the order: capture on both sides of the intermediary.
+Report the problem to the developers of the broker. State its version and attach this capture. An intermediary that
+parses the protocol (a proxy, a protocol handler) can also change the order: capture on both sides of the intermediary.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ The SEND in a gap in the capture, or before the beginning of the capture. If the
 
 ## What to do
 
-Report the problem with the broker's version and this capture. Check whether an intermediary that parses the protocol,
-such as a proxy or a fault injector, repeats frames.
+Report the problem to the developers of the broker. State its version and attach this capture. Check whether an
+intermediary that parses the protocol, such as a proxy or a fault injector, repeats frames.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ left; an administrator may have reset the cursor or unloaded the topic. The find
 
 ## What to do
 
-Check the broker's log at that time. Report the problem with the broker's version and the capture.
+Check the broker's log at the time of the second MESSAGE. Report the problem to the developers of the broker. State its
+version and attach this capture.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _MIN_FOR_WARNING: Final = 20
 
 
 class Cause(NamedTuple):
-    """A cause of redeliveries with the texts of its finding."""
+    """A cause of redeliveries, and the wording of its finding."""
 
     culprit: str
     """The culprit; if empty, the side that broke the connection."""

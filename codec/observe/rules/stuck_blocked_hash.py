@@ -4,9 +4,9 @@
 
 Key_Shared preserves the order of each key. While a consumer holds unacknowledged messages with a key (more precisely,
 with the hash of the key), no other consumer receives later messages with that hash. When a consumer joins or leaves,
-keys are reassigned; messages of a key that is still held wait until the held messages are acknowledged ("draining"). A
-holder that does not acknowledge blocks its keys for all consumers, and after several thousand entries of look-ahead it
-blocks the whole subscription.
+keys are reassigned; messages of a key that is still held wait until the held messages are acknowledged ("draining"). If
+the holder sends no acknowledgement, its keys are blocked for all consumers and, after several thousand entries of
+look-ahead, the whole subscription is blocked.
 
 ## On the wire
 

@@ -2,11 +2,11 @@
 
 ## What it means
 
-On Shared and Key_Shared subscriptions a broker stops sending to a consumer that holds `maxUnackedMessagesPerConsumer`
-messages (50,000 by default; the namespace or topic can set a lower limit), and to a whole subscription whose consumers
-together hold `maxUnackedMessagesPerSubscription` messages. It resumes when half of these messages are acknowledged. The
-usual cause is that the application acknowledges no messages or only some of them (an exception before the ACK, a code
-path without an ACK).
+On Shared and Key_Shared subscriptions, a broker stops sending to a consumer that holds `maxUnackedMessagesPerConsumer`
+messages (50,000 by default; the namespace or topic can set a lower limit). It also stops sending to a whole
+subscription if its consumers together hold `maxUnackedMessagesPerSubscription` messages. The broker resumes when half
+of these messages are acknowledged. The usual cause is that the application acknowledges no messages or only some of
+them (an exception before the ACK, a code path without an ACK).
 
 ## On the wire
 
@@ -16,9 +16,9 @@ broker stops sending.
 
 ## What would disprove it
 
-After the listed frame, an ACK or a redelivery request from this consumer that reduces the number of unacknowledged
-messages below half of the limit. If the consumer still receives nothing, dispatcher-silent applies. If the consumer has
-no permits, see stuck-no-permits and paused-client.
+The finding is wrong if, after the listed frame, an ACK or a redelivery request from this consumer reduces the number of
+unacknowledged messages below half of the limit. If the consumer still receives nothing, dispatcher-silent applies. If
+the consumer has no permits, see stuck-no-permits and paused-client.
 
 ## What to do
 

@@ -3,7 +3,7 @@
 ## What it means
 
 Brokers store and acknowledge entries; a batch is one entry. If batch index acknowledgements are disabled, only the
-client tracks the processed messages of a batch, and it sends the ACK when all messages are processed. If one message of
+client tracks the processed messages of a batch, and it sends the ACK when all messages are processed. If one message in
 the batch is rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which
 cannot identify the processed messages.
 
@@ -16,7 +16,7 @@ ACK and the second MESSAGE contain an `ack_set`.
 ## What would disprove it
 
 If the second MESSAGE has an `ack_set`, the application receives only the remaining messages. If the application
-processed no message of the batch, the whole batch must be redelivered.
+processed no message in the batch, the whole batch must be redelivered.
 
 ## What to do
 

@@ -1,7 +1,7 @@
 """Received entries, and the messages split from them.
 
 Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
-1. The messages of an entry share one `IncomingEntry`; a message consists of an index and three offsets. Payload, id and
+1. The messages in an entry share one `IncomingEntry`; a message consists of an index and three offsets. Payload, id and
    metadata are created on access, so that unread messages cost little.
 2. A batch is split on arrival and without protobuf: only ``payload_size`` and ``compacted_out`` of each
    SingleMessageMetadata are read, at the positions where all known encoders write them (fields in the order of their
@@ -90,7 +90,7 @@ class IncomingMessage:
 
     @classmethod
     def single(cls, arrival: IncomingEntry) -> IncomingMessage:
-        """Return the only message of an entry."""
+        """Return the only message in an entry."""
         return cls(arrival, -1, 0, 0, len(arrival.data))
 
     @property
@@ -163,7 +163,7 @@ def _single(head: bytes) -> pb.SingleMessageMetadata:
 
 
 def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
-    """Return the complete messages of a batch, and whether all messages of the batch are complete."""
+    """Return the complete messages in a batch, and whether all messages in the batch are complete."""
     pieces: list[Piece] = []
     position, end = 0, len(data)
     try:

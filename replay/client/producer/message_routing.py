@@ -37,7 +37,7 @@ class MessageRouter:
             self._choose = self._by_turns
 
     def choose(self, message: OutgoingMessage, count: int, now: int) -> int:
-        """Return the partition of a message, below ``count``. ``now`` is in milliseconds since 1970."""
+        """Return the partition of a message, from 0 to ``count`` - 1. ``now`` is in milliseconds since 1970."""
         if message.key is not None:
             return partition_of(message.key, count, murmur=self._murmur)
         return self._choose(count, now)

@@ -62,7 +62,7 @@ _STATES: Final = {
 def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
     """Classify a failure.
 
-    ``created``: whether the producer was ready before. ``in_time``: whether there is time to retry.
+    ``created`` states whether the producer was ready before, and ``in_time`` whether there is time to retry.
     """
     if failure.error in _FINAL:
         return _FINAL[failure.error]

@@ -49,7 +49,7 @@ class SequenceIds:
             self.next = self.published + 1
 
     def peek(self, given: int | None) -> int:
-        """Return the id for a message, either ``given`` by the application or the next id, without assigning it."""
+        """Return the id for a message without assigning it: the id ``given`` by the application, or the next id."""
         return self.next if given is None else given
 
     def take(self, given: int | None) -> int:

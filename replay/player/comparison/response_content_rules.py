@@ -1,4 +1,4 @@
-"""Rules for the content of a response: addresses, versions, times, error texts and topics of the live broker."""
+"""Rules for the content of a response: addresses, versions, times, error messages and topics of the live broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["address", "clock", "other_topics", "version", "wording"]
 
 
 def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool:
-    """Lookup responses, CLOSE commands and statistics contain the live broker's address, which differs.
+    """Lookup responses, CLOSE commands and statistics contain a broker's address; the live broker has a different one.
 
     A broker with a loopback address sets ``proxy_through_service_url`` (TopicLookupBase of 4.2.4). Other brokers do
     not set it.
@@ -72,7 +72,7 @@ def clock(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bool
 
 
 def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bool:
-    """The texts of two errors with the same code differ, but their first sentences are equal except for ids.
+    """The messages of two errors with the same code differ, but their first sentences are equal except for ids.
 
     A Java broker writes the exception's class before the text, and objects and schemas after it.
     """

@@ -3,8 +3,8 @@
 Rules of this file
 1. Message ids that the broker assigned are ``m[0]``, ``m[1]`` … in the order of their first occurrence. Other ids are
    written as numbers.
-2. Values that differ between brokers and runs are not compared: versions, timestamps, rates, and texts that contain ids
-   or ports. The broker's address is written as ``broker.service_url``.
+2. Values that differ between brokers and runs are not compared: versions, timestamps, rates, and strings that contain
+   ids or ports. The broker's address is written as ``broker.service_url``.
 3. Short payloads are literals. A longer payload becomes zeros of the same size, because a broker does not parse
    payloads. A damaged entry is written byte by byte.
 4. Credentials are replaced by a placeholder.

@@ -38,7 +38,7 @@ _COVERED_TYPES: Final = np.isin(np.arange(128), list(COVERED_TYPES))
 
 
 class Commands:
-    """A decoder of commands, which fills the columns of ``frames``."""
+    """A decoder of commands that fills the columns of ``frames``."""
 
     def __init__(self, frames: FrameBuilder, rows: RowReader, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames
@@ -47,7 +47,7 @@ class Commands:
         self._ids = ids
 
     def read(self, plain: Bools) -> None:
-        """Read all rows. ``plain``: mask of the commands that are complete and begin with a one-byte type."""
+        """Read all rows. ``plain`` is a mask of the commands that are complete and begin with a one-byte type."""
         frames = self._frames
         starts = frames.places.start + 8
         size = frames.command_end - starts

@@ -45,8 +45,8 @@ class LayoutCache(Generic[T]):
     def __init__(self, shape_of: Callable[[bytes], T], *, few: int, share: int) -> None:
         """``shape_of`` returns the layout of a message or raises UnsupportedLayoutError.
 
-        ``few``: fewer rows than this are decoded faster in other ways. ``share``: if less than 1/``share`` of the
-        rows have a layout, there are too many layouts.
+        Fewer than ``few`` rows are decoded faster in other ways. If less than 1/``share`` of the rows have a layout,
+        there are too many layouts.
         """
         self.few = few
         self.share = share

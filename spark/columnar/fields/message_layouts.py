@@ -1,4 +1,4 @@
-"""Layouts: the structural bytes of a message, and the positions of its numbers and texts.
+"""Layouts: the structural bytes of a message, and the positions of its numbers and strings.
 
 Rows with the same layout are decoded together; each number is read from one column.
 

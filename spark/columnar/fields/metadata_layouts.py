@@ -1,4 +1,4 @@
-"""Layouts of metadata: the positions of its numbers and texts.
+"""Layouts of metadata: the positions of its numbers and strings.
 
 Rules of this file
 1. Metadata has a layout only if columns can represent it. A repeated field that has a column, an unexpected wire type,
@@ -42,7 +42,7 @@ class MetadataLayout:
     size: int
     """Size of the metadata."""
     roomy: bool
-    """Whether one of the texts is long enough to contain `dead_letters.MARK`."""
+    """Whether one of the strings is long enough to contain `dead_letters.MARK`."""
 
 
 def metadata_layout(data: bytes) -> MetadataLayout:

@@ -36,9 +36,10 @@ class Plan:
 
 
 def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bools]:
-    """Return one row for each number and two rows (start and end in ``data``) for each text; -1 if a field is absent.
+    """Return one row for each number field and two rows, start and end in ``data``, for each string field.
 
-    The fields are in the order of the plan, all numbers first. Also return which messages were read to their end.
+    A value is -1 if the field is absent. The fields are in the order of the plan, all numbers first. Also return which
+    messages were read to their end.
     """
     slots, texts = _slots(plan)
     found = np.full((len(plan.numbers) + 2 * len(plan.texts) + 1, len(starts)), -1, np.int64)
@@ -64,7 +65,7 @@ def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bo
 
 
 def _slots(plan: Plan) -> tuple[Longs, Bools]:
-    """Return, for each field number, the row of its value (-1 if the plan lacks it) and whether the value is a text."""
+    """Return, for each field number, the row of its value (-1 if not in the plan) and whether the value is a string."""
     slots = np.full(_FIELDS, -1, np.int64)
     texts = np.zeros(_FIELDS, np.bool_)
     slots[list(plan.numbers)] = np.arange(len(plan.numbers))
@@ -76,7 +77,7 @@ def _slots(plan: Plan) -> tuple[Longs, Bools]:
 def _field(matrix: Matrix, at: Longs) -> tuple[Longs, Longs, Longs, Longs]:
     """Return the number, wire type, value and end of the first field of each row; the end is 0 if a field is too long.
 
-    The value of a text is its size, and its end is the position at which its bytes begin.
+    The value of a string field is its size, and its end is the position at which its bytes begin.
     """
     first, second = matrix[:, 0].astype(np.int64), matrix[:, 1].astype(np.int64)
     two = first > 127

@@ -38,7 +38,7 @@ Place = int | tuple[int, int]
 
 
 class RowReader:
-    """A decoder of single rows, which fills the columns of Frames and the growable columns of ids and words."""
+    """A decoder of single rows that fills the columns of Frames and the growable columns of ids and words."""
 
     def __init__(self, frames: FrameBuilder, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames

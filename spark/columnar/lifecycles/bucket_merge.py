@@ -1,12 +1,13 @@
 """The merge of one bucket: rows of producers and consumers that have the same message id.
 
 Rules of this file
-1. A message is usual if all of these conditions are met: each subscription received it once, or twice with a REDELIVER
-   of its id in between; each subscription acknowledged it at most once, and completely; the columns contain all data of
-   the message. Usual messages never become Python objects. event_histories.py processes all other messages one by one.
+1. A message is usual if three conditions are met. Each subscription received it once, or twice with a REDELIVER of its
+   id in between. Each subscription acknowledged it at most once, with all messages of its entry. The columns contain
+   all data of the message. Usual messages never become Python objects. event_histories.py processes all other messages
+   one by one.
 2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
-3. Chunks and messages of non-persistent topics are not identified by message ids (chunked_messages.py,
-   non_persistent_messages.py).
+3. Two kinds of messages are not identified by message ids: chunks (chunked_messages.py), and the messages of
+   non-persistent topics (non_persistent_messages.py).
 """
 
 from __future__ import annotations

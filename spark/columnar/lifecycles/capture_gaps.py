@@ -41,7 +41,7 @@ _End = tuple[int, bool, int]
 
 
 def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
-    """Return the gaps of each connection that has gaps, an end or resynchronized frames."""
+    """Return the gaps in each connection that has gaps, an end or resynchronized frames."""
     kinds = events.column("kind")
     requests = events.filter(pc.is_in(kinds, pa.array([*_GAPS, "end", "weak"])))
     mine = events.filter(pc.is_in(events.column("stream"), pc.unique(requests.column("stream"))))
@@ -68,7 +68,10 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last uncertain frame of each run; ``ends``: last frames before gaps and in splits."""
+    """Yield the first and the last uncertain frame of each run.
+
+    ``ends`` contains the last frames before gaps and in splits.
+    """
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0
@@ -85,7 +88,7 @@ def _before(ends: list[tuple[int, int]], number: int, side: int) -> int:
 
 
 def topic_evidence_of(ledgers: pa.Table, facts: RecordingFacts) -> dict[str, TopicEvidence]:
-    """Return, for each topic, its subscriptions and the gaps of the connections of its consumers and producers."""
+    """Return, for each topic, its subscriptions and the gaps in the connections of its consumers and producers."""
     found: dict[str, TopicEvidence] = {}
     subscriptions: dict[tuple[str, int], SubscriptionEvidence] = {}
     for topic, sub, stream, since, attached_at_end in _reading(ledgers, facts):

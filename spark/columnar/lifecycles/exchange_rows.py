@@ -123,7 +123,7 @@ def _full(topic: str) -> str:
     try:
         return str(TopicName.parse(topic)) if topic else ""
     except LocalError:
-        return topic  # a client may send any text
+        return topic  # a client may send any string
 
 
 def _address(ends: tuple[str, int]) -> str:

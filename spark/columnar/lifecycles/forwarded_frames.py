@@ -130,7 +130,7 @@ class ForwardedFrames:
         return found
 
     def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
-        """Return FORWARDED and ANSWERED; ``paired``: numbers of frames that were paired after their window."""
+        """Return FORWARDED and ANSWERED. ``paired`` contains the numbers of frames paired after their window."""
         forwarded = pa.concat_tables([FORWARDED.empty_table(), *self._forwarded])
         if len(paired):
             role = forwarded.column("role").to_numpy().copy()

@@ -80,7 +80,7 @@ class Renumbering:
 
 
 def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
-    """Return one table of a split with the recording's numbers, without dropped rows; ``name``: a key of PARTIALS."""
+    """Return one table of a split with the recording's numbers, without dropped rows. ``name`` is a key of PARTIALS."""
     schema = PARTIALS[name]
     if "stream" not in schema.names or not len(table):
         return table

@@ -161,7 +161,7 @@ EVENTS: Final = pa.schema([
     column("flags", LONG, "flags of an end: 1 reset, 2 refused, 4 silent; flags of a mark (split_aggregation.py)"),
     column("text", TEXT, "text of the note"),
 ])  # fmt: skip
-"""Ends of connections, and gaps of the capture."""
+"""Ends of connections, and gaps in the capture."""
 
 LABELS: Final = pa.schema([
     column("id", LONG, "id in CONSUMED.name"),

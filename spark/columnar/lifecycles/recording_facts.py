@@ -85,7 +85,7 @@ class RedeliveryCause:
 
 @dataclass(slots=True)
 class ConnectionGaps:
-    """The gaps of one connection."""
+    """The gaps in one connection."""
 
     last_number: int = 0
     """The last frame of the connection."""

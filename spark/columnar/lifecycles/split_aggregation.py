@@ -48,7 +48,7 @@ class SplitAggregator:
         """Number of marked frames in the current run, by the same key."""
 
     def add(self, frames: Frames, events: Events = (), *, numbers: Longs | None = None) -> None:
-        """Add a window. ``numbers``: ascending numbers of the frames, or None to continue counting."""
+        """Add a window. ``numbers`` contains the ascending numbers of the frames; if it is None, counting continues."""
         if numbers is None:
             numbers = np.arange(1, len(frames) + 1, dtype=np.int64) + self._number
         self._note(frames, events, numbers)

@@ -1,10 +1,10 @@
 """The evidence of a row: whether frames missing from the capture could change its state.
 
 Rules of this file
-1. A gap of a connection affects a message at a subscription if the gap may lie between the SEND and the frame that
+1. A gap in a connection affects a message at a subscription if the gap may lie between the SEND and the frame that
    acknowledged the message at this subscription. If there is no delivery or acknowledgement, the end of the capture
    replaces that frame.
-2. If the SEND of a message was not captured, it may be in any earlier gap of a producer's connection. If no such
+2. If the SEND of a message was not captured, it may be in any earlier gap in a producer's connection. If no such
    connection has an earlier gap, the message was sent before the capture or on a connection that was not captured.
 3. These messages are open at the end of the capture: messages without a receipt or without a delivery, messages held by
    a consumer that is still attached, and messages not delivered to a subscription that existed at the SEND and still

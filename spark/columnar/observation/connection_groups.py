@@ -65,8 +65,8 @@ def groups_of(
 ) -> dict[int, int]:
     """Return the group of each connection. A group is identified by its lowest connection number.
 
-    ``ties``: rows of TIES of the whole recording, in any order; ``streams``: all connections; ``frames``: number of
-    frames of each connection, used to combine small groups.
+    ``ties`` contains the rows of TIES of the whole recording, in any order, and ``streams`` all connections. ``frames``
+    contains the number of frames of each connection and is used to combine small groups.
     """
     rows = rows_by_tie(ties)
     sets = Sets()

@@ -72,7 +72,7 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
 
 
 def findings_of(table: pa.RecordBatch) -> list[FindingRow]:
-    """Yield the findings in rows. Values of subjects are texts in the rows, except the stream, which is a number."""
+    """Yield the findings in rows. Values of subjects are strings in the rows, except the stream, which is a number."""
     return [_found(row) for row in table.to_pylist()]
 
 

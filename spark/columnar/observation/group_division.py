@@ -98,8 +98,8 @@ def divide(
 ) -> Division:
     """Divide the connections of a group into parts.
 
-    ``ties``: rows of TIES of these connections, in any order; ``frames``: number of frames of each connection;
-    ``size``: approximate maximum number of frames in a part of topics.
+    ``ties`` contains the rows of TIES of these connections, in any order, and ``frames`` the number of frames of each
+    connection. ``size`` is the approximate maximum number of frames in a part of topics.
     """
     rows = rows_by_tie(ties)
     owners = _owners(rows)
@@ -122,7 +122,7 @@ def _owners(rows: TieRows) -> list[Owner]:
 
 
 def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream]) -> Sets:
-    """Return sets of producers, consumers, topics, transactions and connections' rests that are observed together."""
+    """Return sets of producers, consumers, topics, transactions and items ``"rest"`` that are observed together."""
     sets = Sets()
     for tie in ("topic", "transaction"):
         for row in rows.get(tie, ()):
@@ -144,7 +144,7 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Return the items that share each connection's frames: its producers and consumers, or else its rest."""
+    """Return the items that share each connection's frames: its producers and consumers, or its item ``"rest"``."""
     shares: dict[int, list[Hashable]] = {}
     for owner in owners:
         shares.setdefault(owner[0], []).append(owner)

@@ -50,8 +50,8 @@ def observe(
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of one group, by the names in TABLES and INNER.
 
-    ``batches``: rows of HEADS of all connections of the group, sorted by place and order. ``only``: names of rules;
-    empty for all rules.
+    ``batches`` contains the rows of HEADS of all connections in the group, sorted by place and order. ``only`` contains
+    the names of the rules to apply; if it is empty, all rules are applied.
     """
     group = _Group(recording, only, Tracker)
     group.process_all(batches)
@@ -80,7 +80,7 @@ def observe_topics(
 ) -> dict[str, pa.RecordBatch]:
     """Return the tables of one part of the topics, without tables of connections.
 
-    ``events``: rows of LINK_EVENTS in order.
+    ``events`` contains the rows of LINK_EVENTS in order.
     """
     group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
     group.process_all(batches)

@@ -102,7 +102,7 @@ def sorted_events(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 class TopicTracker(Tracker):
-    """A Tracker for topics and their producers and consumers, which replays events of connections."""
+    """A Tracker for topics, producers and consumers that replays the events of connections."""
 
     def __init__(self, events: Iterable[_Event], **options: Any) -> None:
         """Create a Tracker; ``events`` contains rows of LINK_EVENTS of all connections in the part, in order."""

@@ -79,7 +79,7 @@ _LIMITS: Final = {INT: 1 << 31, LONG: 1 << 63}
 
 
 def known(value: Any) -> Any:
-    """Return a text, time or frame number; None if it is empty or 0."""
+    """Return a string, time or frame number, or None if it is empty or 0."""
     return value or None
 
 
@@ -94,7 +94,7 @@ def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
 
 
 def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the reasons for unknown figures; ``names``: column names by the names of Pulsar's statistics."""
+    """Return the reasons for unknown figures. ``names`` maps the names of Pulsar's statistics to column names."""
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 

@@ -64,8 +64,9 @@ def recording_of(
 ) -> Recording:
     """Return the facts of a recording.
 
-    ``recording_events``: all notes in order, possibly with ends; ``streams``: the connections in their final state;
-    ``frames``: number of frames of each connection; ``first_ns`` and ``last_ns``: times of the first and last frame.
+    ``recording_events`` contains all notes in order, possibly with ends. ``streams`` contains the connections in their
+    final state, and ``frames`` the number of frames of each connection. ``first_ns`` and ``last_ns`` are the times of
+    the first and last frame.
     """
     capture, first_bytes, cut_after = CaptureRecord(), NonPulsarStreams(), _NEVER
     for one in recording_events:

@@ -35,7 +35,7 @@ _SIDE_OF: Final = {BY_NAME[name].number: _SIDES.index(side) for side, some in _T
 def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
     """Return the rows of all parts, and the part of each row. Rows of one part are contiguous and sorted by place.
 
-    ``heads``: rows of HEADS for connections of the division, in order of place.
+    ``heads`` contains the rows of HEADS for connections of the division, in order of place.
     """
     kind, stream = heads["kind"].to_numpy(), heads["stream"].to_numpy()
     sides = _sides(heads["type"].to_numpy())

@@ -51,7 +51,7 @@ class Reader:
     def __init__(
         self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
     ) -> None:
-        """``carried``: the state to continue from, including the options. ``tcp``: the connections to use."""
+        """``carried`` is the state to continue from, including the options. ``tcp`` contains the connections to use."""
         self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried.fast
         """The reader of the object path."""
         self.notes: Notes = []

@@ -35,7 +35,7 @@ _LENGTHS: Final = 8
 
 
 class InOrderRuns:
-    """A processor of stretches in one window; ``base``: the number of the window's first packet."""
+    """A processor of stretches in one window. ``base`` is the number of the window's first packet."""
 
     def __init__(
         self,

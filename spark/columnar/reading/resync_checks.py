@@ -38,7 +38,7 @@ _SECOND: Final = _tag_bytes(1)
 def is_unverified(direction: Direction, *, fragments: bool) -> bool:
     """Return whether a direction is processed on the slow path only because its frames must be verified.
 
-    ``fragments``: whether the capture contains fragmented IP packets, which may have carried the stored bytes.
+    ``fragments`` states whether the capture contains fragmented IP packets, which may have carried the stored bytes.
     """
     connection, peer = direction.connection, direction.peer
     return (

@@ -50,7 +50,7 @@ class WindowFrames:
         """The streams that began in the window."""
 
     def collect(self, tcp: TcpReassembly, turn: int, streams: int) -> None:
-        """Add the object path's output for a packet. ``streams``: the number of streams before that packet."""
+        """Add the object path's output for a packet. ``streams`` is the number of streams before that packet."""
         if tcp.table.count != streams:
             self.streams.append(next(reversed(tcp.table.living)).stream)
         output = tcp.output
@@ -128,7 +128,7 @@ class WindowFrames:
         return [turn for turn, _, _ in self._notes]
 
     def _placed(self, together: Longs) -> Notes:
-        """Return the notes with their rows; ``together``: the turns of the frames that were decoded together."""
+        """Return the notes with their rows. ``together`` contains the turns of the frames decoded together."""
         before = np.searchsorted(together, [note[0] for note in self._notes]).tolist() if self._notes else []
         return [(single + rows, item) for rows, (_, single, item) in zip(before, self._notes)]
 

@@ -112,7 +112,7 @@ def context_of(options: ReadOptions, splits: Sequence[SplitEdges]) -> Context:
 def chain(
     spans: Sequence[tuple[int, ConnectionSpan]], context: Context, reread: Mapping[int, RereadResult]
 ) -> ChainResult:
-    """Follow a connection through its splits, given in ascending order; ``reread``: results by split."""
+    """Follow a connection through its splits, given in ascending order. ``reread`` contains the results by split."""
     out, carried = ChainResult(), CarriedState()
     for split, span in spans:
         done = reread.get(split)

@@ -1,4 +1,4 @@
-"""TCP reassembly of some connections, which records when the end of each connection could have been reported.
+"""TCP reassembly of some connections that records when the end of each connection could have been reported.
 
 `TcpReassembly` reports the end of a reset connection when a different connection starts, unless the end was reported
 before (rule 5 in its module). A split, or the replay of one connection, contains only some of these starts. Each end is

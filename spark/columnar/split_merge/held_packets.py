@@ -1,8 +1,8 @@
 """Packets of a connection that started before the split, held until its frame boundaries are known.
 
 Rules of this file
-1. Packets of all kinds are held. The merge replays them on the state at the end of the previous split, which produces
-   the exact result. The assumed state determines only where the split continues independently.
+1. Packets of all kinds are held. The merge replays them on the state at the end of the previous split and thereby
+   produces the exact result. The assumed state determines only where the split continues independently.
 2. The assumed state is the state after the last held packet: both directions are in order, at or within a frame. It is
    created when both directions were captured and each direction with data contains a complete valid frame. The merge
    compares it with the true state. A wrong assumption costs time but loses no frame.

@@ -34,7 +34,8 @@ def merge_splits(
 ) -> MergedSplits:
     """Assign all numbers.
 
-    ``parts``: the number of each split's file; ``chained``: all connections, none of which has a `RereadOrder`.
+    ``parts`` contains the number of each split's file, and ``chained`` all connections. None of them has a
+    `RereadOrder`.
     """
     streams = {born: stream for one in chained for born, stream in one.streams.items()}
     numbers = {born: number for number, born in enumerate(sorted(streams))}

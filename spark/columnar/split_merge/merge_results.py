@@ -125,7 +125,7 @@ class SplitRenumbering:
         )
 
     def levels(self, places: Places, side: Longs) -> Longs:
-        """Return the column ``sync`` for the recording; ``side``: 2 * stream + from_client of each row."""
+        """Return the column ``sync`` for the recording. ``side`` is 2 * stream + from_client for each row."""
         level = self.sync[side]
         given = np.where(places.offset >= self.anchored[side], np.maximum(level, ANCHORED), level)
         given[places.offset >= self.lost[side]] = RESYNC

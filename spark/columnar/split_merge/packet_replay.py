@@ -142,7 +142,7 @@ class Replay:
     # -- packets and events ------------------------------------------------------------------------------------------
 
     def packet(self, held: HeldSegment, fed: int) -> None:
-        """Process a packet of this connection; ``fed``: number of data packets before it in the recording."""
+        """Process a packet of this connection. ``fed`` is the number of data packets before it in the recording."""
         self._pass(held.packet)
         self._history.now = max(self._history.now, fed)
         direction = self._tcp.table.directions.get(held.key)
@@ -162,7 +162,7 @@ class Replay:
     def renew(self, packet: int, row: int) -> None:
         """End the old connection, because a new connection starts at a packet that is not replayed.
 
-        ``row``: the row of the split after which the rows of the new connection begin.
+        ``row`` is the row of the split after which the rows of the new connection begin.
         """
         self._pass(packet)
         if self.connection is not None:
@@ -173,7 +173,7 @@ class Replay:
         self._packet = packet
 
     def end(self, packet: int) -> None:
-        """Process the end of the recording; ``packet``: its last packet."""
+        """Process the end of the recording. ``packet`` is the number of its last packet."""
         self._pass(packet)
         stream = self.connection.stream.number if self.connection is not None else 0
         self._tcp.end(packet)
@@ -212,7 +212,7 @@ def _is_plain(held: HeldSegment) -> bool:
 
 
 def replay_held(replay: Replay, held: Iterable[HeldSegment], packets: int, fed: int) -> None:
-    """Replay a split's held packets; ``packets`` and ``fed``: packets and data packets before the split."""
+    """Replay a split's held packets. ``packets`` and ``fed`` count the packets and data packets before the split."""
     for one in held:
         replay.packet(shifted(one, packets), one.fed + fed)
 

@@ -230,7 +230,7 @@ class EdgeTcp(DeferredEndsTcp):
     # -- the end of the split --------------------------------------------------------------------------------------
 
     def close(self, rows: Mapping[int, int], placed_events: list[PlacedEvent]) -> list[ConnectionSpan]:
-        """Return the spans. ``rows``: number of frames of each stream; ``placed_events``: all notes and stream ends."""
+        """Return the spans, given the number of frames of each stream in ``rows`` and all notes and stream ends."""
         for hold in self._holds.values():
             span = self.spans[key_of(hold.connection.keys[0])]
             span.held, span.given_up = hold.held, hold.given_up

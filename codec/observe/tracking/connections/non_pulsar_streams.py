@@ -32,7 +32,7 @@ _METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC"
 
 
 def describe_length(length: int) -> tuple[str, str]:
-    """Return a key of first_bytes and a text for the bytes of an impossible frame length; both are empty if unknown."""
+    """Return a key of first_bytes and a description of the bytes of an impossible length; both are empty if unknown."""
     head = length.to_bytes(4, "big")
     if head[0] in (0x14, 0x15, 0x16, 0x17) and head[1] == 3:
         word, what = "tls", "a TLS record"

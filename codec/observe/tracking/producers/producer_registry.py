@@ -132,7 +132,7 @@ class ProducerRegistry:
             producer.topic.producers[producer.key[1]] = producer.record
 
     def close(self, producer: ProducerSession, end: str, time_ns: int, frame: int) -> None:
-        """End a session with a key of ENDS; receipts may follow."""
+        """End a session. ``end`` is a key of ENDS. Receipts may still follow."""
         session, record = producer.session, producer.record
         record.waiting.end(time_ns, frame)
         if session.end:

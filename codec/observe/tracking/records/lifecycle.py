@@ -126,7 +126,7 @@ class Lifecycle:
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
     """Deliveries by subscription, in chronological order."""
     unacked: dict[str, int] = field(default_factory=dict)
-    """Number of unacknowledged messages of the entry, by subscription that received it."""
+    """Number of unacknowledged messages in the entry, for each subscription that received it."""
     dead_letters: tuple[tuple[str, int, int], ...] = ()
     """SENDs to dead letter topics: topic, frame, time; at most 64."""
     state: str = "in_flight"

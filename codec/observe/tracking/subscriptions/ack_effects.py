@@ -25,7 +25,7 @@ NO_BITS: Final = -1
 """Value for a whole entry, instead of an ack set."""
 
 Id = tuple[Position, int]
-"""A position, and the unacknowledged messages of the batch at this position, as bits."""
+"""A position, and the unacknowledged messages in the batch at this position, as bits."""
 
 
 class TransactionAck(NamedTuple):
@@ -33,7 +33,7 @@ class TransactionAck(NamedTuple):
 
     at: Position
     bits: int
-    """The unacknowledged messages of the batch; NO_BITS for a whole entry."""
+    """The unacknowledged messages in the batch; NO_BITS for a whole entry."""
     cumulative: bool
     ack: Ack
     consumer: AttachedConsumer

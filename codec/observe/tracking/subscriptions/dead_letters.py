@@ -46,7 +46,7 @@ def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
 
 
 def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
-    """Yield topic, position and subscription (empty if unknown) of the original messages of a SEND with MARK."""
+    """Yield the topic, position and subscription (empty if unknown) of each original message of a SEND with MARK."""
     values = facts.metadata
     if "pulsar.metadata.deliver_at_time" in values:
         return

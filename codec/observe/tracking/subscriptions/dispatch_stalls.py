@@ -9,8 +9,8 @@ Rules of this file
 3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
    consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
-   messages at that time is the assumed limit. A Shared consumer with permits is also blocked if other consumers receive
-   all entries for several rounds.
+   messages at the start of the stall is the assumed limit. A Shared consumer with permits is also blocked if other
+   consumers receive all entries for several rounds.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
 """

@@ -154,7 +154,7 @@ class KeyOrder:
 
 
 def slot_of_key(key: str) -> int:
-    """Return the slot of a text key."""
+    """Return the slot of a string key."""
     return sticky_hash(key.encode(errors="surrogateescape"))
 
 

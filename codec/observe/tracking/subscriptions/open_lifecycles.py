@@ -181,7 +181,7 @@ def final_state(lifecycle: Lifecycle) -> str:
 
 
 def full_name(name: str) -> str:
-    """Return the full name of a topic; an empty name stays empty."""
+    """Return the full name of a topic, or an empty string if the name is empty."""
     try:
         return str(TopicName.parse(name)) if name else ""
     except LocalError:

@@ -1,9 +1,9 @@
 """The permits of a consumer, as the broker counts them (Consumer.java).
 
 Rules of this file
-1. Permits are messages. FLOW adds permits. MESSAGE uses one permit per message of the batch that its ack set does not
-   exclude; a chunk uses one permit. The broker sends whole entries while at least one permit is left, so the balance
-   may be negative.
+1. Permits are messages. FLOW adds permits. MESSAGE uses one permit for each message in the batch that its ack set does
+   not exclude; a chunk uses one permit. The broker sends whole entries while at least one permit is left, so the
+   balance may be negative.
 2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
 3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
    were granted twice. A client may also return permits for messages that an ack set excludes, so these do not count as

@@ -180,7 +180,7 @@ class SubscriptionState:
 
     @property
     def in_order(self) -> bool:
-        """Return whether entries other than delayed entries are first delivered in order."""
+        """Return whether the first deliveries of entries, except delayed entries, are in order."""
         return self.record.type != "Key_Shared" or (len(self.attached) < 2 and self.record.key_shared_mode != "STICKY")
 
     def is_acked(self, at: Position) -> bool:
