@@ -40,7 +40,7 @@ _FAMILIES: Final = {
 
 
 class EndpointRow(NamedTuple):
-    """An endpoint, which comprises all methods of one path."""
+    """An endpoint, comprising all methods of one path."""
 
     methods: list[str]
     path: str

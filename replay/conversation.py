@@ -13,7 +13,7 @@ Rules of this file
 2. ``send`` returns when the broker has processed the command. To detect this, it sends a PING and waits for the PONG.
    The broker therefore processes the commands of all clients in the order of the test. Login commands need no PING.
 3. ``expect`` returns the first response with this name and the same producer, consumer or request. Other responses
-   remain queued. A response that is still queued at the end fails the test, which detects extra messages.
+   remain queued. A response that is still queued at the end fails the test. This check detects extra messages.
 4. A failed check raises an AssertionError.
 """
 

@@ -1,4 +1,4 @@
-"""The analysis of captures, which writes tables. An `Engine` runs the same stages in one process or on Spark.
+"""The analysis of captures. It writes tables. An `Engine` runs the same stages in one process or on Spark.
 
 plan -> parse and aggregate each split -> (merge of splits, if they were read in parallel) -> merge -> observe -> commit
 

@@ -12,7 +12,7 @@ from pcli.spark.tables.catalog import Table, chosen_tables
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
-"""Bytes of a split, which one task reads. Below 64 MB the cost of merging splits becomes noticeable."""
+"""Size in bytes of a split. One task reads one split. Below 64 MB the cost of merging splits becomes noticeable."""
 
 PARTITION_ROWS: Final = 20_000_000
 """Maximum number of rows of a table without partitions: about 1 GB of messages in a few files."""
@@ -34,7 +34,7 @@ class RequiredData:
 
     @property
     def checksums(self) -> bool:
-        """Whether checksums must be verified, which takes a tenth of the reading time."""
+        """Whether checksums must be verified. Verification takes a tenth of the reading time."""
         return self.observing or self.frames
 
     @property

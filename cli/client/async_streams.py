@@ -4,7 +4,8 @@ Rules of this file
 1. Nothing blocks the loop: it waits until a pipe or terminal has data or can be written. If the loop were blocked, the
    broker would close the client's connection.
 2. Data is bytes, and lines are split in blocks, so that a million lines take a few hundred steps.
-3. A pipe is written through a separate non-blocking descriptor, because the mode of a shared one must not change.
+3. A pipe is written through a separate non-blocking descriptor, because the mode of a shared descriptor must not
+   change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The client that `produce` and `consume` run: its connection, Ctrl-C, and a line with the rate.
 
 Rules of this file
-1. At the first Ctrl-C (or SIGTERM), the client finishes pending messages and counts them. The second one ends the
+1. At the first Ctrl-C (or SIGTERM), the client finishes pending messages and counts them. The second signal ends the
    process at once.
 2. The client connects before anything else, so that a wrong address is reported at once.
 3. The rate is printed on stderr, every second on a terminal, and always at the end.

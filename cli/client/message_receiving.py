@@ -87,7 +87,8 @@ class ConsumeRun:
         start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
-        # A subscription can start at the first or last message; a reader can also start at an id. Others need SEEK.
+        # A subscription can start at the first or last message; a reader can also start at an id. Other positions need
+        # SEEK.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
         if self.move_cursor:
             goal = start

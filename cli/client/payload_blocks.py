@@ -18,7 +18,7 @@ _BYTES: Final = 1 << 22
 
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
-    """Yield the last ``size`` digits of 0, 1, 2, …, padded with zeros; there is no end if ``count`` is None."""
+    """Yield the last ``size`` digits of 0, 1, 2, …, padded with zeros; the sequence is endless if ``count`` is None."""
     numbers: Iterable[int] = itertools.count() if count is None else range(count)
     return ((b"%0*d" % (size, number))[-size:] for number in numbers)
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A damaged file is reported at once. All other notes are reported at the end, one line for each kind of note.
-2. A line contains the number of notes, the position of the first one, and the remedy.
+2. A line contains the number of notes, the position of the first note, and the remedy.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def watched(items: Iterator[_T], inputs: Sequence[Input], *, printed: bool = Tru
     """Yield the items and show a progress bar for the part of the inputs that has been read.
 
     Nothing is shown if stderr is not a terminal, if a size is unknown, or if the data is printed on the terminal.
-    ``printed`` is whether the command writes data to stdout.
+    ``printed`` states whether the command writes data to stdout.
     """
     sizes = [source.size for source in inputs]
     total = sum(size for size in sizes if size is not None)

@@ -28,7 +28,7 @@ _URL: Final = "pulsar://localhost:6650"
 
 
 class InMemoryBroker:
-    """The core of the mini-broker, which exchanges bytes with a player."""
+    """The core of the mini-broker. It exchanges bytes with a player."""
 
     def __init__(self, settings: Mapping[str, str], now: int) -> None:
         """``now`` is in milliseconds since 1970. Raises LocalError for an unknown setting or an invalid value."""
@@ -43,7 +43,7 @@ class InMemoryBroker:
         self._streams: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
-        """Run the player to its end. Raise the first internal error of the broker."""
+        """Run the player to its end. Raise the first internal error that occurred in the broker."""
         while not player.done:
             actions = player.actions(self.now)
             if actions:

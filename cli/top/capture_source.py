@@ -1,7 +1,7 @@
 """Statistics of a capture for `pcli top`. The capture is read in a thread, at its original pace or faster.
 
 Rules of this file
-1. A lock protects the diagnosis, which either processes a frame or returns a snapshot.
+1. A lock protects the diagnosis, so it either processes a frame or returns a snapshot.
 2. All frames are read. The rules and statistics omit the traffic of the broker's internal client.
 3. A finding remains on the page after its cause has ended.
 """

@@ -3,7 +3,8 @@
 Rules of this file
 1. Everything is computed from the table once. Unknown types are not included, because a search accepts only known
    types. A frame whose position is certain may have any type.
-2. A command starts with field 1, its type, followed by the type's field, the body. All known encoders write this order.
+2. A command starts with field 1 (its type), followed by the field of that type (the body). All known encoders write
+   this order.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Source:
         self.position = 0
         """Offset of the window in the decompressed file."""
         self.error: CaptureError | None = None
-        """Why the chunks ended early; None if they did not."""
+        """The reason why the chunks ended early; None if they did not end early."""
 
     def fill(self, used: int, needed: int) -> bool:
         """Drop ``used`` bytes and read until the window has ``needed`` bytes. Return False if the file ends earlier."""

@@ -1,7 +1,7 @@
 """Reader of the pcapng format: windows of records from the bytes of a file (draft-ietf-opsawg-pcapng).
 
 Rules of this file
-1. A file consists of blocks. A section header starts a section, which defines its byte order and interfaces.
+1. A file consists of blocks. A section header starts a section. Each section has a byte order and interfaces.
 2. Blocks without packets, known or unknown, are skipped by their length and are not loaded into memory.
 3. A block contains its length at both ends. If the two lengths differ, the file is damaged and later blocks are not
    read.

@@ -36,7 +36,7 @@ ADVICE: Final[dict[str, tuple[str, str]]] = {
 
 
 class StreamClassifier:
-    """A classifier of streams, which determines their kind and their client."""
+    """A classifier that determines the kind and the client of each stream."""
 
     def __init__(self, decode_as: Mapping[int, str]) -> None:
         self.decode_as = decode_as

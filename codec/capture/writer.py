@@ -27,7 +27,7 @@ _packet = Struct("<IIIII").pack
 
 
 class PcapngWriter:
-    """A writer of packets to a binary file object, which the caller closes."""
+    """A writer of packets to a binary file object. The caller closes the file object."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

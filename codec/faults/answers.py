@@ -1,7 +1,7 @@
 """The response with which a broker refuses a request of any type.
 
 Rules of this file
-1. The table of commands lists the responses of a request. The first response with an error field is used.
+1. The table of commands lists the responses to each request. The first response with an error field is used.
 2. The fields that request and response have in common (request id, consumer, producer, sequence id, session) are
    copied.
 3. No response is created for a request that has none (ACK without request id, FLOW).

@@ -267,7 +267,7 @@ _HOT_STEPS: Final[dict[int, _Step]] = {
 
 
 def answer_index(frames: Iterable[object]) -> AnswerIndex:
-    """Return the responses of all requests, from a first pass; notes are ignored."""
+    """Return the responses to all requests, from a first pass. Notes are ignored."""
     observer, index = Observer(), AnswerIndex()
     for item in frames:
         if isinstance(item, Frame):

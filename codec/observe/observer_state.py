@@ -154,7 +154,7 @@ class Producer:
         self.system = system
         """Whether the broker itself created the producer."""
         self.closed = False
-        """Whether a side has closed it; frames may still follow."""
+        """Whether a side has closed the producer; frames may still follow."""
         self.record: Any = None
         """The record that a user of the observer attaches to this object."""
         self.sends: dict[int, tuple[int, int]] = {}
@@ -190,7 +190,7 @@ class Consumer:
         self.system = system
         """Whether the broker itself created the consumer."""
         self.closed = False
-        """Whether a side has closed it; frames may still follow."""
+        """Whether a side has closed the consumer; frames may still follow."""
 
 
 class Request:

@@ -91,7 +91,7 @@ def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
 
 
 class _Parser:
-    """A parser of declarations, which stores named types."""
+    """A parser of declarations that stores named types."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}

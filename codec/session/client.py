@@ -1,9 +1,9 @@
 """The client's side of a connection: the handshake, request ids, and the pairing of responses with requests.
 
 Rules of this file
-1. The table of commands defines the responses of a request and the key that pairs them. The event for a response
-   contains its request. The event for any other command (MESSAGE, CLOSE_CONSUMER, an unexpected response) has no
-   request.
+1. The table of commands defines the responses to each request, and the key that pairs them with the request. The event
+   for a response contains its request. The event for any other command (MESSAGE, CLOSE_CONSUMER, an unexpected
+   response) has no request.
 2. A response closes its request, except PRODUCER_SUCCESS with producer_ready = false: the broker sends a second
    response when the producer is ready.
 3. An ERROR without a known request id during the handshake is the response to CONNECT, which has no request id. It

@@ -36,7 +36,10 @@ class KeepAlive:
         """Whether nothing has been received since the last PING. The code that receives a command clears this flag."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
-        """Run the due tick. ``pings`` means that the peer supports PING, and ``reading`` means that this side reads."""
+        """Run the due tick.
+
+        ``pings`` states whether the peer supports PING, and ``reading`` whether this side reads.
+        """
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return TickAction.CLOSE

@@ -35,7 +35,7 @@ def by_index(found: list[Consumer], index: int) -> Consumer:
 def by_ring(found: list[Consumer], topic: str) -> Consumer:
     """Return the consumer of the first point on the ring at or above the hash of the full topic name.
 
-    If two consumers have the same point, the later one in the list owns it.
+    If two consumers have the same point, the consumer that is later in the list owns it.
     """
     points: dict[int, Consumer] = {}
     for consumer in found:

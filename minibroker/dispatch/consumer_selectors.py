@@ -51,8 +51,8 @@ class ConsumerSelector(Protocol):
 class ConsistentHashing:
     """A ring with ``points`` points per consumer (ConsistentHashingStickyKeyConsumerSelector).
 
-    Consumers with the same name get different indexes. If consumers share a point, the first one owns it and the others
-    wait in a queue.
+    Consumers with the same name get different indexes. If consumers share a point, the first consumer owns it, and the
+    other consumers wait in a queue.
     """
 
     def __init__(self, points: int, size: int = CONSISTENT_RANGE) -> None:
@@ -119,7 +119,7 @@ class HashRangeAutoSplit:
 
     def __init__(self) -> None:
         self._bounds: list[int] = []
-        """Upper bounds, ascending; the last one is SLOTS."""
+        """Upper bounds, ascending; the last bound is SLOTS."""
         self._owners: dict[int, Consumer] = {}
 
     def add(self, consumer: Consumer) -> None:

@@ -1,8 +1,8 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
 Rules of this file (InMemoryDelayedDeliveryTracker, AbstractDelayedDeliveryTracker; 4.2.4)
-1. Delivery times are grouped into intervals of 2^n milliseconds. The interval is the longest that fits into a tick.
-   Offsets are returned in order of intervals, and in ascending order within an interval.
+1. Delivery times are grouped into intervals of 2^n milliseconds. The interval is the longest such interval that fits
+   into a tick. Offsets are returned in order of intervals, and in ascending order within an interval.
 2. Unless ``deliverAtTimeStrict`` is set, a read can return entries up to one tick early. No read is scheduled early,
    however: the timer expires at the time of the first group or later, because at most one timer per tick expires.
 """

@@ -35,7 +35,7 @@ class KeyHashRanges:
         return None
 
     def problem(self) -> str:
-        """Return why the ranges are invalid, or an empty string if they are valid."""
+        """Return the reason why the ranges are invalid, or an empty string if they are valid."""
         if not self.pairs:
             return "KeyHashRanges for KeyShared policy must not be empty."
         for start, end in self.pairs:

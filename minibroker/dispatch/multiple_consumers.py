@@ -55,7 +55,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer. If it is the first one, delivery restarts at the mark-delete position."""
+        """Add a consumer. If it is the first consumer, delivery restarts at the mark-delete position."""
         if not self.consumers:
             self.cursor.rewind()
             self.replay.clear()

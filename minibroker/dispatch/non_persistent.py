@@ -1,4 +1,4 @@
-"""Base class of the dispatchers of non-persistent topics, which send or drop each entry (NonPersistentDispatcher)."""
+"""Base class of the dispatchers that send or drop each entry of a non-persistent topic (NonPersistentDispatcher)."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return super().read(count) if count > 0 else []
 
     def _look_ahead(self) -> int:
-        """Return how many entries may wait; 0 is unlimited."""
+        """Return the maximum number of waiting entries, or 0 if it is unlimited."""
         settings = self.settings
         each = settings.keySharedLookAheadMsgInReplayThresholdPerConsumer * len(self.consumers)
         all_ = settings.keySharedLookAheadMsgInReplayThresholdPerSubscription

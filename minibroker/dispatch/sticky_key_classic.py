@@ -1,9 +1,9 @@
 """PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared before Pulsar 4.0, without draining hashes.
 
-The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while others
-have pending entries is *recently joined*: it receives only entries that were read before it joined, until all of them
-are acknowledged. Entries of all keys wait for these acknowledgements; with draining hashes only entries of the affected
-keys wait. The ring has the size of an int, so keys are mapped to different consumers.
+The setting ``subscriptionKeySharedUseClassicPersistentImplementation`` selects it. A consumer that joins while other
+consumers have pending entries is *recently joined*: it receives only entries that were read before it joined, until all
+of them are acknowledged. Entries of all keys wait for these acknowledgements; with draining hashes only entries of the
+affected keys wait. The ring has the size of an int, so keys are mapped to different consumers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             self.recently_joined[consumer] = self.cursor.read_position
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer. If only one remains, it is no longer recently joined."""
+        """Remove a consumer. If only one consumer remains, it is no longer recently joined."""
         super().remove(consumer)
         self.recently_joined.pop(consumer, None)
         if len(self.consumers) <= 1:

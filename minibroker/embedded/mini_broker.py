@@ -252,8 +252,8 @@ class MiniBroker:
     def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
         """Call ``predicate(broker)`` after each turn until it returns a true value, and return this value.
 
-        If the predicate uses a topic or subscription that does not exist, it counts as false. Raises TimeoutError with
-        the last state.
+        The predicate is false if it uses a topic or subscription that does not exist. Raises TimeoutError with the last
+        state.
         """
         waiter = self._waiter(predicate)
         try:

@@ -1,4 +1,4 @@
-"""The HTTP server, which runs the admin application with uvicorn's protocol class in the broker's event loop.
+"""The HTTP server. It runs the admin application with uvicorn's protocol class in the broker's event loop.
 
 Each connection has an object of uvicorn's protocol class; uvicorn's server is not used. Frames that a request causes
 are written before the response.
@@ -27,7 +27,7 @@ class HttpServer:
     """All HTTP connections of one broker."""
 
     def __init__(self, broker: Broker, now: Callable[[], int], flush: Callable[[], None]) -> None:
-        """``now`` returns milliseconds since 1970; ``flush`` writes the frames of the broker."""
+        """``now`` returns milliseconds since 1970; ``flush`` writes the frames that the broker has queued."""
         self._broker = broker
         self._now = now
         self._flush = flush

@@ -116,7 +116,7 @@ class Consumer:
         return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
 
     def flow(self, permits: int) -> int:
-        """Add permits. Return how many of them are available immediately: 0 if the consumer is blocked."""
+        """Add permits. Return how many of the added permits are available immediately: 0 if the consumer is blocked."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
             self.permits_while_blocked += permits

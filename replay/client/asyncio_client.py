@@ -1,4 +1,4 @@
-"""The asyncio client, which runs the engine with sockets, the clock, the event loop and random numbers.
+"""The asyncio client. It runs the engine with sockets, the clock, the event loop and random numbers.
 
 Rules of this file
 1. Each input starts one turn of the engine; its actions are then executed in order. One timer of the event loop serves

@@ -1,7 +1,7 @@
-"""The client engine, which converts events to actions. It has no socket, clock, event loop or random source.
+"""The client engine. It converts events to actions. It has no socket, clock, event loop or random source.
 
 Rules of this file
-1. A turn is one external call, which reports a new connection, received bytes or a timer. All work of the turn is done
+1. A turn is one external call that reports a new connection, received bytes or a timer. All work of the turn is done
    when the call returns, and `take` returns the actions. The output of one turn is one write per connection.
 2. The caller passes the time. If it is earlier than before, the engine keeps the later time. Timers that are due run
    before the input is processed, each at its scheduled time.

@@ -43,6 +43,6 @@ class MemoryLimit:
     def when_available(self, callback: Callable[[], None]) -> None:
         """Register a callback that is called once when memory is available again.
 
-        Repeated registrations count as one.
+        Repeated registrations have the effect of one.
         """
         self._waiting[callback] = None

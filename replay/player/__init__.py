@@ -1,4 +1,4 @@
-"""The player, which replays the clients of a capture against a live broker and compares the responses.
+"""The player. It replays the clients of a capture against a live broker and compares the responses.
 
 - script: the clients' commands in the order in which the broker processed them, and the state that they require
 - player.py: determines the next commands to send (with id_translation.py, response_matching.py, entry_holders.py);

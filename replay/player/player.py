@@ -1,4 +1,4 @@
-"""The player, which determines the next commands from the live broker's responses and the time. It does no I/O.
+"""The player. It determines the next commands from the live broker's responses and the time. It does no I/O.
 
 Rules of this file
 1. Causality: a client's step is sent when every response before it in the capture, on any connection, has arrived, and
@@ -7,8 +7,8 @@ Rules of this file
    between connections is also kept: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
 2. Time: a step is not sent before its time in the capture, scaled by the speed. If the speed is 0, only causality
    determines the order and time.
-3. A response is awaited for the captured pause before it plus ``patience``. It may arrive later. If it never arrives,
-   its absence is a difference.
+3. The wait for a response is limited to the captured pause before the response plus ``patience``. It may arrive later.
+   If it never arrives, its absence is a difference.
 4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to the captured
    PINGs. An AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
 5. Administrative operations of the capture (an unload, more partitions) are returned as calls at their position in the

@@ -268,5 +268,5 @@ class RecordedBroker:
         return not self._connections and not self.matcher.missing() and not self.left
 
     def report(self) -> Report:
-        """Compare the commands of the live clients with the captured commands."""
+        """Compare the commands from the live clients with the captured commands."""
         return report_on(self.matcher, self.script, self.left)

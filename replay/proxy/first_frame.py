@@ -1,8 +1,8 @@
-"""The first frame of a client, which determines its broker.
+"""The first frame from a client. It determines the client's broker.
 
 Rules of this file
 1. The first frame is normally CONNECT. Bytes that are not a frame are passed unchanged to the listener's broker, which
-   handles them as it would without a proxy. If the client uses TLS or HTTP, a note states the remedy.
+   processes them as it would without a proxy. If the client uses TLS or HTTP, a note states the remedy.
 2. A first frame that is larger than any CONNECT is forwarded before it is complete.
 """
 

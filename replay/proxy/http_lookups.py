@@ -1,7 +1,7 @@
 """The web service through the proxy, for clients with an ``http://`` service URL. Only lookups are changed.
 
 Rules of this file
-1. A connection carries one request with its body and one response, which contains ``Connection: close``.
+1. A connection carries one request with its body and one response. The response contains ``Connection: close``.
 2. The proxy itself follows the redirect of a lookup, because the final response must also contain proxy addresses.
 3. If the web service does not respond, the proxy responds with status 502 and the reason.
 """

@@ -3,8 +3,7 @@
 Rules of this file
 1. A time whose nanoseconds do not fit in 64 bits (after the year 2262) is null. Some producers send microseconds, or
    Long.MAX for "never".
-2. -1 means absent, just as it does in all columns. A uint64 above the maximum of int64 is represented by a negative
-   number.
+2. As in all columns, -1 means absent. A uint64 above the maximum of int64 is represented by a negative number.
 """
 
 from __future__ import annotations

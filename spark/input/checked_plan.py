@@ -43,7 +43,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
 
 
 def _is_in_store(store: Store, found: CaptureFile) -> bool:
-    """Return whether a file is in the store. A path, a symbolic link or a URI may name either of them."""
+    """Return whether a file is in the store. A path, a symbolic link or a URI may name the file or the store."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
         return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")

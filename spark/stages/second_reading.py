@@ -1,4 +1,4 @@
-"""The second reading of a split, which produces its tables with the recording's numbers."""
+"""The second reading of a split. It produces the tables of the split with the recording's numbers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
-2. An error of the file system is reported in one line with the path. Only this module converts OSError to LocalError.
+2. A file system error is reported in one line with the path. Only this module converts OSError to LocalError.
 3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
 """
 

@@ -37,7 +37,7 @@ class LifecycleFilter:
     slower_ns: int = -1
     """Minimum duration from the first step to the last, exclusive; -1 for no condition."""
     frames: list[Bits] = field(default_factory=list)
-    """Sets of frames; a lifecycle must have a frame in each."""
+    """Sets of frames. A lifecycle must have a frame in each set."""
 
     def holds(self, lifecycle: Lifecycle) -> bool:
         """Return whether a lifecycle satisfies all conditions."""

@@ -42,7 +42,7 @@ limit."""
 
 
 class MessageReception:
-    """A processor of the received entries of one consumer, which adds their messages to its queue."""
+    """A processor of one consumer's received entries that adds their messages to the consumer's queue."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.chunks = ChunkedMessageBuffer(

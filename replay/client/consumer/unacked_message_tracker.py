@@ -28,7 +28,7 @@ __all__ = ["Clock", "UnackedMessageTracker"]
 
 
 class Clock(Protocol):
-    """The source of time, which is the engine."""
+    """The source of time: the engine."""
 
     now: int
     """The time in milliseconds since 1970."""

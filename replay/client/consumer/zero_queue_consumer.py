@@ -1,4 +1,4 @@
-"""A consumer without a receiver queue, which requests each message when the application calls receive.
+"""A consumer without a receiver queue. It requests each message when the application calls receive.
 
 Rules of this file (ZeroQueueConsumerImpl, 4.2.4)
 1. The consumer requests one message when ``receive`` is called and no message is queued, and again on each new

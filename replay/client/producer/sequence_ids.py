@@ -3,7 +3,7 @@
 Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.4)
 1. A message without an id is assigned the next id. The first id is the last id plus 1. The last id comes from the
    broker (PRODUCER_SUCCESS) or from ``initialSequenceId``; if there is none, the first id is 0. The broker's value is
-   used only before the first id is assigned; values below -1 count as -1.
+   used only before the first id is assigned; values below -1 are treated as -1.
 2. ``pushed`` is the highest id in a batch or in the queue, and ``published`` is the highest id with a receipt. The
    broker's value in PRODUCER_SUCCESS changes only ``published``.
 3. A message is a possible duplicate if its id is not above ``pushed``, and a duplicate if its id is not above

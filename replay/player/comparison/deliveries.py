@@ -61,7 +61,7 @@ class Deliveries:
         """The permits of each consumer at the end of the capture."""
         self._permits_granted: Counter[Consumer] = Counter()
         self._redelivery_requests: dict[Subscription, list[tuple[int, set[Position]]]] = defaultdict(list)
-        """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set means all."""
+        """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set represents all entries."""
         self._sought: dict[Subscription, list[int]] = defaultdict(list)
         self._acked: dict[tuple[Subscription, Position], int] = {}
         self._acked_up_to: dict[Subscription, list[tuple[int, Position]]] = defaultdict(list)

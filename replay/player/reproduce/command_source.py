@@ -51,7 +51,7 @@ _NOWHERE: Final = (1 << 63) - 1
 
 
 class CommandSource:
-    """A writer of the commands of one test as source, which collects the names used in the source."""
+    """A writer of one test's commands as source code. It collects the names used in the source code."""
 
     def __init__(self, service_url: str, start_ms: int, received: list[Message]) -> None:
         """``service_url`` is the live broker's URL; ``received`` contains the bodies of all commands received."""

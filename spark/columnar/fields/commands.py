@@ -1,4 +1,4 @@
-"""The commands of a window, decoded layout by layout if columns can represent them, otherwise row by row.
+"""The commands of a window, decoded layout by layout if columns can represent them, and otherwise row by row.
 
 Rules of this file
 1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs with many ids are decoded by

@@ -33,7 +33,7 @@ _LAYOUTS: Final = LayoutCache(metadata_layout, few=64, share=16)
 
 
 class Metadata:
-    """A decoder of metadata, which fills the columns of ``frames``."""
+    """A decoder of metadata that fills the columns of ``frames``."""
 
     def __init__(self, frames: FrameBuilder, rows: RowReader) -> None:
         self._frames = frames

@@ -1,4 +1,4 @@
-"""Gaps of the capture from EVENTS, by connection and by topic.
+"""Gaps in the capture, computed from EVENTS, by connection and by topic.
 
 Rules of this file
 1. A gap is between two frames: the last frame of its direction before the gap, and the last frame of any connection

@@ -118,7 +118,7 @@ class _FactCollector:
             self._duplicate_connections.add(record.stream)
 
     def _opened_before(self, role: int, observed: Facts) -> bool:
-        """Return whether a frame was forwarded only as the first of its producer or consumer in its split."""
+        """Return whether a frame was forwarded only because it is the first of a producer or consumer in its split."""
         peer = observed.peer
         if peer is None:
             return False

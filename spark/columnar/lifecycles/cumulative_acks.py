@@ -34,7 +34,7 @@ def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number:
 
 
 def _nameless(stream: Longs, owner: Longs) -> Longs:
-    """Return numbers below -1, which no subscription has, for consumers without a known subscription.
+    """Return a number below -1, which no subscription has, for each consumer without a known subscription.
 
     The numbers are unique for ids of 32 bits on fewer than 2^30 connections. Clients number their consumers from 0, so
     larger ids are corrupt or hostile. The numbers for larger ids are below all others and contain all bits of the id

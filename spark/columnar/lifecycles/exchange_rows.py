@@ -132,7 +132,7 @@ def _address(ends: tuple[str, int]) -> str:
 
 
 def exchanges_of_acks(answered: pa.Table, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
-    """Return EXCHANGES of rows of ANSWERED, which contain the recording's numbers."""
+    """Return EXCHANGES of rows of ANSWERED. The rows contain the recording's numbers."""
     stream = longs(answered, "stream")
     kept = ~np.isin(stream, list(facts.duplicate_connections))
     if not kept.all():

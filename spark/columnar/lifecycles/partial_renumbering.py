@@ -3,8 +3,8 @@
 Rules of this file
 1. A connection of the split has a number in the recording, or is dropped with all its rows because a different split
    contains them.
-2. The difference between the two frame numbers changes only where frames of other splits are inserted, or frames of
-   this split are dropped.
+2. The difference between a frame's number in the recording and its number in the split changes only where frames of
+   other splits are inserted, or frames of this split are dropped.
 3. A connection that started before the split was decoded by resynchronization. If the merge confirms the frame
    boundaries, the marks of the resynchronization are removed.
 """

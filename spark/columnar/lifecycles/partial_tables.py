@@ -108,8 +108,8 @@ ROLES: Final = {
     "acks": 3,
 }
 """Reasons why a frame is in FORWARDED: a command that is not frequent; the first frequent frame with an id since the
-last command about it; SEND, SEND_RECEIPT, SEND_ERROR that are unusual or unpaired in the split; unpaired ACK and
-ACK_RESPONSE."""
+last command about that id; a SEND, SEND_RECEIPT or SEND_ERROR that is unusual or unpaired in the split; an unpaired ACK
+or ACK_RESPONSE."""
 
 FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
@@ -126,7 +126,7 @@ ANSWERED: Final = pa.schema([
     column("answered_number", LONG, "frame of the ACK_RESPONSE"),
     column("answered_ns", LONG, "time of that frame"),
 ])  # fmt: skip
-"""ACKs with a request id, each with its response, which has no error."""
+"""ACKs with a request id whose response has no error, each with that response."""
 
 SESSIONS: Final = pa.schema([
     _STREAM,

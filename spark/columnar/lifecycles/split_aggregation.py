@@ -3,7 +3,7 @@
 Rules of this file
 1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a separate split.
 2. Topic names are not needed in this stage: the topic of a producer or consumer id is looked up later by frame number.
-3. ``numbers`` start at 1 in the split; `renumber_table` replaces them by the recording's numbers.
+3. ``numbers`` start at 1 in the split; `renumber_table` replaces them with the recording's numbers.
 """
 
 from __future__ import annotations

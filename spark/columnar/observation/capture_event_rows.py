@@ -32,7 +32,7 @@ class RecordingEvent:
     last_ns: int
     """Time of that frame; 0 if none."""
     order: int
-    """Sort key of at least 1, which increases across the notes and ends of the recording."""
+    """Sort key of at least 1 that increases across the notes and ends of the recording."""
     item: Note | StreamEnd
 
 

@@ -1,4 +1,4 @@
-"""The columns of the table `connections`: one row for each TCP connection that carries Pulsar or is expected to."""
+"""The columns of the table `connections`: one row for each TCP connection with actual or expected Pulsar traffic."""
 
 from __future__ import annotations
 

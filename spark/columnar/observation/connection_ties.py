@@ -2,8 +2,8 @@
 
 Rules of this file
 1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. When the whole
-   recording is known, `connection_groups` determines which of these matter. This module only records them; for frequent
-   frames, it does so once for each window.
+   recording is known, `connection_groups` determines which of these values matter. This module only records the values;
+   for frequent frames, it records them once for each window.
 2. Only values that join records in pcli.codec.observe.tracking are ties: a topic in SUBSCRIBE or PRODUCER is a tie; a
    topic in LOOKUP is not.
 """

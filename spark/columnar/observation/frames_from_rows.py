@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, missing bytes, parts and checksum
-   result are equal to the captured frame's; the payload is absent.
+   result are equal to those of the captured frame; the payload is absent.
 2. Fields that no observer reads are not restored: ``packet``, ``packets``, ``offset``.
 3. The row of a connection precedes all other rows about it.
 4. A type that does not fit the column is read from the bytes.
@@ -55,7 +55,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def length(self) -> int:
-        """Size of the whole frame according to its length prefix, which is included."""
+        """Size of the whole frame, including its length prefix, according to that prefix."""
         return int(self.size)
 
     @property

@@ -55,7 +55,7 @@ class BrokerFrameTime:
 
 
 class LinkTracker(Tracker):
-    """A Tracker for connections and hosts, which records the events that topics need."""
+    """A Tracker for connections and hosts that records the events needed for topics."""
 
     def __init__(self, **options: Any) -> None:
         """Create a Tracker. The option ``hosts`` is a HostLog, which contains the position in the recording."""

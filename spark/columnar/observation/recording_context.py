@@ -2,8 +2,8 @@
 
 Rules of this file
 1. All facts come from notes, connections and the numbers of their frames; no frame is read.
-2. The other fields of a CaptureRecord (connections that began before the capture, that have one direction only, or that
-   use other protocols; incomplete frames; dropped records) are counted per group and summed (`whole`).
+2. The other fields of a CaptureRecord (connections that began before the capture, have only one direction, or use other
+   protocols; incomplete frames; dropped records) are counted per group and summed (`whole`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class State:
 
 
 class Reader:
-    """A reader of one recording, which converts windows, in order, to frame positions."""
+    """A reader of one recording that converts windows, in order, to frame positions."""
 
     def __init__(
         self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None

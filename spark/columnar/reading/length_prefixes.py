@@ -70,7 +70,7 @@ def unusual_open(pool: bytearray, start: int, end: int, limit: int) -> bool:
 
 
 def missing(pool: bytearray, start: int, end: int, head: int) -> int:
-    """Return how many bytes a started frame lacks to complete itself, its lengths or its first ``head`` bytes."""
+    """Return how many bytes are missing to complete a started frame, its lengths, or its first ``head`` bytes."""
     left = end - start
     if left < head:
         return (8 if left < 8 else head) - left

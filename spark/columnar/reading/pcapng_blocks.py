@@ -39,7 +39,7 @@ class _WrongError(Exception):
 
 
 class PcapngColumns(PcapngReader):
-    """A reader of the blocks in a pcapng file, which keeps the interfaces from window to window."""
+    """A reader of the blocks in a pcapng file. It keeps the interfaces from window to window."""
 
     def columns(self, size: int) -> Iterator[Records]:
         """Yield windows of about ``size`` bytes. Raise CaptureError if the file is truncated or damaged."""
@@ -124,7 +124,7 @@ class PcapngColumns(PcapngReader):
                 parts.append((one.start, one.end, one.wire, one.time_ns, numbers[one.face]))
 
     def _enhanced(self, data: bytes, places: list[int], faces: dict[Interface, int]) -> _Part:
-        """Return the enhanced packets at these positions. All interfaces must be described already."""
+        """Return the enhanced packets at these positions. All interfaces must have been described earlier."""
         at = np.array(places, np.int64)
         if not places:
             return at, at, at, at, at

@@ -29,7 +29,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class WindowFrames:
-    """A collector of the frames and notes of a window; packets have the times ``times`` and numbers from ``base``."""
+    """A collector of a window's frames and notes. The packets have the times ``times`` and numbers from ``base``."""
 
     def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
         self.pool = bytearray()

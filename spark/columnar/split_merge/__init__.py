@@ -12,7 +12,7 @@
 The result can differ from the result of one reader in four respects: which connections are dropped when there are more
 than MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; IP fragments of one packet that are in two splits; the
 order of the notes of two connections about one packet; and whether a retransmission with different bytes is still
-compared with the first transmission if the latter is in a different split, nearly HISTORY data packets earlier.
+compared with a first transmission that is in a different split, nearly HISTORY data packets earlier.
 """
 
 from pcli.spark.columnar.split_merge.connection_chains import chain, context_of

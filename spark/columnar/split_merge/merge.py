@@ -1,4 +1,4 @@
-"""The merge of all connections, which determines the recording's numbers and the order of all items.
+"""The merge of all connections. It determines the recording's numbers and the order of all items.
 
 Rules of this file
 1. Connections are numbered in the order of their first packets, as a single reader numbers them.

@@ -25,8 +25,8 @@ OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Kinds of notes that add a connection even if it has no frames."""
 
 NO_KEY: Final = ""
-"""The result for notes about bytes outside complete frames (next to a gap or at the end of the stream), which have no
-key in DOUBTS."""
+"""The result for notes about bytes outside complete frames, next to a gap or at the end of the stream. Such notes have
+no key in DOUBTS."""
 
 _ALERT: Final = 7
 """Length of a plaintext TLS alert: a record header of five bytes and an alert of two bytes (RFC 8446)."""

@@ -54,7 +54,7 @@ class ConnectionState:
         self.after_connect = False
         """Whether CONNECT was the client's last frame."""
         self.is_proxy_side = False
-        """Whether a proxy opened the connection. If so, its frames repeat the frames of another connection."""
+        """Whether a proxy opened the connection. If so, the frames repeat the frames of another connection."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
         self.limit = NO_LIMIT

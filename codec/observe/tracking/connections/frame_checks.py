@@ -3,7 +3,7 @@
 Rules of this file
 1. Only complete frames without capture problems are checked, because incomplete or damaged frames prove nothing about
    the peer.
-2. The maximum size is the one in CONNECTED. If CONNECTED was not captured, no frame is too large.
+2. CONNECTED contains the maximum size. If CONNECTED was not captured, no frame is too large.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Rules of this file
 1. A client sends the broker's address to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to that
    broker before it sends CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP
    proxy forwards bytes from the start, so the CONNECTs on both connections are equal.
-2. A connection was opened by the proxy if all of these conditions hold: its handshake begins during the handshake of
-   the client's connection; its source is the host to which the client connected, or its destination is the address in
-   the URL; its destination is another server; and the first client frame after the handshake is equal on both
-   connections and was captured on the client's connection first.
+2. The proxy opened a connection if four conditions are met. Its handshake begins during the handshake of the client's
+   connection. Its source is the host to which the client connected, or its destination is the address in the URL. Its
+   destination is another server. The first client frame after the handshake is equal on both connections and was
+   captured on the client's connection first.
 3. A proxy_to_broker_url alone proves nothing, because some clients (pulsar-rs) write it without a proxy.
 """
 

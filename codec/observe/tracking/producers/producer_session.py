@@ -143,7 +143,7 @@ class ProducerSession:
         self.since_ns, self.since_frame = (time_ns, frame) if self.open_sends else (-1, 0)
 
     def flush(self, *, over: bool = False) -> None:
-        """Update the record; ``over`` means that the session has ended."""
+        """Update the record. ``over`` states whether the session has ended."""
         record = self.record
         if over:
             self.give_up_early(0)

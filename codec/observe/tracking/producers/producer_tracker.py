@@ -74,7 +74,7 @@ class ProducerTracker:
             step(facts)
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """Record a frame of the broker, of any type."""
+        """Record a frame of any type from the broker."""
         connection = self._registry.connections.get(stream)
         if connection is not None:
             connection.heard_ns, connection.heard_frame = time_ns, frame

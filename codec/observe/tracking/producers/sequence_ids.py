@@ -20,7 +20,7 @@ MAX_DEBT_SENDS: Final = 64
 """Number of SENDs after which missing ids are a gap: more than a key-based batcher sends in one flush."""
 
 Gap = tuple[int, int, int, int]
-"""Time and frame of the SEND after the gap, the last id before the gap, the first id after it."""
+"""Time and frame of the SEND after the gap, the last id before the gap, and the first id after the gap."""
 
 
 class SequenceIds:
@@ -91,7 +91,7 @@ class SequenceIds:
             self._since += 1
 
     def gaps(self, *, over: bool) -> list[Gap]:
-        """Return each final gap once; ``over`` means that no more SENDs follow."""
+        """Return each final gap once. If ``over`` is set, no more SENDs follow."""
         if not self.pending or not (over or self._since > MAX_DEBT_SENDS):
             return []
         found, self.pending = self.pending, []

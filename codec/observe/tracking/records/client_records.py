@@ -117,7 +117,7 @@ class ConsumerRecord:
     durable: bool = True
     """Whether the subscription is durable. Subscriptions of readers are not durable."""
     start_id: tuple[int, int] | None = None
-    """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription; -1:-1 means earliest."""
+    """start_message_id of the last SUBSCRIBE. It applies to a new non-durable subscription; -1:-1 means earliest."""
     initial_position: str = ""
     """Latest or Earliest: the position at which a new subscription starts."""
     rollback_seconds: int = 0

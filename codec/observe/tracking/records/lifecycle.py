@@ -74,7 +74,7 @@ class Delivery:
     again: tuple[int, int] = (0, -1)
     """Frame and time of the REDELIVER with its id."""
     held: int = 0
-    """Number of its messages that the consumer has not acknowledged."""
+    """Number of messages in the entry that the consumer has not acknowledged."""
     taken: tuple[str, int] = ("", 0)
     """Why the broker took the delivery back (a key of topic_records.AGAIN), and the frame that caused this; empty if it
     was not taken back."""

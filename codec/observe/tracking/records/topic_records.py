@@ -64,7 +64,8 @@ class SubscriptionRecord:
     type: str = ""
     durable: bool = True
     gone: bool = False
-    """Whether the broker removed it, after UNSUBSCRIBE or because it was not durable and its last consumer left."""
+    """Whether the broker removed the subscription, after UNSUBSCRIBE or after the last consumer of a non-durable
+    subscription left."""
     key_shared_mode: str = ""
     """AUTO_SPLIT or STICKY; empty if the subscription is not Key_Shared or the mode is unknown."""
     allow_out_of_order: bool = False

@@ -95,7 +95,7 @@ class ConsumerSessions:
         self._consumers[key] = peer.record = consumer
 
     def response(self, facts: Facts) -> None:
-        """Process the SUCCESS or ERROR for a request of a consumer."""
+        """Process the SUCCESS or ERROR for a request from a consumer."""
         request, frame = facts.request, facts.frame
         peer = facts.peer
         if request is None:

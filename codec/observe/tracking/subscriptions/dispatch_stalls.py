@@ -45,8 +45,7 @@ QUIET_NS: Final = 1_500_000_000
 a second."""
 
 ROUNDS: Final = 40
-"""Number of entries delivered to other consumers at which chance is ruled out: twice
-dispatcherMaxRoundRobinBatchSize."""
+"""Number of entries delivered to other consumers that rules out chance: twice dispatcherMaxRoundRobinBatchSize."""
 
 _MAX_STEPS: Final = 20_000
 _END: Final = (1 << 64, 0)

@@ -43,7 +43,7 @@ class _Key:
         self.slot = slot
         self.last: Position = (-1, -1)
         self.held: dict[int, int] = {}
-        """Number of entries held per consumer, by the id() of its record."""
+        """Number of entries that each consumer holds, by the id() of the consumer's record."""
         self.freed: tuple[int, int, ConsumerRecord] | None = None
         """Time in ns, frame and consumer of the last release."""
 
@@ -57,7 +57,7 @@ class KeyOrder:
         self._keys: dict[str, _Key] = {}
 
     def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
-        """Process a delivery; ``first`` means that the subscription receives the entry for the first time."""
+        """Process a delivery. ``first`` states whether the subscription receives the entry for the first time."""
         state = self._keys.get(key)
         consumer = delivery.consumer
         if state is None:

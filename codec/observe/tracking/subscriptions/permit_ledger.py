@@ -6,8 +6,9 @@ Rules of this file
    balance may be negative.
 2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
 3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
-   were granted twice. A client may also return permits for messages that an ack set excludes, so these do not count as
-   surplus. A queue that grows (autoScaledReceiverQueueSize) cannot be distinguished from permits granted twice.
+   were granted twice. A client may also return permits for messages that an ack set excludes, so these permits do not
+   count as surplus. A queue that grows (autoScaledReceiverQueueSize) cannot be distinguished from permits granted
+   twice.
 4. The broker parks permits granted while a consumer is blocked on unacked messages, and no frame reports this. The
    block is inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
 """
@@ -25,7 +26,7 @@ MAX_POINTS: Final = 512
 
 
 def begin(time_ns: int, frame: int, *, known: bool) -> PermitLedger:
-    """Return the ledger of a new session; ``known`` means that its SUBSCRIBE was captured."""
+    """Return the ledger of a new session. ``known`` states whether its SUBSCRIBE was captured."""
     ledger = PermitLedger(known=known)
     if known:
         ledger.exhausted.begin(time_ns, frame)

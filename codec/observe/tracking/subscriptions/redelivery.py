@@ -6,8 +6,9 @@ Rules of this file
 2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. The cause is an ack timeout if
    the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages in all such
    requests of the consumer differ by at most TICK_NS, and if the consumer holds no older message that is not in the
-   request. A message that was negatively acknowledged before counts as negatively acknowledged again. An application
-   that negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
+   request. A message that was negatively acknowledged before is assumed to be negatively acknowledged again. An
+   application that negatively acknowledges all messages after the same long delay cannot be distinguished from an ack
+   timeout.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
 """

@@ -65,7 +65,7 @@ class AttachedConsumer:
         self.ready = False
         """Whether the consumer is attached, according to the capture."""
         self.least_timeout = 0
-        """Minimum ack timeout of its client library, in ns."""
+        """Minimum ack timeout of the consumer's client library, in ns."""
         self.timeouts = (0, 0)
         """Minimum and maximum age of messages at possible ack timeouts of the consumer; 0 if there were none."""
         self.unacked_offset = 0
@@ -122,11 +122,11 @@ class SubscriptionState:
         self.attached: list[AttachedConsumer] = []
         """Attached consumers."""
         self.unidentified = False
-        """Whether its SUBSCRIBE is missing. If so, the tracker has assigned its name."""
+        """Whether the SUBSCRIBE is missing. If it is, the tracker has assigned the name of the subscription."""
         self.opened = False
         """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1
-        """Time at which its first consumer attached."""
+        """Time at which the subscription's first consumer attached."""
         self.mark_delete: Position | None = None
         self.acked: set[Position] = set()
         self.ack_frames: dict[Position, int] = {}
@@ -200,7 +200,7 @@ class SubscriptionState:
     def skips(self, at: Position) -> bool:
         """Return whether the dispatcher acknowledges the entry without delivery: a marker, or an aborted message.
 
-        An unknown entry counts as a marker, unless the subscription is selective.
+        An unknown entry is treated as a marker, unless the subscription is selective.
         """
         topic = self.topic
         return (

@@ -63,7 +63,7 @@ class TopicState:
         self.closed_ns = -1
         """Time of the first close by the broker while the cause is unknown, or -1."""
         self.closers: set[str] = set()
-        """Subscriptions closed by the broker since ``closed_ns``; the empty name means a producer."""
+        """Subscriptions closed by the broker since ``closed_ns``. An empty name represents a producer."""
         self.restarted = False
         """Whether the topic was certainly unloaded."""
         self.base = 0
@@ -75,7 +75,7 @@ class TopicState:
         """Positions of transaction markers, assumed to follow the last entry known at the end of the transaction."""
 
     def grow(self, at: Position, *, written: bool) -> None:
-        """Add an entry; ``written`` means that it is known from a receipt."""
+        """Add an entry. ``written`` states whether the entry is known from a receipt."""
         ledger, entry = at
         if entry > self.ledgers.get(ledger, -1):
             self.ledgers[ledger] = entry
@@ -98,7 +98,7 @@ class TopicState:
 
     @property
     def barrier(self) -> Position | None:
-        """The first message of an open transaction, which blocks delivery, or None."""
+        """The first message of an open transaction (such a message blocks delivery), or None."""
         return min((min(places) for places in self.uncommitted.values() if places), default=None)
 
     def following(self, at: Position) -> Position | None:
