@@ -25,6 +25,7 @@ from pcli.minibroker.connection import Connection
 from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
 from pcli.minibroker.error_responses import NOBODY, error
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.monitors import Monitors
 from pcli.minibroker.policies.policy_store import Policies
 from pcli.minibroker.scheduler import HashedWheelTimer, Runnable
 from pcli.minibroker.schema.registry import SchemaRegistry
@@ -104,6 +105,7 @@ class Broker:
         self.dispatch_rate = limiter if limiter.limits else None
         """The dispatch rate limit of the whole broker, or None."""
         self.rates = Rates(self, self.topics)
+        Monitors(self, self.topics.values, self.delete_topic)
 
     # -- connections -----------------------------------------------------------------------------------------------
 

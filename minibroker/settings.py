@@ -168,6 +168,29 @@ class Settings:
         bool, "clients that support it receive broker entry metadata"
     ] = False
 
+    # Retention, expiry and inactivity.
+    defaultRetentionTimeInMinutes: Annotated[
+        int, "time for which acknowledged messages are retained; -1 means no limit"
+    ] = 0
+    defaultRetentionSizeInMB: Annotated[
+        int, "size of the acknowledged messages that are retained; -1 means no limit"
+    ] = 0
+    retentionCheckIntervalInSeconds: Annotated[int, "interval at which ledgers that are not retained are deleted"] = 120
+    ttlDurationDefaultInSeconds: Annotated[int, "age at which messages are acknowledged by the broker"] = 0
+    messageExpiryCheckIntervalInMinutes: Annotated[int, "interval at which the ages of messages are checked"] = 5
+    subscriptionExpirationTimeMinutes: Annotated[
+        int, "time without consumers after which a subscription is deleted"
+    ] = 0
+    subscriptionExpiryCheckIntervalInMinutes: Annotated[int, "interval at which inactive subscriptions are deleted"] = 5
+    brokerDeleteInactiveTopicsEnabled: Annotated[bool, "inactive topics are deleted"] = True
+    brokerDeleteInactiveTopicsFrequencySeconds: Annotated[int, "interval at which inactive topics are deleted"] = 60
+    brokerDeleteInactiveTopicsMode: Annotated[
+        str, "delete_when_no_subscriptions or delete_when_subscriptions_caught_up"
+    ] = "delete_when_no_subscriptions"
+    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds: Annotated[
+        int, "inactive time after which a topic is deleted; 0 means the interval"
+    ] = 0
+
     # Schemas.
     schemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas"] = "FULL"
     systemTopicSchemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas on system topics"] = (

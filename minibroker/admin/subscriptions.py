@@ -28,8 +28,6 @@ _MOST_LOOKED_AT: Final = 10_000
 """Maximum number of entries that analyzeBacklog reads (``subscriptionBacklogScanMaxEntries``)."""
 _LARGEST_BATCH: Final = 1 << 16
 """Maximum batch size for a position within a batch. It is limited because the client declares the batch size."""
-_FEW: Final = 1000
-"""Number of entries below which a backlog does not expire if its first message is newer than the requested age."""
 
 
 def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
@@ -156,17 +154,14 @@ def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
     seconds = call.path_number("seconds")
     if topic.ledger is None:
         raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
-    before = call.broker.now - seconds * 1000
-    cursor = subscription.cursor
-    assert cursor is not None
-    old = seconds != 0 and topic.ledger.newest_before(before) > cursor.mark_delete
-    if not subscription.backlog or (subscription.backlog < _FEW and not old):
-        text = "due to ongoing message expiration not finished or subscription almost catch  up."
-        start = (
-            f"Expire message by timestamp not issued on topic {topic.full_name} for subscription {subscription.name}"
+    if not subscription.expire_messages(seconds):
+        raise RestError(
+            409,
+            f"Expire message by timestamp not issued on topic {topic.full_name} for subscription {subscription.name} "
+            "due to ongoing message expiration not finished or subscription almost catch  up. If it's performed on a "
+            "partitioned topic operation might succeeded on other partitions, please check stats of individual "
+            "partition.",
         )
-        raise RestError(409, f"{start} {text}")
-    subscription.expire(before)
 
 
 def _expire_to_id(call: Call) -> None:

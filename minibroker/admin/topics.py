@@ -122,7 +122,7 @@ def _truncate(call: Call) -> None:
             subscription.skip_all()
         if topic.ledger is not None:
             topic.ledger.roll_if_full(call.broker.now)
-            topic.trim()
+            topic.trim(all_closed=True)
 
 
 def _trim(call: Call) -> Reply:

@@ -63,7 +63,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
         place.ledgerId, place.entryId = last.ledger_id, last.entry_id
         if last.metadata is not None and last.metadata.HasField("num_messages_in_batch"):
             place.batch_index = last.messages - 1
-    mark_ledger, mark_entry = ledger.position(cursor.mark_delete)
+    mark_ledger, mark_entry = cursor.mark_delete_position
     mark = pb.MessageIdData(ledgerId=mark_ledger, entryId=mark_entry & MINUS_ONE)
     connection.send_command(
         pb.CommandGetLastMessageIdResponse(

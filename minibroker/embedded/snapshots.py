@@ -117,7 +117,7 @@ class SubscriptionState:
         self._acked: list[tuple[int, int]] = []
         self._sets: dict[int, int] = {}
         if cursor is not None and ledger is not None:
-            self.mark_delete = str(MessageId(*ledger.position(cursor.mark_delete)))
+            self.mark_delete = str(MessageId(*cursor.mark_delete_position))
             self._first = cursor.mark_delete
             self._acked = cursor.deleted_ranges()
             self._sets = dict(cursor.ack_sets)

@@ -311,9 +311,43 @@ POLICIES: Final = (
         ),
         by_cluster=True,
     ),
-    # Policies without effect: quotas, retention, replication and compaction are not implemented.
-    Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _ttl, in_query=True),
-    Policy("subscriptionExpirationTime", "", "subscription_expiration_time_minutes", _count),
+    Policy(
+        "messageTTL",
+        "messageTTL",
+        "message_ttl_in_seconds",
+        _ttl,
+        (("ttlDurationDefaultInSeconds", ""),),
+        in_query=True,
+    ),
+    Policy(
+        "subscriptionExpirationTime",
+        "",
+        "subscription_expiration_time_minutes",
+        _count,
+        (("subscriptionExpirationTimeMinutes", ""),),
+    ),
+    Policy(
+        "retention",
+        "retention",
+        "retention_policies",
+        _retention,
+        (
+            ("defaultRetentionTimeInMinutes", "retentionTimeInMinutes"),
+            ("defaultRetentionSizeInMB", "retentionSizeInMB"),
+        ),
+    ),
+    Policy(
+        "inactiveTopicPolicies",
+        "inactiveTopicPolicies",
+        "inactive_topic_policies",
+        _object(inactiveTopicDeleteMode="", maxInactiveDurationSeconds=0, deleteWhileInactive=False),
+        (
+            ("brokerDeleteInactiveTopicsMode", "inactiveTopicDeleteMode"),
+            ("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", "maxInactiveDurationSeconds"),
+            ("brokerDeleteInactiveTopicsEnabled", "deleteWhileInactive"),
+        ),
+    ),
+    # Policies without effect: quotas, replication and compaction are not implemented.
     Policy(
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotInterval",
@@ -321,7 +355,6 @@ POLICIES: Final = (
         _count,
         keep=True,
     ),
-    Policy("retention", "retention", "retention_policies", _retention),
     Policy(
         "persistence",
         "persistence",
@@ -336,12 +369,6 @@ POLICIES: Final = (
         "replicatorDispatchRate",
         _DISPATCH_RATE,
         by_cluster=True,
-    ),
-    Policy(
-        "inactiveTopicPolicies",
-        "inactiveTopicPolicies",
-        "inactive_topic_policies",
-        _object(inactiveTopicDeleteMode="", maxInactiveDurationSeconds=0, deleteWhileInactive=False),
     ),
     Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _count, verb="PUT"),
     Policy(

@@ -79,11 +79,11 @@ def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCu
     waits = _waits(subscription)
     runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
     return {
-        "markDeletePosition": position(ledger, cursor.mark_delete),
+        "markDeletePosition": "{}:{}".format(*cursor.mark_delete_position),
         "readPosition": position(ledger, cursor.read_position),
         "waitingReadOp": waits,
         "pendingReadOps": 0,
-        "messagesConsumedCounter": max(0, ledger.next - ledger.first - cursor.backlog),
+        "messagesConsumedCounter": ledger.entries_added - cursor.backlog,
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "individuallyDeletedMessages": f"[{runs}]",

@@ -39,6 +39,7 @@ class ManagedCursor:
         "_highest",
         "_ledger",
         "_pages",
+        "_start_of_ledger",
         "ack_sets",
         "durable",
         "mark_delete",
@@ -65,6 +66,26 @@ class ManagedCursor:
         """Number of deleted entries after the mark-delete position."""
         self._highest = -1
         """Upper bound of the deleted offsets after the mark-delete position."""
+        self._start_of_ledger: tuple[int, int] | None = None
+        """A mark-delete offset, and the id of the ledger that starts after it, if the position is in this ledger."""
+        if mark_delete == ledger.first - 1:
+            self.skip_closed_ledger()
+
+    @property
+    def mark_delete_position(self) -> tuple[int, int]:
+        """Ledger id and entry id of the mark-delete position; the entry id is -1 at the start of a ledger."""
+        if self._start_of_ledger is not None and self._start_of_ledger[0] == self.mark_delete:
+            return self._start_of_ledger[1], -1
+        return self._ledger.position(self.mark_delete)
+
+    def skip_closed_ledger(self) -> None:
+        """Move the position from the end of a ledger to the start of the next ledger, if there is one.
+
+        The offset does not change (ManagedLedgerImpl.maybeUpdateCursorBeforeTrimmingConsumedLedger).
+        """
+        following = self._ledger.ledger_from(self.mark_delete + 1)
+        if following is not None:
+            self._start_of_ledger = self.mark_delete, following
 
     def is_deleted(self, offset: int) -> bool:
         """Return whether the whole entry is acknowledged."""
@@ -157,6 +178,9 @@ class ManagedCursor:
         """
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
+        self._start_of_ledger = None
+        if offset == self._ledger.first:
+            self.skip_closed_ledger()
         self.ack_sets.clear()
         self._pages.clear()
         self._deleted, self._highest = 0, -1

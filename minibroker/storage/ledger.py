@@ -90,6 +90,7 @@ class ManagedLedger:
         "_by_id",
         "_cache",
         "_current",
+        "_deleted_up_to",
         "_full_at",
         "_full_entries",
         "_full_size",
@@ -138,6 +139,8 @@ class ManagedLedger:
         self._full_entries = self._full_size = self._full_at = self._min_age = 0
         self.last_add_ms = 0
         """Time of the last append, or 0."""
+        self._deleted_up_to: tuple[int, int] | None = None
+        """Position of the last deleted entry, or None if the topic was loaded since then."""
         self._open(now)
 
     def append(self, data: bytes, now: int) -> Entry:
@@ -233,14 +236,20 @@ class ManagedLedger:
     def position(self, offset: int) -> tuple[int, int]:
         """Return the ledger id and entry id of an offset.
 
-        The entry id is -1 before the first entry. For ``next``, the id of the future entry is returned.
+        For ``next``, the id of the future entry is returned, and before the first entry, the position of the last entry
+        that was deleted. If none was deleted, the entry id is -1.
         """
         ledger = self._current
         if offset < ledger.base:
             if offset < self.first:
-                return self.ledgers[0].id, -1
+                return self._deleted_up_to or (self.ledgers[0].id, -1)
             ledger = self.ledgers[self._index(offset)]
         return ledger.id, offset - ledger.base
+
+    def ledger_from(self, offset: int) -> int | None:
+        """Return the id of the ledger whose first entry is at an offset, or None."""
+        ledger = self.ledgers[max(0, self._index(offset))]
+        return ledger.id if ledger.base == offset else None
 
     def offset_of(self, ledger_id: int, entry_id: int) -> int | None:
         """Return the offset of an entry, or None if it never existed, was deleted, or does not exist yet."""
@@ -262,6 +271,7 @@ class ManagedLedger:
     def roll(self, now: int) -> None:
         """Close the ledger and open the next one, as an unload does. A terminated topic keeps its ledger."""
         self._loaded_at = self.next
+        self._deleted_up_to = None
         if not self.terminated:
             self._open_next(now)
 
@@ -337,6 +347,8 @@ class ManagedLedger:
     def _delete_ledgers(self, count: int) -> None:
         if not count:
             return
+        last = self.ledgers[count - 1]
+        self._deleted_up_to = last.id, last.entries - 1
         for ledger in self.ledgers[:count]:
             del self._by_id[ledger.id]
         del self.ledgers[:count]

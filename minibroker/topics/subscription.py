@@ -12,7 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import left_of
@@ -30,6 +30,9 @@ __all__ = ["Position", "Subscription"]
 
 Position = tuple[int, int, int | None]
 """The position in an acknowledgement: ledger, entry, and the remaining bits of a batch (None for the whole entry)."""
+
+_SMALL_BACKLOG: Final = 1000
+"""Number of entries below which a backlog is small (MINIMUM_BACKLOG_FOR_EXPIRY_CHECK)."""
 
 
 class Subscription:
@@ -67,6 +70,8 @@ class Subscription:
         self.expired = 0
         """Total number of expired messages."""
         self.last_expire = self.last_mark_delete = 0
+        self.last_active = topic.broker.now
+        """The last time (ms) at which a consumer was detached, or else the time of creation (getLastActive)."""
         self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
         self.messages_out_removed = self.bytes_out_removed = 0
         """Messages and bytes sent to consumers that have left."""
@@ -149,6 +154,7 @@ class Subscription:
         if self.dispatcher is None or consumer not in self.dispatcher.consumers:
             return
         self.dispatcher.remove(consumer)
+        self.last_active = self.topic.broker.now
         self.messages_out_removed += consumer.messages_out
         self.bytes_out_removed += consumer.bytes_out
         lasting = self.durable and self.cursor is not None
@@ -293,13 +299,13 @@ class Subscription:
             self.send_reached_end_of_topic()
 
     def _mark_delete_moved(self) -> None:
-        """Record that the mark-delete position moved, and trim ledgers if possible."""
+        """Record that the mark-delete position moved, and trim ledgers if it moved to another ledger (updateCursor)."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or cursor.mark_delete == self._noted_mark_delete:
             return
-        self._noted_mark_delete = cursor.mark_delete
+        before, self._noted_mark_delete = self._noted_mark_delete, cursor.mark_delete
         self.last_mark_delete = self.topic.broker.now
-        if cursor.mark_delete >= ledger.ledgers[0].base + ledger.ledgers[0].entries - 1 and len(ledger.ledgers) > 1:
+        if len(ledger.ledgers) > 1 and ledger.position(before)[0] != ledger.position(cursor.mark_delete)[0]:
             self.topic.trim()
 
     def run(self) -> None:
@@ -347,16 +353,23 @@ class Subscription:
         if self.topic.ledger is not None:
             self.advance_mark_delete(self.topic.ledger.next - 1)
 
-    def expire(self, before: int) -> int:
-        """Acknowledge entries published before a time (ms since 1970). Return their number."""
-        if self.cursor is None or self.topic.ledger is None:
-            return 0
-        backlog = self.backlog
-        self.advance_mark_delete(self.topic.ledger.newest_before(before))
-        expired = backlog - self.backlog
-        self.expired += expired
+    def expire_messages(self, seconds: int) -> bool:
+        """Acknowledge entries that are older than ``seconds``. Return whether the subscription was checked.
+
+        A subscription with consumers and a small backlog is checked only if its first message is older
+        (PersistentSubscription.expireMessages).
+        """
+        cursor, ledger, backlog = self.cursor, self.topic.ledger, self.backlog
+        if cursor is None or ledger is None or not backlog:
+            return False
+        newest = ledger.newest_before(self.topic.broker.now - seconds * 1000)
+        old = seconds != 0 and newest > cursor.mark_delete
+        if self.consumers and backlog < _SMALL_BACKLOG and not old:
+            return False
+        self.advance_mark_delete(newest)
+        self.expired += backlog - self.backlog
         self.last_expire = self.topic.broker.now
-        return expired
+        return True
 
     def advance_mark_delete(self, offset: int) -> None:
         """Move the mark-delete position forward on behalf of the broker."""

@@ -56,6 +56,7 @@ class Topic:
         "fast_path",
         "fenced",
         "full_name",
+        "last_active",
         "ledger",
         "make_dispatcher",
         "message_index",
@@ -93,6 +94,8 @@ class Topic:
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
+        self.last_active = broker.now
+        """The last time (ms) at which the topic certainly had producers or subscriptions (lastActive)."""
         self._messages_in_removed = self._bytes_in_removed = 0
         self._apply_policies()
 
@@ -233,6 +236,7 @@ class Topic:
         if self.producers.get(producer.name) is not producer:
             return
         del self.producers[producer.name]
+        self.last_active = self.broker.now
         self._messages_in_removed += producer.messages_in
         self._bytes_in_removed += producer.bytes_in
         if self.deduplication is not None:
@@ -259,6 +263,7 @@ class Topic:
         """Remove a subscription and trim ledgers."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+            self.last_active = self.broker.now
             self.trim()
 
     def create_subscription(self, name: str, next_offset: int) -> Subscription:
@@ -295,13 +300,25 @@ class Topic:
             if announced:
                 self.broker.schedule(self)
             else:
+                self._skip_closed_ledgers()
                 self.trim()
 
-    def trim(self) -> None:
-        """Delete closed ledgers that all durable subscriptions have acknowledged."""
+    def _skip_closed_ledgers(self) -> None:
+        """Move cursors from the end of a closed ledger to the start of the next one, when a ledger was added."""
+        for subscription in self.subscriptions.values():
+            if subscription.cursor is not None:
+                subscription.cursor.skip_closed_ledger()
+
+    def trim(self, *, all_closed: bool = False) -> None:
+        """Delete closed ledgers that all durable subscriptions have acknowledged and that retention does not keep.
+
+        ``all_closed`` ignores retention.
+        """
         if self.ledger is not None:
             places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
-            self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
+            minutes = 0 if all_closed else self.effective("defaultRetentionTimeInMinutes")
+            megabytes = 0 if all_closed else self.effective("defaultRetentionSizeInMB")
+            self.ledger.trim(min(places, default=None), minutes, megabytes, self.broker.now)
             self._ledgers_checked = len(self.ledger.ledgers)
             for one in self.subscriptions.values():
                 if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
@@ -335,6 +352,8 @@ class Topic:
         self.ledger.roll(self.broker.now)
         # Loading a topic again does not trigger a check for trimming.
         self._ledgers_checked = len(self.ledger.ledgers)
+        self._skip_closed_ledgers()
+        self.last_active = self.broker.now
         self._unfence()
 
     def terminate(self) -> tuple[int, int]:

@@ -70,7 +70,7 @@ class Client:
         return self.one(pb.CommandSubscribe(topic=topic, consumer_id=consumer_id, **fields))
 
     def publish(self, text: str = "hello", sequence_id: int = 0, producer_id: int = 1, **fields: Any) -> list[Any]:
-        metadata = pb.MessageMetadata(producer_name="p", sequence_id=sequence_id, publish_time=START)
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=sequence_id, publish_time=self.world.now)
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1, **fields)
         return self(send, entry=push_entry(metadata, text.encode()))
 

@@ -274,12 +274,13 @@ def rolled(*counts: int) -> ManagedLedger:
 def test_consumed_unretained_ledgers_are_deleted(slowest: int | None, minutes: int, megabytes: int, first: int) -> None:
     """Create two ledgers of three entries, closed nine and eight minutes ago."""
     ledger = rolled(3, 3)
+    last_deleted = ledger.position(first - 1)
     ledger.trim(slowest, minutes, megabytes, NOW + 10 * MINUTE)
     assert ledger.first == first
     assert ledger.total_size == (6 - first) * 1024 * 1024
     assert ledger.entry(first - 1) is None
     assert [entry.offset for entry in ledger.read(0, 10, 1 << 30)] == list(range(first, 6))
-    assert ledger.position(first - 1) == (ledger.ledgers[0].id, -1)
+    assert ledger.position(first - 1) == last_deleted
     assert [each.base for each in ledger.ledgers] == [base for base in (0, 3, 6) if base >= first]
 
 
@@ -308,6 +309,7 @@ moves = st.lists(
 def test_a_ledger_behaves_like_a_list(moves: list[tuple[str, int]], memory: int, cache: int) -> None:
     ledger = topic(memory=memory, cache=EntryCache(cache))
     truth: list[tuple[int, int, bytes]] = []
+    last_deleted = None
     for move, value in moves:
         if move == "append":
             data = len(truth).to_bytes(4, "big") + bytes(value)
@@ -315,10 +317,13 @@ def test_a_ledger_behaves_like_a_list(moves: list[tuple[str, int]], memory: int,
             truth.append((entry.ledger_id, entry.entry_id, data))
         elif move == "roll":
             ledger.roll(NOW)
+            last_deleted = None
         elif move == "trim":
             before = ledger.first
             ledger.trim(value, 0, 0, NOW)
             assert before <= ledger.first <= max(before, value + 1)
+            if ledger.first > before:
+                last_deleted = truth[ledger.first - 1][:2]
         else:
             got = [(entry.ledger_id, entry.entry_id, entry.data) for entry in ledger.read(value, 9, 1 << 30)]
             begin = max(value, ledger.first)
@@ -329,7 +334,9 @@ def test_a_ledger_behaves_like_a_list(moves: list[tuple[str, int]], memory: int,
         there = offset >= ledger.first
         assert ledger.offset_of(ledger_id, entry_id) == (offset if there else None)
         assert ledger.next_valid(ledger_id, entry_id) == max(offset, ledger.first)
-        assert ledger.position(offset) == ((ledger_id, entry_id) if there else (ledger.ledgers[0].id, -1))
+        assert ledger.position(offset) == (
+            (ledger_id, entry_id) if there else last_deleted or (ledger.ledgers[0].id, -1)
+        )
     assert ledger.total_size == sum(len(data) for *_, data in truth[ledger.first :])
     ledger.close()
     assert ledger.read(0, 9, 1) == []

@@ -1,0 +1,98 @@
+"""The periodic checks of a broker's loaded topics (the monitors that class BrokerService starts).
+
+Rules of this file
+1. `check_gc` deletes a topic that had no subscriptions (or none with a backlog, depending on the mode) and no producers
+   for the maximum inactive duration and, if it contains messages, for the retention time (PersistentTopic.checkGC,
+   NonPersistentTopic.checkGC). System topics are never deleted.
+2. `check_message_expiry` applies the message TTL to each subscription (PersistentTopic.checkMessageExpiry).
+3. `check_inactive_subscriptions` deletes durable subscriptions that had no consumer for the expiration time
+   (PersistentTopic.checkInactiveSubscriptions).
+4. `check_consumed_ledgers` deletes ledgers that retention no longer keeps (BrokerService.checkConsumedLedgers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["Monitors"]
+
+_SECOND: Final = 1000
+_MINUTE: Final = 60 * _SECOND
+
+
+class Monitors:
+    """The periodic checks of one broker. They run until the broker stops."""
+
+    def __init__(
+        self, broker: BrokerService, topics: Callable[[], Iterable[Topic]], delete: Callable[[TopicName], None]
+    ) -> None:
+        """``topics`` returns the loaded topics, and ``delete`` deletes a topic without clients."""
+        self._broker = broker
+        self._topics = topics
+        self._delete = delete
+        settings = broker.settings
+        if settings.brokerDeleteInactiveTopicsEnabled:
+            self._start(settings.brokerDeleteInactiveTopicsFrequencySeconds * _SECOND, self.check_gc)
+        self._start(settings.messageExpiryCheckIntervalInMinutes * _MINUTE, self.check_message_expiry)
+        self._start(settings.subscriptionExpiryCheckIntervalInMinutes * _MINUTE, self.check_inactive_subscriptions)
+        self._start(settings.retentionCheckIntervalInSeconds * _SECOND, self.check_consumed_ledgers)
+
+    def _start(self, interval_ms: int, check: Callable[[Topic], None]) -> None:
+        """Run a check on every topic at an interval. An interval of 0 disables the check."""
+
+        def tick() -> None:
+            for topic in list(self._topics()):
+                check(topic)
+            self._broker.call_later(interval_ms, tick)
+
+        if interval_ms > 0:
+            self._broker.call_later(interval_ms, tick)
+
+    def check_gc(self, topic: Topic) -> None:
+        """Delete a topic that is inactive for too long."""
+        effective, now = topic.effective, self._broker.now
+        if topic.effective_policies.system or not effective("brokerDeleteInactiveTopicsEnabled"):
+            return
+        if topic.producers or _has_subscriptions(topic, effective("brokerDeleteInactiveTopicsMode")):
+            topic.last_active = now
+            return
+        settings = self._broker.settings
+        longest = effective("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds")
+        longest = (longest or settings.brokerDeleteInactiveTopicsFrequencySeconds) * _SECOND
+        has_data = topic.ledger is not None and topic.ledger.next > topic.ledger.first
+        retention = effective("defaultRetentionTimeInMinutes") * _MINUTE if has_data else 0
+        if retention >= 0 and not topic.consumers and now - topic.last_active >= max(longest, retention):
+            self._delete(topic.name)
+
+    def check_message_expiry(self, topic: Topic) -> None:
+        """Acknowledge messages that are older than the message TTL."""
+        seconds = topic.effective("ttlDurationDefaultInSeconds")
+        if seconds and topic.ledger is not None:
+            for subscription in list(topic.subscriptions.values()):
+                subscription.expire_messages(seconds)
+
+    def check_inactive_subscriptions(self, topic: Topic) -> None:
+        """Delete durable subscriptions without consumers that are inactive for too long."""
+        longest = topic.effective("subscriptionExpirationTimeMinutes") * _MINUTE
+        if longest <= 0 or not topic.persistent:
+            return
+        for one in list(topic.subscriptions.values()):
+            if not one.consumers and not one.replicated and self._broker.now - one.last_active > longest:
+                topic.remove_subscription(one)
+
+    def check_consumed_ledgers(self, topic: Topic) -> None:
+        """Delete closed ledgers that are acknowledged and not retained."""
+        topic.trim()
+
+
+def _has_subscriptions(topic: Topic, mode: str) -> bool:
+    """Return whether subscriptions keep a topic active, depending on the deletion mode."""
+    if mode == "delete_when_subscriptions_caught_up" and topic.persistent:
+        return any(one.backlog for one in topic.subscriptions.values())
+    return bool(topic.subscriptions)
