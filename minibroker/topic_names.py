@@ -52,7 +52,7 @@ def namespace_of(name: TopicName) -> str:
 
 
 def is_system(name: TopicName) -> bool:
-    """Return whether a topic is a system topic, which is hidden from lists and exempt from limits."""
+    """Return whether a topic is a system topic. System topics are hidden from lists and exempt from limits."""
     local = name.base.local
     return (
         local == "__change_events"

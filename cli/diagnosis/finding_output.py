@@ -48,7 +48,7 @@ class FindingText:
         self.color = color
 
     def since(self, finding: Finding) -> float | None:
-        """Return when the finding starts, in seconds since the first frame; None if unknown."""
+        """Return the start of the finding in seconds since the first frame; None if unknown."""
         return None if finding.since_ns <= 0 else round((finding.since_ns - self.first_ns) / 1e9, 6)
 
     def head(self, finding: Finding) -> str:

@@ -3,7 +3,7 @@
 Rules of this file
 1. The tracker processes every frame, so that lifecycles are complete. Frames that match the query are marked. When a
    lifecycle is complete, its marks determine whether it is selected.
-2. Only open lifecycles are kept. With --slowest, the slowest ones so far are also kept.
+2. Only open lifecycles are kept. With --slowest, the slowest lifecycles so far are also kept.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Search:
         self._frames = self._messages = 0
 
     def lifecycles(self, *, slowest: int, count: int) -> Iterator[Lifecycle]:
-        """Yield at most ``count`` lifecycles (0 for all), or only the ``slowest`` ones, slowest first."""
+        """Yield at most ``count`` lifecycles (0 for all), or only the ``slowest`` lifecycles, slowest first."""
         from pcli.codec.observe.tracking.lifecycle_filter import is_system
         from pcli.codec.observe.tracking.message_timeline import duration_ns
 

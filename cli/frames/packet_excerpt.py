@@ -20,7 +20,7 @@ __all__ = ["written"]
 def written(
     facts: Iterator[Facts], reading: CaptureReading, path: str, *, secrets: bool
 ) -> Generator[Facts, None, None]:
-    """Yield the facts unchanged. After the last one or at Ctrl-C, write the packets of their frames to the file.
+    """Yield the facts unchanged. After the last frame or at Ctrl-C, write the packets of their frames to the file.
 
     The file is written as ``.part`` and renamed when it is complete. If Ctrl-C is pressed before the first frame, no
     file is written. Credentials are masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot

@@ -222,7 +222,7 @@ def _close(facts: Facts, _connection: Connection, _limit: int) -> EndedPeers:
 
 
 def _success(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
-    """Remove a closed peer, so that its id is free."""
+    """Remove a closed peer, so that its id can be used again."""
     request = facts.request
     return _drop(connection, request.peer) if request is not None and request.type in _ENDS else NO_ENDED_PEERS
 

@@ -27,7 +27,7 @@ limit, a compressed entry of empty messages would exhaust memory: each takes six
 memory."""
 
 BatchMessage = tuple[pb.SingleMessageMetadata, int, int]
-"""One message of a batch: its metadata, and the start and end of its payload in the batch."""
+"""One message in a batch: its metadata, and the start and end of its payload in the batch."""
 
 _u32 = Struct(">I")
 _pull = _u32.unpack_from
@@ -36,7 +36,7 @@ _pull = _u32.unpack_from
 def split_batch(
     data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH
 ) -> tuple[list[BatchMessage], Problem | None]:
-    """Return the complete messages of a batch, and the problem with the rest, or None.
+    """Return the complete messages in a batch, and the problem with the remaining bytes, or None.
 
     ``count`` is ``num_messages_in_batch``; ``missing`` is the number of the batch's bytes that the capture lacks.
     """

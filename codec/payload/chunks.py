@@ -45,7 +45,7 @@ class Joined:
     payload: bytes | None
     """The whole message, still compressed; None if chunks are missing or the added chunk was rejected."""
     problems: tuple[Problem, ...] = ()
-    """Problems of this chunk, including older messages that were discarded to make room for it."""
+    """Problems with this chunk, including older messages that were discarded to free memory for it."""
 
 
 class _Pending:

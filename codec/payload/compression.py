@@ -1,7 +1,7 @@
 """Compression and bounded decompression for the four compression types.
 
 Rules of this file
-1. The decompressed size is known in advance (``uncompressed_size`` of the metadata), so every decoder writes into a
+1. The decompressed size is known in advance (``uncompressed_size`` in the metadata), so every decoder writes into a
    buffer of that size. A different actual size is a Problem.
 2. Sizes are compared with a limit before a buffer is allocated, because the compression library aborts the process if
    an allocation fails.

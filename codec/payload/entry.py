@@ -139,7 +139,7 @@ class Message:
 
     @property
     def null_value(self) -> bool:
-        """Whether the message has no value, which differs from an empty value. Compaction then deletes the key."""
+        """Whether the message has no value (not the same as an empty value). Compaction then deletes the key."""
         return self._source.null_value
 
     @property
@@ -160,7 +160,7 @@ class Entry:
         """OPEN, CHUNK, SEALED or CLOSED."""
         self.problems = [] if problems is None else problems
         self.decoder: Decoder | None = None
-        """The messages' schema, set by the caller, which tracks the connection; None if unknown."""
+        """The messages' schema; None if unknown. The caller, which tracks the connection, sets it."""
         self._values: list[str | Problem] | None = None
 
     @property

@@ -80,7 +80,7 @@ class ClientSession:
         self.connected: pb.CommandConnected | None = None
         """The broker's CONNECTED command; None before the handshake."""
         self.error: RemoteError | None = None
-        """Why the session ended; None while it is active."""
+        """The reason why the session ended; None while it is active."""
         self._reader = FrameReader()
         self._output: list[bytes] = []
         self._next_request = 1

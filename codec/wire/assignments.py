@@ -1,4 +1,4 @@
-"""Parser for ``TYPE field=value …``, which returns the lossless object that ``lossless`` encodes.
+"""Parser for ``TYPE field=value …``. It returns the lossless object that ``lossless`` encodes.
 
 A path is relative to the command's body (``consumer_id=1``, ``message_id.ledgerId=5``); ``metadata.…`` and
 ``entry.…`` select the blocks after SEND and MESSAGE. A repeated field takes one value per assignment

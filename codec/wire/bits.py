@@ -16,7 +16,7 @@ def ones(count: int) -> int:
 
 
 def left_of(value: int, messages: int) -> int:
-    """Return how many messages of a batch are not acknowledged; bits beyond the batch size are ignored.
+    """Return the number of unacknowledged messages in a batch; bits beyond the batch size are ignored.
 
     No set with that many bits is created, because a client may send a batch size of two billion.
     """

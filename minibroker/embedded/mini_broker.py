@@ -5,8 +5,8 @@ Rules of this file
    see a consistent state.
 2. Results are plain values (snapshots.py) and frames (conversation_log.py). They remain available after the broker has
    stopped.
-3. An invalid setting, a port in use or an unknown name raises LocalError. Only `wait_until` raises TimeoutError, which
-   contains the last state.
+3. An invalid setting, a port in use or an unknown name raises LocalError. Only `wait_until` raises TimeoutError. The
+   error contains the last state.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class MiniBroker:
             self._remove_waiter(waiter)
 
     async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Do the same as `wait_until` in a coroutine, which does not block the caller's event loop."""
+        """Do the same as `wait_until` in a coroutine that does not block the caller's event loop."""
         waiter = self._waiter(predicate)
         try:
             async with asyncio.timeout(timeout):

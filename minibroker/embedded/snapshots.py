@@ -42,7 +42,7 @@ _ALL: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message of a topic."""
+    """One message in a topic."""
 
     id: str
     """The message id, ``ledger:entry[:partition][:batch]``."""

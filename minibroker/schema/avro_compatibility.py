@@ -52,7 +52,7 @@ class AvroError(Exception):
 
 
 class _TooManyError(AvroError):
-    """The error of a comparison that exceeds its limit. It is not caught while the branches of a union are tried."""
+    """The error for a comparison that exceeds its limit. It is not caught while the branches of a union are tried."""
 
 
 class Field:
@@ -371,8 +371,8 @@ class _Resolution:
     def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
         """Compare a value that is not a union with a union.
 
-        The first branch with the same kind and name is used. If there is none, the first one with the same structure is
-        used, or else the first one that matches by promotion.
+        The first branch with the same kind and name is used. If there is none, the first branch with the same structure
+        is used, or else the first branch that matches by promotion.
         """
         same = [branch for branch in reader.children if branch.kind == writer.kind]
         if writer.kind in _NAMED:

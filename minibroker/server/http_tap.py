@@ -16,7 +16,7 @@ __all__ = ["TappedHttp"]
 
 
 class TappedHttp(asyncio.Protocol):
-    """A wrapper of a connection's protocol that reports all bytes to the taps."""
+    """A wrapper for a connection's protocol that reports all bytes to the taps."""
 
     def __init__(self, inner: Any, number: int, clock: Clock, taps: Iterable[Tap]) -> None:
         self._inner = inner

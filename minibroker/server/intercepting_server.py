@@ -3,7 +3,7 @@
 Rules of this file
 1. The plain server in `tcp_server` does not depend on this module. In this server, each client socket reports its bytes
    to the taps and, if there are faults, passes them to the injector.
-2. Delayed bytes wait for a timer of the broker. A manual clock therefore also releases them.
+2. Delayed bytes wait for a broker timer. A manual clock therefore also releases them.
 3. Waiters (functions that `wait_until` registers) are called after each turn.
 """
 

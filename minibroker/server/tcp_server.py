@@ -2,13 +2,13 @@
 
 Rules of this file
 1. The broker works in turns: bytes are passed to `Broker.receive`, then all output is written, one write per
-   connection. If a write makes room for more output to a client that exceeded the limit, that output is written in the
-   same turn.
+   connection. If a write allows more output to a client that exceeded the limit, that output is written in the same
+   turn.
 2. One timer of the loop serves all timers of the broker.
 3. If a client does not read, no entries are sent above the high-water mark of its socket. If its responses also
    accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection.
 4. The HTTP packages are imported at the first HTTP connection.
-5. Exceptions of the broker and the event loop are logged and kept in `failures`.
+5. Exceptions in the broker and the event loop are logged and kept in `failures`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class DispatchRateLimiter:
         self._waiting = False
 
     def entries(self, dispatcher: Runnable, wanted: int) -> int:
-        """Return how many entries may be read. If the result is 0, the dispatcher is scheduled for later."""
+        """Return the number of entries that may be read. If the result is 0, the dispatcher is scheduled for later."""
         broker = self._broker
         for limiter in self._limiters:
             messages, size = limiter.available(broker.now)

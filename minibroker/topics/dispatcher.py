@@ -63,7 +63,7 @@ class Dispatcher(ABC):
         """Record that a consumer has more permits."""
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:  # noqa: B027
-        """Redeliver entries, or all pending entries of the consumer if ``offsets`` is None; ``epoch`` -1 means none."""
+        """Redeliver entries, or all pending entries if ``offsets`` is None. An ``epoch`` of -1 means no epoch."""
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """Return a consumer whose declared ranges overlap the ranges in ``meta``, or None."""
@@ -91,7 +91,7 @@ class PersistentDispatcher(Dispatcher):
         self.broker.schedule(self)
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Record that a pending ack of a consumer was removed."""
+        """Record that a consumer's pending ack was removed."""
 
     def entry_acknowledged(self, offset: int) -> None:
         """Remove an acknowledged entry."""
@@ -104,7 +104,7 @@ class PersistentDispatcher(Dispatcher):
         self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:
-        """Return how many entries to read.
+        """Return the number of entries to read.
 
         If precise flow control is enabled, the result is the number of permits divided by the average batch size.
         Otherwise it is the number of permits.

@@ -3,8 +3,8 @@
 Rules of this file
 1. pcli adds a tag to its jobs. In a caller's session only the jobs with this tag are cancelled.
 2. Ctrl-C interrupts a thread while it waits for a response from the JVM. The response will still arrive on the thread's
-   connection, and a new connection of this thread may be closed before it is used. Therefore a different thread, which
-   has a separate connection, calls the JVM.
+   connection, and a new connection of this thread may be closed before it is used. A different thread with a separate
+   connection therefore calls the JVM.
 3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
    spark.python.task.killTimeout. pcli waits, up to a time limit, until the scheduler counts no running tasks.
 """

@@ -89,13 +89,13 @@ def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str
 
 
 def _scratch() -> str | None:
-    """Return Spark's local folder on this machine, from the workers' environment, like pyspark/shuffle.py."""
+    """Return Spark's local folder on this machine, from the workers' environment, as pyspark/shuffle.py does."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((folder for folder in folders if folder and Path(folder).is_dir()), None)
 
 
 class _StoredBlock(NamedTuple):
-    """A piece in a joining task. The first four fields are the sort key, which is unique."""
+    """A piece in a joining task. The first four fields are the sort key. The key is unique."""
 
     bucket: int
     rank: int

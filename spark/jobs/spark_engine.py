@@ -159,7 +159,7 @@ class SparkEngine:
         return RDD(java.PythonRDD.valueOfPair(placed), self._context, NoOpSerializer())
 
     def _sweep(self) -> None:
-        """Destroy released broadcasts. `__del__` must not do so, because it may run during a call of the JVM."""
+        """Destroy released broadcasts. `__del__` must not do so, because it may run during a call to the JVM."""
         while self._release:
             with suppress(Exception):  # the JVM may have ended, or the file may have been removed
                 self._release.popleft().destroy()

@@ -51,7 +51,7 @@ _CAUSE: Final = r"(?:Caused by: |: |Exception in thread \S+ )?(?:[\w$]+\.)*(\w*(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Convert an error raised by Spark to a one-line LocalError, whose cause is the original, for --debug."""
+    """Convert an error raised by Spark to a one-line LocalError. Its cause is the original error, for --debug."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -74,7 +74,7 @@ def _original_interrupt(fault: BaseException) -> KeyboardInterrupt | None:
 
 
 def error_text(fault: BaseException) -> str:
-    """Return the text of an exception; empty if the exception comes from Java and the JVM has ended."""
+    """Return the text of an exception; empty if Java raised the exception and the JVM has ended."""
     from py4j.protocol import Py4JError
 
     try:

@@ -1,4 +1,4 @@
-"""Analysis of rotated captures as they are finished. Spark detects new files, and each batch is an incremental run.
+"""Analysis of rotated captures when they are finished. Spark detects new files, and each batch is an incremental run.
 
 Rules of this file
 1. Before a batch is processed, Spark's file source lists the folder and records the files of the batch in its
@@ -49,7 +49,7 @@ OnBatch = Callable[[int, int, Summary], None]
 """A function that is called after a batch with its number, its number of files, and the summary of the tables."""
 
 _SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
-"""The schema of Spark's binaryFile source, which a stream does not infer."""
+"""The schema of Spark's binaryFile source. A stream does not infer it."""
 
 
 class Stream:

@@ -1,7 +1,7 @@
 """The parent process of Python workers on one machine: it imports everything, then forks.
 
-Spark's own daemon imports nothing before it forks. Each worker would then import numpy, pyarrow and pcli, which takes a
-second of CPU time. Each replacement of a killed worker would also import them.
+Spark's own daemon imports nothing before it forks. Each worker would then import numpy, pyarrow and pcli. This import
+takes a second of CPU time. Each replacement of a killed worker would also import them.
 
 Rules of this file
 1. This daemon is used only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`).

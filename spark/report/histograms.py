@@ -95,7 +95,7 @@ class Histograms:
         return int(self._longest[key])
 
     def quantile_ns(self, key: int, share: float) -> float:
-        """Return the duration that is longer than this share of a key's durations; the key must have some."""
+        """Return the duration that is longer than this share of a key's durations; there must be at least one."""
         passed = np.cumsum(self._counts[key])
         step = int(np.searchsorted(passed, share * passed[-1]))
         return float(min(2 ** ((step + 0.5) / _STEPS), self._longest[key]))

@@ -189,7 +189,7 @@ def _payload_size(facts: Facts) -> Any:
 
 
 def _opened(facts: Facts) -> Any:
-    """Return the payload of a single message; None if it cannot be opened, and for all chunks except the last."""
+    """Return the payload of a single message; None if it cannot be opened, or if it is a chunk other than the last."""
     frame = facts.frame
     if _WITH_INSIDE.isdisjoint(facts.metadata):
         # If the metadata is malformed, the compression and encryption of the payload are unknown.

@@ -1,8 +1,8 @@
 """Id fields by meaning (request id, topic, message id …): their position in each command, and values from other frames.
 
 The paths are the ``ids`` of COMMANDS. A value that the frame lacks is taken from the producer or consumer of the frame,
-or from the request that the frame answers. Each meaning and command type has one reader, created on demand, which
-avoids a search per frame.
+or from the request that the frame answers. Each meaning and command type has one reader, created on demand, so no
+search is needed for each frame.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str
 
 
 def _enum_name(enum: EnumDescriptor) -> str:
-    """Return the name of an enum, after the name of the message that contains its definition, if any."""
+    """Return the name of an enum, preceded by the name of the message that contains its definition, if any."""
     return enum.name if enum.containing_type is None else f"{enum.containing_type.name}.{enum.name}"
 
 

@@ -1,6 +1,7 @@
 """The syntax tree of a filter, and its conversion back to text.
 
-Nodes are values: equal trees are the same filter. Positions in the text are used only in messages and are not compared.
+Nodes are values: equal trees represent the same filter. Positions in the text are used only in messages and are not
+compared.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Compare:
     left: Operand
     right: Operand
     quantifier: str = ""
-    """``any``, ``all``, or empty for the operator's default (all for !=, any for the others)."""
+    """``any``, ``all``, or empty for the operator's default (all for !=, any for all other operators)."""
     at: int = field(default=0, compare=False)
 
 

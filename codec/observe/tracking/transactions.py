@@ -104,7 +104,7 @@ class Transactions:
                 record.acked += len(facts.command.get("pulsar.ack.message_id", ()))
 
     def end_on_broker(self, facts: Facts) -> None:
-        """Process END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION, with or without an END_TXN of the client."""
+        """Process END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION, with or without an END_TXN from the client."""
         record = self.transaction_of(facts)
         field = COMMANDS[facts.frame.type].field
         if record is not None and not record.action and not record.end_asked_frame:

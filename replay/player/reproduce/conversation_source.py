@@ -3,8 +3,8 @@
 Rules of this file
 1. The test expects the responses of the mini-broker in the replay, and passes until these responses change. If a
    response differed from the capture, a comment states the difference and the rule that explains it.
-2. The clock is manual. ``advance`` is called for pauses of a second or more, and before frames that a timer of the
-   broker caused.
+2. The clock is manual. ``advance`` is called for pauses of a second or more, and before frames that a broker timer
+   caused.
 3. Commands that were not sent and responses that did not arrive are written as comments at their positions.
 """
 

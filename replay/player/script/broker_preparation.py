@@ -1,9 +1,10 @@
 """Preparation of the live broker before and during a replay, inferred from the capture.
 
 Rules of this file
-1. Before the replay, namespaces, topics with their partitions, and schemas that a response contains but no replayed
-   client registered are created. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE
-   shows the interceptors. Receipts of duplicates show that deduplication is enabled for a namespace.
+1. Before the replay, namespaces and topics with their partitions are created, and also each schema that a response
+   contains but that no replayed client registered. CONNECTED shows the maximum message size, and the broker entry
+   metadata in MESSAGE shows the interceptors. Receipts of duplicates show that deduplication is enabled for a
+   namespace.
 2. During the replay, partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
    CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
    (admin_interventions.py).

@@ -154,7 +154,7 @@ class ConsumerRecord:
     silent: StateDuration = field(default_factory=StateDuration)
     """Periods in which the consumer has permits, is not blocked, and receives none of the available entries."""
     received: int = 0
-    """msgOutCounter of the current session: messages, including all messages of a batch."""
+    """msgOutCounter of the current session: messages, including all messages in a batch."""
     received_entries: int = 0
     bytes_out: int = 0
     last_message_ns: int = -1
@@ -215,7 +215,7 @@ class ProducerRecord:
     """Periods from a PRODUCER_SUCCESS with producer_ready = false to the next PRODUCER_SUCCESS with true
     (WaitForExclusive)."""
     sent: int = 0
-    """Messages, including all messages of a batch; a chunked message is counted at its last chunk."""
+    """Messages, including all messages in a batch; a chunked message is counted at its last chunk."""
     sent_entries: int = 0
     """SEND frames, including resends and chunks."""
     receipts: int = 0
@@ -244,7 +244,8 @@ class ProducerRecord:
     unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id without an open SEND."""
     gaps: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id does not directly follow the highest id so far. For a batch, its highest id counts."""
+    """SENDs whose sequence id does not directly follow the highest id so far. For a batch, the highest id in the batch
+    is used."""
     ids_vague: bool = False
     """Whether batches have no highest sequence id: see sequence_ids.py."""
     backwards: Occurrences = field(default_factory=Occurrences)

@@ -123,7 +123,7 @@ class ExchangeRecord:
 
     stream: int
     type: str
-    """Name of the request's command type; for a response without a request, the name of its own type."""
+    """Name of the request's command type; for a response without a request, the name of the response's type."""
     client: tuple[str, int] = ("", 0)
     server: tuple[str, int] = ("", 0)
     asked: int = 0

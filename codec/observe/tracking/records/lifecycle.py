@@ -43,7 +43,7 @@ class Ack:
     kind: str
     """The kind: individual, cumulative, batch (with an ack set) or transaction."""
     left: int = 0
-    """Messages of the entry that remain unacknowledged."""
+    """Messages in the entry that remain unacknowledged."""
     answer_frame: int = 0
     answer_ns: int = -1
     error: str = ""
@@ -63,7 +63,7 @@ class Delivery:
     stream: int
     redelivery_count: int = 0
     messages: int = 1
-    """Messages that its ack set does not exclude."""
+    """Messages in the entry that the ack set does not exclude."""
     chunk: int = -1
     """Chunk number, or -1 if the message is not chunked."""
     why: str = ""
@@ -72,12 +72,12 @@ class Delivery:
     """Frame that requested or caused the redelivery, or 0."""
     acks: tuple[Ack, ...] = ()
     again: tuple[int, int] = (0, -1)
-    """Frame and time of the REDELIVER with its id."""
+    """Frame and time of the REDELIVER with the entry's id."""
     held: int = 0
-    """Number of messages in the entry that the consumer has not acknowledged."""
+    """Number of messages in the delivery that the consumer has not acknowledged."""
     taken: tuple[str, int] = ("", 0)
-    """Why the broker took the delivery back (a key of topic_records.AGAIN), and the frame that caused this; empty if it
-    was not taken back."""
+    """The reason why the broker took the delivery back (a key of topic_records.AGAIN), and the frame that caused this.
+    Both are empty if the delivery was not taken back."""
 
 
 @dataclass(slots=True)

@@ -77,12 +77,12 @@ class SubscriptionRecord:
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0
-    """msgOutCounter: messages to all consumers, including all messages of a batch."""
+    """msgOutCounter: messages to all consumers, including all messages in a batch."""
     entries_out: int = 0
     again: dict[str, Occurrences] = field(default_factory=dict)
     """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
     most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """The most redelivered messages, at most 8: (deliveries, message id, first frame, last frame)."""
+    """The messages with the most redeliveries, at most 8: (deliveries, message id, first frame, last frame)."""
     redelivered_per_second: int = 0
     """Maximum number of redeliveries in one second of the capture."""
     redelivered_peak_ns: int = 0

@@ -24,9 +24,10 @@ _Row = dict[str, Any]
 
 
 def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
-    """Return a row for each Key_Shared subscription at a time in ns since 1970; ``system`` includes the broker's own.
+    """Return a row for each Key_Shared subscription at a time in ns since 1970.
 
-    "keys" lists the keys in memory; it is None if the subscription was removed.
+    "keys" lists the keys in memory; it is None if the subscription was removed. If ``system`` is set, the broker's own
+    subscriptions are included.
     """
     tracker.update(now_ns)
     found = []
@@ -58,7 +59,7 @@ def _subscription(record: SubscriptionRecord, keys: list[_Row] | None, now_ns: i
 
 
 def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
-    """Return a row for each consumer that was accepted, in the order of arrival."""
+    """Return a row for each consumer that the broker accepted, in the order of arrival."""
     found = []
     for one in record.consumers.values():
         if one.session is None or one.session.ready_ns < 0:

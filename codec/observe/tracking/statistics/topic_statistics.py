@@ -4,7 +4,7 @@ Rules of this file
 1. A value equals the broker's value or is None. If it is None, "unknown" contains the reason under the value's name.
 2. Counters restart when the broker loads a topic. A topic was loaded before the capture if its first known entry is not
    the first of its ledger, or if entries were delivered whose SENDs are missing.
-3. msgBacklog counts entries. msgOutCounter counts messages, including all messages of a batch. availablePermits and
+3. msgBacklog counts entries. msgOutCounter counts messages, including all messages in a batch. availablePermits and
    unackedMessages count messages, except messages that were acknowledged before their batch was sent. Counters of a
    consumer cover only its current session.
 4. Gaps in the capture, truncated packets and a missing SUBSCRIBE make a value unknown, not wrong.
