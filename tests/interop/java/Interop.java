@@ -233,8 +233,8 @@ public final class Interop {
             List<String> read = new ArrayList<>();
             try (Reader<byte[]> reader = client.newReader().topic(topic).startMessageId(MessageId.earliest)
                     .keyHashRange(range).create()) {
-                Message<byte[]> message;
-                while ((message = reader.readNext(QUIET_MS, TimeUnit.MILLISECONDS)) != null) {
+                Message<byte[]> message = reader.readNext(WAIT_SECONDS, TimeUnit.SECONDS);
+                for (; message != null; message = reader.readNext(QUIET_MS, TimeUnit.MILLISECONDS)) {
                     read.add(message.getKey() + "=" + data(message));
                 }
             }
@@ -585,8 +585,7 @@ public final class Interop {
     }
 
     private Object reconnect() throws Exception {
-        // Only close() sends the acknowledgements. A flush by the timer that is under way when close() is called can
-        // write its ACK after CLOSE_CONSUMER, and then the broker ignores it.
+        // Only close() sends the acknowledgements, because sending one fails while the connection is broken.
         try (Consumer<byte[]> consumer = consumer("work").subscriptionType(type())
                         .acknowledgmentGroupTime(1, TimeUnit.HOURS).subscribe();
                 Producer<byte[]> producer = producer().create()) {
@@ -621,8 +620,13 @@ public final class Interop {
 
     // -- words of the scenarios
 
+    /**
+     * Returns a consumer that sends each acknowledgement at once. With the default grouping, a flush by the timer that
+     * is under way when close() is called can write its ACK after CLOSE_CONSUMER, and then the broker ignores it.
+     */
     private ConsumerBuilder<byte[]> consumer(String subscription) {
-        return client.newConsumer().topic(topic).subscriptionName(subscription);
+        return client.newConsumer().topic(topic).subscriptionName(subscription)
+                .acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS);
     }
 
     private ConsumerBuilder<byte[]> stickyConsumer(int first, int last) {
