@@ -8,12 +8,16 @@ Rules of this file
 3. `check_inactive_subscriptions` deletes durable subscriptions that had no consumer for the expiration time
    (PersistentTopic.checkInactiveSubscriptions).
 4. `check_consumed_ledgers` deletes ledgers that retention no longer keeps (BrokerService.checkConsumedLedgers).
+5. `check_compaction` compacts topics by threshold (PersistentTopic.checkCompaction). Checks 2 and 3 omit the
+   subscription of the compactor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
+
+from pcli.minibroker.topics.topic_compaction import COMPACTION
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -42,6 +46,7 @@ class Monitors:
         self._start(settings.messageExpiryCheckIntervalInMinutes * _MINUTE, self.check_message_expiry)
         self._start(settings.subscriptionExpiryCheckIntervalInMinutes * _MINUTE, self.check_inactive_subscriptions)
         self._start(settings.retentionCheckIntervalInSeconds * _SECOND, self.check_consumed_ledgers)
+        self._start(settings.brokerServiceCompactionMonitorIntervalInSeconds * _SECOND, self.check_compaction)
 
     def _start(self, interval_ms: int, check: Callable[[Topic], None]) -> None:
         """Run a check on every topic at an interval. An interval of 0 disables the check."""
@@ -75,7 +80,8 @@ class Monitors:
         seconds = topic.effective("ttlDurationDefaultInSeconds")
         if seconds and topic.ledger is not None:
             for subscription in list(topic.subscriptions.values()):
-                subscription.expire_messages(seconds)
+                if subscription.name != COMPACTION:
+                    subscription.expire_messages(seconds)
 
     def check_inactive_subscriptions(self, topic: Topic) -> None:
         """Delete durable subscriptions without consumers that are inactive for too long."""
@@ -83,12 +89,18 @@ class Monitors:
         if longest <= 0 or not topic.persistent:
             return
         for one in list(topic.subscriptions.values()):
-            if not one.consumers and not one.replicated and self._broker.now - one.last_active > longest:
+            idle = not one.consumers and not one.replicated and one.name != COMPACTION
+            if idle and self._broker.now - one.last_active > longest:
                 topic.remove_subscription(one)
 
     def check_consumed_ledgers(self, topic: Topic) -> None:
         """Delete closed ledgers that are acknowledged and not retained."""
         topic.trim()
+
+    def check_compaction(self, topic: Topic) -> None:
+        """Compact a topic whose uncompacted messages exceed the threshold."""
+        if topic.compaction is not None:
+            topic.compaction.check()
 
 
 def _has_subscriptions(topic: Topic, mode: str) -> bool:

@@ -191,6 +191,20 @@ class Settings:
         int, "inactive time after which a topic is deleted; 0 means the interval"
     ] = 0
 
+    # Compaction.
+    brokerServiceCompactionThresholdInBytes: Annotated[
+        int, "number of bytes after the last compaction at which a topic is compacted"
+    ] = 0
+    brokerServiceCompactionMonitorIntervalInSeconds: Annotated[
+        int, "interval at which the compaction threshold is checked"
+    ] = 60
+    topicCompactionRetainNullKey: Annotated[bool, "compaction keeps messages without key"] = False
+    compactionServiceFactoryClassName: Annotated[
+        str,
+        "class that selects the latest message of a key: PulsarCompactionServiceFactory (by the order of "
+        "publishing) or EventTimeCompactionServiceFactory (by event time)",
+    ] = "org.apache.pulsar.compaction.PulsarCompactionServiceFactory"
+
     # Schemas.
     schemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas"] = "FULL"
     systemTopicSchemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas on system topics"] = (

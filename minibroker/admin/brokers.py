@@ -31,6 +31,10 @@ _AT_START: Final = frozenset(
         "pulsarChannelWriteBufferHighWaterMark",
         "pulsarChannelWriteBufferLowWaterMark",
         "statsUpdateFrequencyInSecs",
+        "brokerServiceCompactionThresholdInBytes",
+        "brokerServiceCompactionMonitorIntervalInSeconds",
+        "topicCompactionRetainNullKey",
+        "compactionServiceFactoryClassName",
     )
 )
 """Settings that the broker reads only at startup."""

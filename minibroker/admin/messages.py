@@ -8,7 +8,8 @@ from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
-from pcli.minibroker.stats.topic_stats import Json, backlog_size, topic_stats
+from pcli.minibroker.stats.topic_stats import Json, topic_stats
+from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger
 
 __all__ = ["ENDPOINTS"]

@@ -12,6 +12,7 @@ from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
 from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.stats.topic_stats import shown_subscriptions
+from pcli.minibroker.topics.topic_compaction import COMPACTION
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import ManagedLedger
@@ -177,7 +178,8 @@ def _expire_to_id(call: Call) -> None:
 def _expire_all(call: Call) -> None:
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
-            _expire(call, topic, subscription)
+            if subscription.name != COMPACTION:
+                _expire(call, topic, subscription)
 
 
 # -- inspection --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Rules of this file
 1. If ``force`` is not set, deleting a topic with connected clients results in a 412. Subscriptions without consumers do
    not prevent the deletion.
-2. For operations that the real broker executes in the background (compaction, truncation, trimming), the response
+2. For operations that the real broker executes in the background (truncation, trimming), the response
    reports that the operation is finished. Closed ledgers that are not needed are deleted as usual.
 """
 
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.broker import Broker
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic", "message_id", "strings"]
 
@@ -178,6 +180,31 @@ def _remove_property(call: Call) -> None:
     call.broker.policies.properties.get(_existing(call), {}).pop(call.query.get("key", ""), None)
 
 
+# -- compaction --------------------------------------------------------------------------------------------------------
+
+
+def _compact(call: Call) -> None:
+    call.namespace("Namespace not found")
+    if not call.broker.topic_registry.exists(call.topic_name):
+        raise RestError(404, f"Topic {call.topic_name} not found")
+    for topic in call.topics():
+        try:
+            _compaction(topic).trigger()
+        except AlreadyRunningError as running:
+            raise RestError(409, str(running)) from None
+
+
+def _compaction(topic: Topic) -> TopicCompaction:
+    if topic.compaction is None:
+        raise RestError(500, "A non-persistent topic cannot be compacted")
+    return topic.compaction
+
+
+def _compaction_status(call: Call) -> Any:
+    compaction = _compaction(call.load(call.topic_name))
+    return {"status": compaction.status, "lastError": compaction.error}
+
+
 ENDPOINTS: Final = (
     Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, with all partitions"),
     Endpoint("PUT", _TOPIC, _create, "create a topic"),
@@ -191,6 +218,8 @@ ENDPOINTS: Final = (
         "acknowledge all messages on all subscriptions and delete closed ledgers",
     ),
     Endpoint("POST", f"{_TOPIC}/trim", _trim, "delete closed ledgers that are not needed"),
+    Endpoint("PUT", f"{_TOPIC}/compaction", _compact, "compact a topic"),
+    Endpoint("GET", f"{_TOPIC}/compaction", _compaction_status, "status of the last compaction"),
     Endpoint("GET", f"{_TOPIC}/properties", _properties, "properties of a topic"),
     Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic"),
     Endpoint("DELETE", f"{_TOPIC}/properties", _remove_property, "remove a property from a topic"),

@@ -11,14 +11,14 @@ from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.storage.entry import Entry
 from pcli.minibroker.timestamps import date_text
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER
 
 if TYPE_CHECKING:
+    from pcli.minibroker.compaction.compacted_topic import MessagePosition
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
 
 __all__ = ["HANDLERS"]
 
@@ -36,13 +36,13 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
     if not by_id and not command.HasField("message_publish_time"):
         raise Refused(pb.MetadataError, "Message id and message publish time were not present")
     subscription = _consumer(connection, command.consumer_id).subscription
-    ledger = subscription.topic.ledger
-    if ledger is not None:
+    ledger, compaction = subscription.topic.ledger, subscription.topic.compaction
+    if ledger is not None and compaction is not None:
         bits = None
         if by_id:
             place = command.message_id
             ledger_id, entry_id = signed(place.ledgerId), signed(place.entryId)
-            offset = ledger.first if ledger_id < 0 else ledger.next_valid(ledger_id, max(0, entry_id))
+            offset = ledger.first if ledger_id < 0 else compaction.next_valid(ledger_id, max(0, entry_id))
             if place.ack_set and offset == ledger.offset_of(ledger_id, entry_id):
                 bits = set_of(place.ack_set)
         else:
@@ -53,17 +53,23 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
 
 def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessageId, frame: Frame) -> None:
     """Handle GET_LAST_MESSAGE_ID: send the last deliverable message id and the subscription's mark-delete position."""
-    subscription = _consumer(connection, command.consumer_id).subscription
-    topic, ledger, cursor = subscription.topic, subscription.topic.ledger, subscription.cursor
-    if ledger is None or cursor is None:
+    consumer = _consumer(connection, command.consumer_id)
+    topic, cursor = consumer.subscription.topic, consumer.subscription.cursor
+    if topic.compaction is None or cursor is None:
         raise Refused(pb.UnknownError, "Failed to recover Transaction Buffer.")
-    last = _last_message(subscription)
+    last = topic.last_dispatchable_entry()
+    compacted = _last_compacted(consumer, last)
     place = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE, partition=topic.partition, batch_index=-1)
-    if last is not None:
+    if compacted is not None:
+        place.ledgerId, place.entryId = compacted.ledger_id & MINUS_ONE, compacted.entry_id & MINUS_ONE
+        place.batch_index = compacted.batch_index
+    elif last is not None:
+        if last.metadata is None:
+            raise Refused(pb.MetadataError, "Failed to get batch size for entry")
         place.ledgerId, place.entryId = last.ledger_id, last.entry_id
-        if last.metadata is not None and last.metadata.HasField("num_messages_in_batch"):
+        if last.metadata.HasField("num_messages_in_batch"):
             place.batch_index = last.messages - 1
-    mark_ledger, mark_entry = cursor.mark_delete_position
+    mark_ledger, mark_entry = topic.compaction.mark_delete_position(cursor)
     mark = pb.MessageIdData(ledgerId=mark_ledger, entryId=mark_entry & MINUS_ONE)
     connection.send_command(
         pb.CommandGetLastMessageIdResponse(
@@ -72,19 +78,13 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
     )
 
 
-def _last_message(subscription: Subscription) -> Entry | None:
-    """Return the last entry that is not a marker, or the last marker if all are markers; None if the topic is empty."""
-    ledger = subscription.topic.ledger
-    assert ledger is not None
-    for offset in range(ledger.next - 1, ledger.first - 1, -1):
-        entry = ledger.entry(offset)
-        if entry is None:
-            break
-        if not entry.parsed:
-            entry.parse()
-        if not entry.marker:
-            return entry
-    return ledger.entry(ledger.next - 1) if ledger.next > ledger.first else None
+def _last_compacted(consumer: Consumer, last: Entry | None) -> MessagePosition | None:
+    """Return the position of the last compacted message, if no entry follows it for a readCompacted consumer."""
+    compaction = consumer.subscription.topic.compaction
+    if not consumer.read_compacted or compaction is None or compaction.compacted.ledger is None:
+        return None
+    after_horizon = last is not None and last.offset > compaction.compacted.horizon
+    return None if after_horizon else compaction.compacted.last_message_position()
 
 
 def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame) -> None:

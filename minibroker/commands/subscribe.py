@@ -112,6 +112,7 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
         properties=_properties(command),
         replicated=command.replicate_subscription_state,
     )
+    subscription.keeps_trimmed = command.read_compacted and not command.durable
     return topic.add_subscription(subscription)
 
 
@@ -121,8 +122,9 @@ def _properties(command: pb.CommandSubscribe) -> dict[str, str]:
 
 def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
     """Return the mark-delete position of a new subscription."""
-    ledger = topic.ledger
+    ledger, compaction = topic.ledger, topic.compaction
     assert ledger is not None
+    assert compaction is not None
     earliest = command.initialPosition == pb.CommandSubscribe.Earliest
     end = ledger.first - 1 if earliest else ledger.next - 1
     if command.durable:
@@ -134,7 +136,8 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
         return ledger.first - 1
     if (ledger_id, entry_id) > ledger.position(ledger.next - 1):
         return end
-    return ledger.next_valid(ledger_id, max(0, entry_id)) - 1
+    source = compaction if command.read_compacted else ledger
+    return source.next_valid(ledger_id, max(0, entry_id)) - 1
 
 
 # -- adding the consumer -----------------------------------------------------------------------------------------------

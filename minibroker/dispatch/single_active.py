@@ -7,7 +7,9 @@ Rules of this file
    applies to the first consumer. Until then FLOW and REDELIVER have no effect.
 3. The permits limit the number of entries in a read. All entries that were read are sent, even if the permits run out.
 4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts are always 0.
-5. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
+5. A consumer with readCompacted reads the compacted ledger up to the compaction horizon, and then the topic. Its first
+   read starts at the first compacted message if the consumer starts at the earliest message (CompactedTopicUtils).
+6. An Exclusive consumer with key hash ranges receives only entries in these ranges. Other entries are not acknowledged.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Whether the active consumer receives entries: True when the failover delay is over."""
         self._timer: Timer | None = None
         self._ranges: KeyHashRanges | None = None
+        self._first_read = True
+        """Whether nothing was read since the first of the current consumers joined."""
 
     @property
     def active(self) -> Consumer | None:
@@ -49,6 +53,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
 
     def add(self, consumer: Consumer) -> None:
         """Add a consumer. On Failover subscriptions, notify it if it does not become the active consumer."""
+        self._first_read = self._first_read or not self.consumers
         self.consumers.append(consumer)
         if not self._elect() and self.failover:
             consumer.send_active_consumer_change(active=consumer is self._active)
@@ -137,14 +142,36 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if consumer is None or not self._activated:
             return
         limits = self.subscription.limits
+        read = self._read_compacted if consumer.read_compacted else self.read
         while consumer.permits > 0 and consumer.connection.writable and not consumer.closed:
             size = self.read_size(consumer.permits, consumer.avg_messages_per_entry)
             count = limits.entries(self, size) if limits else size
-            entries = self.read(count) if count else []
+            entries = read(count) if count else []
             if not entries:
                 break
             self._send(consumer, entries)
         self.check_end_of_topic()
+
+    def _read_compacted(self, count: int) -> list[Entry]:
+        """Read from the compacted ledger, or from the topic after the compaction horizon."""
+        first, self._first_read = self._first_read, False
+        cursor, compaction, consumer = self.cursor, self.topic.compaction, self._active
+        assert compaction is not None
+        assert consumer is not None
+        compacted = compaction.compacted
+        from_earliest = first and consumer.starts_at_earliest and self._may_read_from_earliest()
+        position = 0 if from_earliest else cursor.read_position
+        if position <= compacted.horizon:
+            entries = compacted.read(position, count, self.settings.dispatcherMaxReadSizeBytes)
+            if entries:
+                cursor.read_position = entries[-1].offset + 1
+                return entries
+            cursor.read_position = max(compacted.horizon, cursor.mark_delete) + 1
+        return self.read(count)
+
+    def _may_read_from_earliest(self) -> bool:
+        """Return whether the first read ignores the position of the cursor, which it never does after an ack."""
+        return not self.subscription.durable or self.cursor.mark_delete_position[1] == -1
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
         for entry in entries:

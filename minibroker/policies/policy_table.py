@@ -347,7 +347,15 @@ POLICIES: Final = (
             ("brokerDeleteInactiveTopicsEnabled", "deleteWhileInactive"),
         ),
     ),
-    # Policies without effect: quotas, replication and compaction are not implemented.
+    Policy(
+        "compactionThreshold",
+        "compactionThreshold",
+        "compaction_threshold",
+        _count,
+        (("brokerServiceCompactionThresholdInBytes", ""),),
+        verb="PUT",
+    ),
+    # Policies without effect: quotas and replication are not implemented.
     Policy(
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotInterval",
@@ -370,7 +378,6 @@ POLICIES: Final = (
         _DISPATCH_RATE,
         by_cluster=True,
     ),
-    Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _count, verb="PUT"),
     Policy(
         "subscriptionAuthMode",
         "",

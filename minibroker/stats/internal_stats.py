@@ -1,7 +1,7 @@
 """Ledgers and cursors of a topic (``internalStats``: PersistentTopicInternalStats, CursorStats of 4.2.4).
 
 Positions are written as ``ledger:entry``, and ranges of acknowledged entries as ``(before:last]``, as on the real
-broker. There are no cursor ledgers and no compacted ledger; their ids are -1.
+broker. There are no cursor ledgers; their ids are -1.
 """
 
 from __future__ import annotations
@@ -64,8 +64,15 @@ def internal_stats(topic: Topic) -> Json:
         },
         "properties": topic.broker.policies.properties.get(str(topic.name.base), {}),
         "schemaLedgers": [],
-        "compactedLedger": _NO_LEDGER,
+        "compactedLedger": _compacted_ledger(topic),
     }
+
+
+def _compacted_ledger(topic: Topic) -> Json:
+    ledger = None if topic.compaction is None else topic.compaction.compacted.ledger
+    if ledger is None:
+        return _NO_LEDGER
+    return {**_NO_LEDGER, "ledgerId": ledger.id, "entries": len(ledger), "size": ledger.size}
 
 
 def _waits(subscription: Subscription) -> bool:

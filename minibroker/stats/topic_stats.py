@@ -2,7 +2,7 @@
 
 Rules of this file
 1. All fields of a real response are present. Fields of missing features (offloading, transactions, entry filters,
-   replication, compaction) have the values that a real broker reports if the feature is not used.
+   replication) have the values that a real broker reports if the feature is not used.
 2. Counters start when the topic is loaded. `Rates` measures rates. Backlogs are in entries.
 """
 
@@ -15,7 +15,9 @@ from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.delayed_delivery import InMemoryDelayedDeliveryTracker
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
+from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.timestamps import instant_text
+from pcli.minibroker.topics.topic_compaction import COMPACTION, CompactionRecord
 
 if TYPE_CHECKING:
     from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["Json", "backlog_size", "shown_subscriptions", "topic_stats"]
+__all__ = ["Json", "shown_subscriptions", "topic_stats"]
 
 Json = dict[str, Any]
 
@@ -39,7 +41,6 @@ _MODES: Final = {
 
 _UNUSED_TOPIC: Final[Json] = {
     "systemTopicBytesInCounter": 0,
-    "bytesOutInternalCounter": 0,
     "backlogQuotaLimitSize": -1,
     "backlogQuotaLimitTime": -1,
     "oldestBacklogMessageAgeSeconds": -1,
@@ -55,12 +56,6 @@ _UNUSED_TOPIC: Final[Json] = {
     "replication": {},
     "nonContiguousDeletedMessagesRangesSerializedSize": 0,
     "delayedMessageIndexSizeInBytes": 0,
-    "compaction": {
-        "lastCompactionRemovedEventCount": 0,
-        "lastCompactionSucceedTimestamp": 0,
-        "lastCompactionFailedTimestamp": 0,
-        "lastCompactionDurationTimeInMills": 0,
-    },
 }
 
 _UNUSED_SUBSCRIPTION: Final[Json] = {
@@ -123,6 +118,8 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "storageSize": 0 if ledger is None else ledger.total_size,
         "backlogSize": 0 if ledger is None or not marks else backlog_size(ledger, min(marks)),
         **_UNUSED_TOPIC,
+        "bytesOutInternalCounter": subscriptions.get(COMPACTION, {}).get("bytesOutCounter", 0),
+        "compaction": _compaction(topic),
         "earliestMsgPublishTimeInBacklogs": min(
             (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
         ),
@@ -136,6 +133,16 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "ownerBroker": topic.broker.http_url.rpartition("/")[2],
         "topicCreationTimeStamp": topic.created,
         **_stored(topic, ledger, subscriptions),
+    }
+
+
+def _compaction(topic: Topic) -> Json:
+    record = CompactionRecord() if topic.compaction is None else topic.compaction.record
+    return {
+        "lastCompactionRemovedEventCount": record.removed,
+        "lastCompactionSucceedTimestamp": record.succeeded,
+        "lastCompactionFailedTimestamp": record.failed,
+        "lastCompactionDurationTimeInMills": record.duration,
     }
 
 
@@ -359,12 +366,3 @@ def _earliest(subscription: Subscription) -> int:
 def _size_left(subscription: Subscription) -> int:
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     return 0 if ledger is None or cursor is None else backlog_size(ledger, cursor.mark_delete)
-
-
-def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
-    """Return the number of bytes after an offset, from average entry sizes (estimateBacklogFromPosition)."""
-    size = 0
-    for one in ledger.ledgers:
-        consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)
-        size += one.size - consumed * (one.size // one.entries) if consumed < one.entries else 0
-    return size

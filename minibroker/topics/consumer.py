@@ -64,7 +64,9 @@ class Consumer:
         "permits",
         "permits_while_blocked",
         "priority",
+        "read_compacted",
         "sends_epoch",
+        "starts_at_earliest",
         "subscription",
         "unacked",
     )
@@ -81,6 +83,11 @@ class Consumer:
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """Whether the consumer accepts any schema (AutoConsume) and therefore declares none for the topic."""
+        self.read_compacted = command.read_compacted
+        """Whether the consumer reads the compacted ledger before the topic."""
+        start = command.start_message_id
+        self.starts_at_earliest = not command.HasField("start_message_id") or signed(start.ledgerId) == -1
+        """Whether the first read of a readCompacted consumer starts at the first compacted message."""
         self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
         """Whether the epoch is sent to the client. It is sent on Exclusive and Failover subscriptions of persistent
         topics without readCompacted."""

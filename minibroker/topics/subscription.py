@@ -76,6 +76,8 @@ class Subscription:
         self.messages_out_removed = self.bytes_out_removed = 0
         """Messages and bytes sent to consumers that have left."""
         self._resetting = False
+        self.keeps_trimmed = False
+        """Whether the cursor of a reader with readCompacted may remain before the trimmed position."""
         self.policies_changed()
 
     def policies_changed(self) -> None:
@@ -313,7 +315,7 @@ class Subscription:
 
         Only non-durable cursors can be before the trimmed position.
         """
-        if self.topic.ledger is not None:
+        if self.topic.ledger is not None and not self.keeps_trimmed:
             self.advance_mark_delete(self.topic.ledger.first - 1)
 
     # -- cursor position -----------------------------------------------------------------------------------------------
@@ -330,6 +332,9 @@ class Subscription:
             self.disconnect()
         self._resetting = False
         cursor.seek(offset)
+        if self.topic.ledger is not None and offset < self.topic.ledger.first:
+            # A compacted entry whose ledger was deleted.
+            cursor.mark_delete, cursor.read_position = offset - 1, offset
         if bits is not None and self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
             cursor.ack_sets[offset] = bits
 

@@ -28,9 +28,11 @@ from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.subscription import Subscription
+from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.storage.entry import Entry
     from pcli.minibroker.topics.broker_service import BrokerService
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.dispatcher import DispatcherFactory
@@ -49,6 +51,7 @@ class Topic:
         "_ledgers_checked",
         "_messages_in_removed",
         "broker",
+        "compaction",
         "created",
         "deduplication",
         "effective_policies",
@@ -97,7 +100,11 @@ class Topic:
         self.last_active = broker.now
         """The last time (ms) at which the topic certainly had producers or subscriptions (lastActive)."""
         self._messages_in_removed = self._bytes_in_removed = 0
+        self.compaction = TopicCompaction(self, self.ledger) if self.ledger is not None else None
+        """The compaction; None on a non-persistent topic."""
         self._apply_policies()
+        if self.compaction is not None:
+            self.compaction.create_subscription()
 
     # -- policies ------------------------------------------------------------------------------------------------------
 
@@ -264,6 +271,8 @@ class Topic:
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             self.last_active = self.broker.now
+            if subscription.name == COMPACTION and self.compaction is not None:
+                self.compaction.subscription_removed()
             self.trim()
 
     def create_subscription(self, name: str, next_offset: int) -> Subscription:
@@ -336,15 +345,31 @@ class Topic:
         """Whether the topic accepts no more messages."""
         return self.ledger is not None and self.ledger.terminated
 
+    def last_dispatchable_entry(self) -> Entry | None:
+        """Return the last entry that is not a marker, or the last marker if all are markers; None if there are none."""
+        ledger = self.ledger
+        if ledger is None or ledger.next == ledger.first:
+            return None
+        for offset in range(ledger.next - 1, ledger.first - 1, -1):
+            entry = ledger.entry(offset)
+            if entry is None:
+                break
+            if not entry.parsed:
+                entry.parse()
+            if not entry.marker:
+                return entry
+        return ledger.entry(ledger.next - 1)
+
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""
         self._fence()
         self._disconnect_producers()
         self._disconnect_consumers()
         self._messages_in_removed = self._bytes_in_removed = 0
-        if self.ledger is None:
+        if self.ledger is None or self.compaction is None:
             self.broker.remove_topic(self.full_name)
             return
+        self.compaction.unload()
         for subscription in self.subscriptions.values():
             if subscription.cursor is not None:
                 # The ack sets of batches are only in memory, so an unload loses them (verified on 4.2.4).
@@ -354,6 +379,7 @@ class Topic:
         self._ledgers_checked = len(self.ledger.ledgers)
         self._skip_closed_ledgers()
         self.last_active = self.broker.now
+        self.compaction.create_subscription()
         self._unfence()
 
     def terminate(self) -> tuple[int, int]:
@@ -380,6 +406,8 @@ class Topic:
         self._disconnect_consumers()
         self._disconnect_producers()
         self.subscriptions.clear()
+        if self.compaction is not None:
+            self.compaction.delete()
         self.effective_policies.release()
         if self.ledger is not None:
             self.ledger.close()

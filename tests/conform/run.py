@@ -27,8 +27,6 @@ HERE = Path(__file__).parent
 SHARED = HERE.parent.parent.parent / "shared" / "conform"
 
 LATER = {
-    "delayed.compaction": "compaction",
-    "delayed.compaction_batches": "compaction",
     "delayed.quota_exception": "backlog quotas",
     "delayed.quota_hold": "backlog quotas",
     "txn.*": "transactions",

@@ -96,7 +96,8 @@ def test_an_unset_policy_is_built_from_the_settings(policies):
     assert policies.policy(T, "subscribeRate") == {"subscribeThrottlingRatePerConsumer": 0, "ratePeriodInSecond": 30}
     assert policies.policy(T, "maxUnackedMessagesOnConsumer") == 50000
     assert policies.policy(T, "retention") == {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
-    assert policies.policy(T, "compactionThreshold") is None
+    assert policies.policy(T, "compactionThreshold") == 0
+    assert policies.policy(T, "persistence") is None
 
 
 def test_a_topic_of_no_namespace(policies):

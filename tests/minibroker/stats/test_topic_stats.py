@@ -9,7 +9,8 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
-from pcli.minibroker.stats.topic_stats import backlog_size, topic_stats
+from pcli.minibroker.stats.topic_stats import topic_stats
+from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
 

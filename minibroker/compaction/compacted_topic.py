@@ -1,0 +1,138 @@
+"""CompactedTopicImpl: the compacted ledger of a topic, and the reads from it.
+
+Rules of this file
+1. A compacted ledger contains the entries that a compaction kept, with their original ids and in their original order.
+   It remains readable after the ledgers of the original entries were deleted.
+2. The compaction horizon is the last entry that was compacted. Consumers with ``readCompacted`` read from the compacted
+   ledger up to the horizon, and from the topic after it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import Final, NamedTuple
+
+from pcli.codec.proto import pb
+from pcli.minibroker.storage.entry import Entry
+from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
+
+__all__ = ["CompactedLedger", "CompactedTopic", "MessagePosition"]
+
+_LENGTHS: Final = 8
+"""The bytes of the two lengths in a stored RawMessage, before its id and its entry."""
+
+_NO_LIMIT: Final = 1 << 62
+
+
+class MessagePosition(NamedTuple):
+    """The id of the last message in a compacted ledger (TopicCompactionService.MessagePosition)."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int
+    publish_time: int
+    """In milliseconds since 1970."""
+
+
+EARLIEST: Final = MessagePosition(-1, -1, 0, 0)
+"""The position for a topic without compacted messages."""
+
+
+class CompactedLedger:
+    """The entries that one compaction kept."""
+
+    __slots__ = ("_entry_ids", "_ledger_ids", "_offsets", "_partition", "_storage", "id", "size")
+
+    def __init__(self, ledger_id: int, partition: int, pool: Pool) -> None:
+        self.id = ledger_id
+        self.size = 0
+        """Size in bytes. As on the real broker, it includes the message id of each entry."""
+        self._partition = partition
+        self._storage = SpillingStorage(pool)
+        self._offsets = array("q")
+        self._ledger_ids = array("q")
+        self._entry_ids = array("q")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, entry: Entry, data: bytes) -> None:
+        """Store an entry with these bytes and the position of ``entry``. Raises StorageFull."""
+        self._storage.append(data)
+        self._offsets.append(entry.offset)
+        self._ledger_ids.append(entry.ledger_id)
+        self._entry_ids.append(entry.entry_id)
+        place = pb.MessageIdData(ledgerId=entry.ledger_id, entryId=entry.entry_id, partition=self._partition)
+        self.size += _LENGTHS + place.ByteSize() + len(data)
+
+    def read(self, offset: int, count: int, max_bytes: int = _NO_LIMIT) -> list[Entry]:
+        """Return entries at or after an offset: at most ``count`` of ``max_bytes``, but at least one if any exists."""
+        index = bisect_left(self._offsets, offset)
+        end = min(index + count, len(self))
+        entries: list[Entry] = []
+        while index < end:
+            for data in self._storage.read(index, end - index):
+                max_bytes -= len(data)
+                if max_bytes < 0 and entries:
+                    return entries
+                entries.append(Entry(self._offsets[index], self._ledger_ids[index], self._entry_ids[index], data))
+                index += 1
+        return entries
+
+    def offset_at(self, ledger_id: int, entry_id: int) -> int | None:
+        """Return the offset of the first entry at or after a position, or None if there is none (findStartPoint)."""
+        index = bisect_left(range(len(self)), (ledger_id, entry_id), key=self._position)
+        return self._offsets[index] if index < len(self) else None
+
+    def _position(self, index: int) -> tuple[int, int]:
+        return self._ledger_ids[index], self._entry_ids[index]
+
+    def last(self) -> Entry | None:
+        """Return the last entry, or None if the ledger is empty."""
+        return self.read(self._offsets[-1], 1)[0] if len(self) else None
+
+    def delete(self) -> None:
+        """Release the storage. The ledger must not be used afterwards."""
+        self._storage.trim(self._storage.end)
+
+
+class CompactedTopic:
+    """The compacted part of a topic."""
+
+    __slots__ = ("horizon", "ledger")
+
+    def __init__(self) -> None:
+        self.horizon = -1
+        """Offset of the last entry that was compacted; -1 if the topic was never compacted."""
+        self.ledger: CompactedLedger | None = None
+
+    def new_compacted_ledger(self, horizon: int, ledger: CompactedLedger) -> None:
+        """Replace the compacted ledger, and delete the old one."""
+        previous, self.ledger, self.horizon = self.ledger, ledger, horizon
+        if previous is not None:
+            previous.delete()
+
+    def reset(self) -> None:
+        """Delete the compacted ledger and forget the horizon."""
+        if self.ledger is not None:
+            self.ledger.delete()
+        self.ledger, self.horizon = None, -1
+
+    def read(self, offset: int, count: int, max_bytes: int) -> list[Entry]:
+        """Return compacted entries at or after an offset, at most ``count`` entries of ``max_bytes`` in total."""
+        return [] if self.ledger is None else self.ledger.read(offset, count, max_bytes)
+
+    def last_message_position(self) -> MessagePosition:
+        """Return the position of the last compacted message (PulsarTopicCompactionService.getLastMessagePosition)."""
+        entry = None if self.ledger is None else self.ledger.last()
+        if entry is None:
+            return EARLIEST
+        entry.parse()
+        metadata = entry.metadata
+        assert metadata is not None  # compaction drops unreadable entries
+        index = -1
+        if metadata.num_messages_in_batch > 1:
+            kept = metadata.compacted_batch_indexes
+            index = kept[-1] if kept else metadata.num_messages_in_batch - 1
+        return MessagePosition(entry.ledger_id, entry.entry_id, index, metadata.publish_time)
