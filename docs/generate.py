@@ -95,7 +95,6 @@ def with_lists(page: str) -> str:
 
 def limits() -> Iterator[str]:
     """Yield the limits of the mini-broker as list items."""
-    yield f"- **Commands that are always refused with NotAllowedError**: {words(capabilities.refused_commands())}."
     yield (
         "- **Commands that close the connection**, because Pulsar 4.2.4 does not support them either: "
         f"{words(capabilities.closing_commands())}."

@@ -38,6 +38,8 @@ from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 from pcli.minibroker.topics.topic_registry import TopicRegistry
+from pcli.minibroker.topics.transaction_buffer_client import TransactionBufferClient
+from pcli.minibroker.transactions.metadata_store_service import ASSIGN, TransactionMetadataStoreService
 
 __all__ = ["VERSION", "Broker", "Timer"]
 
@@ -95,6 +97,10 @@ class Broker:
         self.schemas = SchemaRegistry()
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)
+        self.transaction_buffers = TransactionBufferClient(self.topic_registry)
+        self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
+        if settings.transactionCoordinatorEnabled:
+            self.policies.partitioned[ASSIGN] = 1
         self.topics = self.topic_registry.topics
         self.stored = self.topic_registry.stored
         publish = settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
-from pcli.minibroker.commands import HANDLERS, transactions
+from pcli.minibroker.commands import HANDLERS
 from pcli.minibroker.dispatch import KINDS
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "dispatcher_rows",
     "endpoint_rows",
     "missing_families",
-    "refused_commands",
     "stored_only_policies",
 ]
 
@@ -70,11 +69,6 @@ def dispatcher_rows() -> list[dict[str, Any]]:
 
 def _sub_type(number: int) -> pb.CommandSubscribe.SubType.ValueType:
     return pb.CommandSubscribe.SubType.ValueType(number)
-
-
-def refused_commands() -> list[str]:
-    """Return the commands that always get an error."""
-    return list(transactions.HANDLERS)
 
 
 def closing_commands() -> list[str]:

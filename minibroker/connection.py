@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatcher
     from pcli.minibroker.topics.topic_registry import TopicRegistry
+    from pcli.minibroker.topics.transaction_buffer_client import TransactionBufferClient
+    from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
 
 __all__ = ["Connection", "Handler", "PulsarService"]
 
@@ -67,6 +69,8 @@ class PulsarService(BrokerService, Protocol):
     offer: Offer
     topics: dict[str, Topic]
     topic_registry: TopicRegistry
+    transactions: TransactionMetadataStoreService
+    transaction_buffers: TransactionBufferClient
     dirty: list[Connection]
     """Connections with frames to write, or to close."""
 

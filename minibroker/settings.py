@@ -156,6 +156,12 @@ class Settings:
         int, "reading pauses when this many messages with the same delay wait"
     ] = 50000
 
+    # Transactions.
+    transactionCoordinatorEnabled: Annotated[bool, "clients may use transactions"] = False
+    maxActiveTransactionsPerCoordinator: Annotated[
+        int, "maximum open transactions of a coordinator; NEW_TXN gets no response above it"
+    ] = 0
+
     # Ledgers and entries.
     managedLedgerMaxEntriesPerLedger: Annotated[int, "maximum entries of a ledger"] = 50000
     managedLedgerMaxSizePerLedgerMbytes: Annotated[int, "maximum size of a ledger"] = 2048

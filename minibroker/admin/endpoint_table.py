@@ -21,6 +21,7 @@ from pcli.minibroker.admin import (
     subscriptions,
     tenants,
     topics,
+    transactions,
 )
 from pcli.minibroker.admin.endpoint import Endpoint
 
@@ -39,4 +40,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *namespaces.ENDPOINTS,
     *policies.ENDPOINTS,
     *metrics.ENDPOINTS,
+    *transactions.ENDPOINTS,
 )

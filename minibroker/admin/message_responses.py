@@ -11,12 +11,14 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import signed
 from pcli.minibroker.admin.endpoint import Reply, RestError
 from pcli.minibroker.storage.entry import metadata_bounds
 from pcli.minibroker.timestamps import instant_text
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["message_response"]
 
@@ -55,8 +57,8 @@ _BASE64: Final = {
 }
 
 
-def message_response(entry: Entry) -> Reply:
-    """Return the response. Raises RestError 500 if the metadata cannot be parsed."""
+def message_response(topic: Topic, entry: Entry) -> Reply:
+    """Return the response for an entry of a topic. Raises RestError 500 if the metadata cannot be parsed."""
     if not entry.parsed:
         entry.parse()
     metadata = entry.metadata
@@ -69,12 +71,21 @@ def message_response(entry: Entry) -> Reply:
         **_broker_entry(entry),
         **_fields(metadata),
         f"{_X}Is-Encrypted": str(bool(metadata.encryption_keys)).lower(),
-        f"{_X}txn-uncommitted": "false",
+        **_transaction(topic, entry),
     }
     if metadata.HasField("num_messages_in_batch"):
         headers[f"{_X}num-batch-message"] = str(metadata.num_messages_in_batch)
         headers[f"{_X}batch-size"] = str(len(entry.data) - entry.block - (end - start))
     return Reply(200, _opened(metadata, entry.data[end:]), headers)
+
+
+def _transaction(topic: Topic, entry: Entry) -> dict[str, str]:
+    buffer = topic.transaction_buffer
+    hidden = buffer is not None and entry.offset >= buffer.read_end
+    headers = {f"{_X}txn-uncommitted": _text(hidden)}
+    if entry.metadata is not None and entry.metadata.HasField("txnid_most_bits"):
+        headers[f"{_X}txn-aborted"] = _text(buffer is not None and buffer.is_aborted(entry))
+    return headers
 
 
 def _opened(metadata: pb.MessageMetadata, data: bytes) -> bytes:
@@ -99,7 +110,10 @@ def _fields(metadata: pb.MessageMetadata) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a header value. Numbers are Java longs."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(signed(value) if isinstance(value, int) else value)
 
 
 def _broker_entry(entry: Entry) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.admin.message_responses import message_response
@@ -12,16 +12,19 @@ from pcli.minibroker.stats.topic_stats import Json, topic_stats
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger
 
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.topic import Topic
+
 __all__ = ["ENDPOINTS"]
 
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
-def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, int]:
-    """Return the topic's ledger and partition index. Raises 405 if the topic is non-persistent or partitioned."""
+def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, Topic]:
+    """Return a topic's ledger and the topic. Raises 405 if the topic is non-persistent or partitioned."""
     topic = call.persistent_topic(operation)
     assert topic.ledger is not None
-    return topic.ledger, topic.partition
+    return topic.ledger, topic
 
 
 def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
@@ -34,32 +37,32 @@ def _last(call: Call) -> Any:
         raise RestError(405, "GetLastMessageId on a non-persistent topic is not allowed")
     if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(404, f"Topic {call.topic_name} not found")
-    ledger, partition = _ledger(call, "GetLastMessageId")
+    ledger, topic = _ledger(call, "GetLastMessageId")
     entry = ledger.entry(ledger.next - 1)
     if entry is None:
-        return _id(ledger.position(ledger.next - 1), partition)
+        return _id(ledger.position(ledger.next - 1), topic.partition)
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
-    return _id((entry.ledger_id, entry.entry_id), partition, entry.messages - 1 if batch else -1)
+    return _id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1 if batch else -1)
 
 
 def _at_time(call: Call) -> Any:
-    ledger, partition = _ledger(call, "Get message ID by timestamp")
-    return _id(ledger.position(ledger.newest_before(call.path_number("timestamp")) + 1), partition)
+    ledger, topic = _ledger(call, "Get message ID by timestamp")
+    return _id(ledger.position(ledger.newest_before(call.path_number("timestamp")) + 1), topic.partition)
 
 
 def _by_id(call: Call) -> Reply:
-    ledger, _ = _ledger(call, "Get message by id")
+    ledger, topic = _ledger(call, "Get message by id")
     offset = ledger.offset_of(call.path_number("ledger"), call.path_number("entry"))
     entry = None if offset is None else ledger.entry(offset)
     if entry is None:
         raise RestError(404, "Message id not found")
-    return message_response(entry)
+    return message_response(topic, entry)
 
 
 def _examine(call: Call) -> Reply:
-    ledger, _ = _ledger(call, "Examine messages")
+    ledger, topic = _ledger(call, "Examine messages")
     if ledger.next == ledger.first:
         raise RestError(412, "Could not examine messages due to the total message is zero")
     try:
@@ -71,7 +74,7 @@ def _examine(call: Call) -> Reply:
     entry = ledger.entry(ledger.first + place - 1 if earliest else ledger.next - place)
     if entry is None:
         raise RestError(404, "Message not found")
-    return message_response(entry)
+    return message_response(topic, entry)
 
 
 def _backlog_size(call: Call) -> Any:

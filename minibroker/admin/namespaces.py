@@ -12,6 +12,7 @@ from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_top
 from pcli.minibroker.policies.policy_store import Namespace
 from pcli.minibroker.policies.policy_table import POLICIES
 from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.transactions.metadata_store_service import assign_topic
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
@@ -171,6 +172,14 @@ def _loaded(call: Call) -> list[Topic]:
 def _unload(call: Call) -> None:
     for topic in _loaded(call):
         call.broker.unload(topic)
+    _close_coordinators(call.broker, call.namespace(), None)
+
+
+def _close_coordinators(broker: Broker, space: Namespace, bundle: str | None) -> None:
+    """Close the transaction coordinators of an unloaded bundle, or of an unloaded namespace if ``bundle`` is None."""
+    names = {number: assign_topic(number) for number in broker.transactions.stores}
+    inside = [number for number, name in names.items() if namespace_of(name) == space.name]
+    broker.transactions.close(one for one in inside if bundle is None or space.bundle(str(names[one])) == bundle)
 
 
 def _unload_bundle(call: Call) -> None:
@@ -181,6 +190,7 @@ def _unload_bundle(call: Call) -> None:
     for topic in _loaded(call):
         if space.bundle(topic.full_name) == bundle:
             call.broker.unload(topic)
+    _close_coordinators(call.broker, space, bundle)
 
 
 def _clear(call: Call) -> None:

@@ -196,7 +196,7 @@ def _peek(call: Call) -> Any:
     entry = topic.ledger.entry(cursor.nth_unacked(count))
     if entry is None:
         raise RestError(404, "Message not found")
-    return message_response(entry)
+    return message_response(topic, entry)
 
 
 def _analyze(call: Call) -> Any:

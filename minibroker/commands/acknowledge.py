@@ -1,7 +1,7 @@
 """ACK (ServerCnx.handleAck, Consumer.messageAcked).
 
-The response to an acknowledgement without a transaction is always a success (4.2.4). An ACK for an unknown consumer
-gets no response.
+The response to an acknowledgement without a transaction is always a success (4.2.4). A cumulative acknowledgement with
+several ids, or on a Shared or Key_Shared subscription, has no effect. An ACK for an unknown consumer gets no response.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics import transactional_acks
+from pcli.minibroker.transactions.txn_id import txn_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
+    from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Position
 
 __all__ = ["HANDLERS", "HOT_HANDLERS"]
@@ -48,20 +50,42 @@ def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) ->
     if consumer is None:
         return
     if command.HasField("txnid_least_bits") and command.HasField("txnid_most_bits"):
-        raise Refused(pb.NotAllowedError, "Transactions are not enabled.")
-    places = [
-        (signed(place.ledgerId), signed(place.entryId), set_of(place.ack_set) if place.ack_set else None)
-        for place in command.message_id
-    ]
+        _acknowledge_in_transaction(connection, consumer, command)
+    else:
+        _acknowledge(consumer, command)
+    if command.HasField("request_id"):
+        answer = pb.CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
+        connection.send_command(answer)
+
+
+def _acknowledge(consumer: Consumer, command: pb.CommandAck) -> None:
+    places = [(signed(place.ledgerId), signed(place.entryId), _bits(place)) for place in command.message_id]
     if command.ack_type == pb.CommandAck.Cumulative:
         if len(places) == 1:
             properties = {pair.key: signed(pair.value) for pair in command.properties}
             consumer.subscription.acknowledge_cumulative(consumer, places[0], properties)
     else:
         consumer.subscription.acknowledge(consumer, places)
-    if command.HasField("request_id"):
-        answer = pb.CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
-        connection.send_command(answer)
+
+
+def _acknowledge_in_transaction(connection: Connection, consumer: Consumer, command: pb.CommandAck) -> None:
+    """Record an acknowledgement in a transaction. Raises Refused.
+
+    A declared batch size cannot exceed the maximum message size, so that larger sizes need no memory.
+    """
+    txn, limit = txn_of(command), connection.broker.settings.maxMessageSize
+    acks = [
+        ((signed(place.ledgerId), signed(place.entryId)), _bits(place), min(max(0, place.batch_size), limit))
+        for place in command.message_id
+    ]
+    if command.ack_type != pb.CommandAck.Cumulative:
+        transactional_acks.acknowledge(consumer, txn, acks)
+    elif len(acks) == 1 and not consumer.subscription.individual:
+        transactional_acks.acknowledge_cumulative(consumer, txn, *acks[0][:2])
+
+
+def _bits(place: pb.MessageIdData) -> int | None:
+    return set_of(place.ack_set) if place.ack_set else None
 
 
 HANDLERS = {"ACK": acknowledge}

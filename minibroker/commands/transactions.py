@@ -1,77 +1,151 @@
-"""Transaction commands: the responses of a 4.2.4 broker with transactions disabled (the default).
+"""Transaction commands (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4).
 
-Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
-1. The response to a coordinator command is ERROR instead of the command's response.
-2. Ending a transaction on a topic or subscription is a command between brokers. It succeeds if it has no effect: if the
-   topic or subscription does not exist, or if a transaction on a topic is committed.
+Rules of this file
+1. If transactions are disabled (the default), the response to a coordinator command is ERROR. Otherwise an error is
+   sent in the response type of the command, with the transaction id of the request.
+2. Ending a transaction on a topic or subscription is a command between brokers, but any client may send it. It succeeds
+   if the topic or subscription does not exist. If transactions are disabled, only a commit on a topic succeeds.
 
 Commands for scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import signed
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.transactions.metadata_store_service import assign_topic
+from pcli.minibroker.transactions.txn_id import txn_of
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler, PulsarService
-    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["HANDLERS"]
 
+_Coordinate = Callable[["Connection", Any, Any], bool]
+"""The type of the functions that handle a coordinator command: function(connection, command, response).
 
-def _transactions_off(connection: Connection, command: Any, frame: Frame) -> None:
-    raise Refused(pb.NotAllowedError, "Transactions are not enabled.")
+Raises Refused. Returns whether the response is sent now.
+"""
+
+
+def _coordinator(make: Callable[..., Any], coordinate: _Coordinate) -> Handler:
+    """Return the handler of a coordinator command."""
+
+    def handle(connection: Connection, command: Any, frame: Frame) -> None:
+        if not connection.broker.settings.transactionCoordinatorEnabled:
+            raise Refused(pb.NotAllowedError, "Transactions are not enabled.")
+        answer = make(request_id=command.request_id)
+        try:
+            now = coordinate(connection, command, answer)
+        except Refused as refused:
+            now = True
+            _put_error(answer, refused)
+        if now:
+            connection.send_command(answer)
+
+    return handle
+
+
+def _put_error(answer: Any, refused: Refused) -> None:
+    answer.error, answer.message = pb.ServerError.ValueType(refused.code), refused.text
+
+
+def _copy_id(command: Any, answer: Any) -> None:
+    answer.txnid_most_bits, answer.txnid_least_bits = command.txnid_most_bits, command.txnid_least_bits
+
+
+def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, answer: Any) -> bool:
+    """Open a coordinator. Raises Refused (ServiceNotReady) if its bundle is not served."""
+    broker, number = connection.broker, signed(command.tc_id)
+    broker.check_owned(assign_topic(number))
+    broker.transactions.connect(number)
+    return True
+
+
+def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
+    answer.txnid_most_bits = command.tc_id
+    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), signed(command.txn_ttl_millis))
+    if txn is None:
+        return False
+    answer.txnid_least_bits = txn[1]
+    return True
+
+
+def _add_partitions(connection: Connection, command: pb.CommandAddPartitionToTxn, answer: Any) -> bool:
+    _copy_id(command, answer)
+    txn = txn_of(command)
+    connection.broker.transactions.store(txn[0]).add_topics(txn, command.partitions)
+    return True
+
+
+def _add_subscriptions(connection: Connection, command: pb.CommandAddSubscriptionToTxn, answer: Any) -> bool:
+    _copy_id(command, answer)
+    txn = txn_of(command)
+    pairs = [(one.topic, one.subscription) for one in command.subscription]
+    connection.broker.transactions.store(txn[0]).add_subscriptions(txn, pairs)
+    return True
+
+
+def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool:
+    """End a transaction. The response is sent when it has ended."""
+    _copy_id(command, answer)
+
+    def on_end(refused: Refused | None) -> None:
+        if refused is not None:
+            _put_error(answer, refused)
+        connection.send_command(answer)
+
+    commit = command.txn_action == pb.COMMIT
+    connection.broker.transactions.end_transaction(txn_of(command), on_end, commit=commit)
+    return False
 
 
 def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartition, frame: Frame) -> None:
-    answer = pb.CommandEndTxnOnPartitionResponse(
-        request_id=command.request_id,
-        txnid_least_bits=command.txnid_least_bits,
-        txnid_most_bits=command.txnid_most_bits,
-    )
+    answer = pb.CommandEndTxnOnPartitionResponse(request_id=command.request_id)
+    _copy_id(command, answer)
+    broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     try:
-        topic = _loaded(connection.broker, command.topic)
-        if topic is not None and command.txn_action == pb.ABORT:
-            raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
+        _check_loadable(broker, command.topic)
+        commit = command.txn_action == pb.COMMIT
+        broker.transaction_buffers.end_on_topic(command.topic, txn_of(command), mark, commit=commit)
     except Refused as refused:
-        answer.error, answer.message = pb.ServerError.ValueType(refused.code), refused.text
+        _put_error(answer, refused)
     connection.send_command(answer)
 
 
 def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubscription, frame: Frame) -> None:
-    answer = pb.CommandEndTxnOnSubscriptionResponse(
-        request_id=command.request_id,
-        txnid_least_bits=command.txnid_least_bits,
-        txnid_most_bits=command.txnid_most_bits,
-    )
+    answer = pb.CommandEndTxnOnSubscriptionResponse(request_id=command.request_id)
+    _copy_id(command, answer)
+    broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
+    topic, name = command.subscription.topic, command.subscription.subscription
     try:
-        topic = _loaded(connection.broker, command.subscription.topic)
-        if topic is not None and command.subscription.subscription in topic.subscriptions:
-            raise Refused(pb.NotAllowedError, "Handle end txn on subscription failed: The transaction is disabled")
+        _check_loadable(broker, topic)
+        commit = command.txn_action == pb.COMMIT
+        broker.transaction_buffers.end_on_subscription(topic, name, txn_of(command), mark, commit=commit)
     except Refused as refused:
-        answer.error, answer.message = pb.ServerError.ValueType(refused.code), refused.text
+        _put_error(answer, Refused(refused.code, f"Handle end txn on subscription failed: {refused.text}"))
     connection.send_command(answer)
 
 
-def _loaded(broker: PulsarService, text: str) -> Topic | None:
-    """Return the topic if it is loaded, or None if it does not exist. Otherwise raises Refused (ServiceNotReady)."""
+def _check_loadable(broker: PulsarService, text: str) -> None:
+    """Raise Refused (ServiceNotReady) if a topic exists, but is not loaded and its bundle is not served."""
     name = topic_name(text)
-    topic = broker.topics.get(str(name))
-    if topic is None and broker.topic_registry.exists(name):
-        raise Refused(pb.ServiceNotReady, f"Topic {name} is not found")
-    return topic
+    if str(name) not in broker.topics and broker.topic_registry.exists(name):
+        broker.check_owned(name)
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    **dict.fromkeys(
-        ("TC_CLIENT_CONNECT_REQUEST", "NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"),
-        _transactions_off,
-    ),
+    "TC_CLIENT_CONNECT_REQUEST": _coordinator(pb.CommandTcClientConnectResponse, _connect),
+    "NEW_TXN": _coordinator(pb.CommandNewTxnResponse, _new),
+    "ADD_PARTITION_TO_TXN": _coordinator(pb.CommandAddPartitionToTxnResponse, _add_partitions),
+    "ADD_SUBSCRIPTION_TO_TXN": _coordinator(pb.CommandAddSubscriptionToTxnResponse, _add_subscriptions),
+    "END_TXN": _coordinator(pb.CommandEndTxnResponse, _end),
     "END_TXN_ON_PARTITION": _end_on_partition,
     "END_TXN_ON_SUBSCRIPTION": _end_on_subscription,
 }

@@ -109,6 +109,15 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_permits += consumer.unblock(requested=True)
         self.broker.schedule(self)
 
+    def redeliver_aborted(self, offsets: list[int]) -> None:
+        """Redeliver the given entries after the mark-delete position, and increase their redelivery counts."""
+        requested = [offset for offset in offsets if offset > self.cursor.mark_delete]
+        for offset in requested:
+            self.replay.add(offset)
+        if self.settings.subscriptionRedeliveryTrackerEnabled:
+            self.replay.count(requested)
+        self.broker.schedule(self)
+
     def entry_acknowledged(self, offset: int) -> None:
         """Remove an acknowledged entry."""
         replay = self.replay
@@ -282,7 +291,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         kept = self.filter_entries(entries)
         if not kept:
             return kept
-        messages = consumer.deliver(kept, self.replay.counts or NO_COUNTS, self.cursor.ack_sets)
+        ack_sets = self.ack_sets(kept) if self.transactional else self.cursor.ack_sets
+        messages = consumer.deliver(kept, self.replay.counts or NO_COUNTS, ack_sets)
         self.total_permits -= messages
         self.total_unacked += messages
         if 0 < self.subscription.max_unacked <= self.total_unacked:

@@ -136,6 +136,11 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self.cursor.rewind()
         self.broker.schedule(self)
 
+    def redeliver_aborted(self, offsets: list[int]) -> None:
+        """Restart delivery at the first unacknowledged entry."""
+        if self._active is not None:
+            self.redeliver(self._active, None, -1)
+
     def run(self) -> None:
         """Read and send while the active consumer has permits."""
         consumer = self._active
@@ -183,6 +188,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         kept = self.filter_entries(entries)
         if not kept:
             return
-        messages = consumer.deliver(kept, NO_COUNTS, self.cursor.ack_sets)
+        ack_sets = self.ack_sets(kept) if self.transactional else self.cursor.ack_sets
+        messages = consumer.deliver(kept, NO_COUNTS, ack_sets)
         if self.subscription.limits:
             self.subscription.limits.charge(messages, kept)

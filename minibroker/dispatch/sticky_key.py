@@ -115,6 +115,11 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self._replay_blocked = False
         super().redeliver(consumer, offsets, epoch)
 
+    def redeliver_aborted(self, offsets: list[int]) -> None:
+        """Redeliver entries. Their slots are determined when they are read again."""
+        self._replay_blocked = False
+        super().redeliver_aborted(offsets)
+
     def cursor_moved(self) -> None:
         """Remove acknowledged entries from the redelivery queue."""
         self._replay_blocked = False

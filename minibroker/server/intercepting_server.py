@@ -115,6 +115,7 @@ class InterceptingServer(Server):
                 topic.unload()
             else:
                 broker.delete_topic(topic.name, force=True)
+        broker.transactions.close(list(broker.transactions.stores))
         for namespace in list(broker.policies.namespaces):
             broker.topic_registry.forget_namespace(namespace)
         broker.finish_turn()

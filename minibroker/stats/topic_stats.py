@@ -1,8 +1,8 @@
 """Topic stats with Pulsar's names (TopicStats, PublisherStats, SubscriptionStats, ConsumerStats of 4.2.4).
 
 Rules of this file
-1. All fields of a real response are present. Fields of missing features (offloading, transactions, entry filters,
-   replication) have the values that a real broker reports if the feature is not used.
+1. All fields of a real response are present. Fields of missing features (offloading, entry filters, replication) have
+   the values that a real broker reports if the feature is not used.
 2. Counters start when the topic is loaded. `Rates` measures rates. Backlogs are in entries.
 """
 
@@ -50,9 +50,6 @@ _UNUSED_TOPIC: Final[Json] = {
     "lastOffloadLedgerId": 0,
     "lastOffloadSuccessTimeStamp": 0,
     "lastOffloadFailureTimeStamp": 0,
-    "ongoingTxnCount": 0,
-    "abortedTxnCount": 0,
-    "committedTxnCount": 0,
     "replication": {},
     "nonContiguousDeletedMessagesRangesSerializedSize": 0,
     "delayedMessageIndexSizeInBytes": 0,
@@ -120,6 +117,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         **_UNUSED_TOPIC,
         "bytesOutInternalCounter": subscriptions.get(COMPACTION, {}).get("bytesOutCounter", 0),
         "compaction": _compaction(topic),
+        **_transactions(topic),
         "earliestMsgPublishTimeInBacklogs": min(
             (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
         ),
@@ -144,6 +142,14 @@ def _compaction(topic: Topic) -> Json:
         "lastCompactionFailedTimestamp": record.failed,
         "lastCompactionDurationTimeInMills": record.duration,
     }
+
+
+def _transactions(topic: Topic) -> Json:
+    buffer = topic.transaction_buffer
+    ongoing, aborted, committed = (
+        (0, 0, 0) if buffer is None else (len(buffer.ongoing), buffer.aborted_count, buffer.committed_count)
+    )
+    return {"ongoingTxnCount": ongoing, "abortedTxnCount": aborted, "committedTxnCount": committed}
 
 
 def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> Json:

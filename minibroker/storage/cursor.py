@@ -197,17 +197,23 @@ class ManagedCursor:
             self.skip_trimmed()
             position = self.read_position
         if position <= self._highest or position <= self.mark_delete:
-            return self._read_unacked(count, max_bytes)
+            return self._read_unacked(count, max_bytes, ledger.next)
         entries = ledger.read(position, count, max_bytes)
         self.read_position = position + len(entries)
         return entries
 
-    def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
+    def read_before(self, end: int, count: int, max_bytes: int) -> list[Entry]:
+        """Read the next entries that are not deleted and are before the offset ``end``, like `read`."""
+        if self.read_position < self._ledger.first:
+            self.skip_trimmed()
+        return self._read_unacked(count, max_bytes, end) if self.read_position < end else []
+
+    def _read_unacked(self, count: int, max_bytes: int, end: int) -> list[Entry]:
         """Read entries one by one up to the last deleted entry, and all entries after it with a single read."""
         ledger = self._ledger
         entries: list[Entry] = []
         position = self.next_unacked(self.read_position)
-        while len(entries) < count and position <= self._highest:
+        while len(entries) < count and position <= self._highest and position < end:
             entry = ledger.entry(position)
             if entry is None or (entries and len(entry.data) > max_bytes):
                 count = 0
@@ -216,7 +222,7 @@ class ManagedCursor:
             entries.append(entry)
             position = self.next_unacked(position + 1)
         if len(entries) < count and (max_bytes > 0 or not entries):
-            rest = ledger.read(position, count - len(entries), max_bytes)
+            rest = ledger.read(position, min(count - len(entries), end - position), max_bytes)
             if rest and (not entries or len(rest[0].data) <= max_bytes):
                 entries += rest
                 position += len(rest)

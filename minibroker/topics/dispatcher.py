@@ -83,6 +83,8 @@ class PersistentDispatcher(Dispatcher):
         self.cursor = subscription.cursor
         assert subscription.topic.ledger is not None
         self.ledger = subscription.topic.ledger
+        self.transactional = subscription.used_by_transactions
+        """Whether a transaction has used the topic or the subscription. If False, no entry is checked for them."""
         self.end_of_topic_sent = False
         """Whether the current consumers received REACHED_END_OF_TOPIC."""
 
@@ -115,6 +117,9 @@ class PersistentDispatcher(Dispatcher):
 
     def read(self, count: int) -> list[Entry]:
         """Read the next entries; the streaming dispatchers read them one by one."""
+        if self.transactional and self.topic.transaction_buffer is not None:
+            end = self.topic.transaction_buffer.read_end
+            return self.cursor.read_before(end, count, self.settings.dispatcherMaxReadSizeBytes)
         return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
     def check_end_of_topic(self) -> None:
@@ -130,12 +135,38 @@ class PersistentDispatcher(Dispatcher):
     def filter_entries(self, entries: list[Entry]) -> list[Entry]:
         """Return the entries to deliver (AbstractBaseDispatcher.filterEntriesForConsumer).
 
-        Unreadable entries and markers are acknowledged here; the tracker keeps delayed entries.
+        Unreadable entries, markers and messages of aborted transactions are acknowledged here; the tracker keeps
+        delayed entries. Entries in pending acknowledgements are dropped until their transaction is aborted.
         """
+        if self.transactional:
+            entries = self._drop_aborted(entries)
         kept = []
         for entry in entries:
             if entry.broken or entry.marker:
                 self.subscription.acknowledge_silently(entry.offset)
             elif not (entry.deliver_at and self.track_delayed(entry)):
                 kept.append(entry)
+        return self._drop_pending(kept) if self.transactional else kept
+
+    def _drop_aborted(self, entries: list[Entry]) -> list[Entry]:
+        """Acknowledge the messages of aborted transactions. Return the other entries."""
+        buffer = self.topic.transaction_buffer
+        if buffer is None or not buffer.aborted:
+            return entries
+        kept, aborted = buffer.without_aborted(entries)
+        for entry in aborted:
+            self.subscription.acknowledge_silently(entry.offset)
         return kept
+
+    def _drop_pending(self, entries: list[Entry]) -> list[Entry]:
+        """Return the entries without those in pending acknowledgements."""
+        handle = self.subscription.pending_ack_handle
+        return entries if handle is None else handle.visible(entries, self.cursor.ack_sets)
+
+    def ack_sets(self, entries: list[Entry]) -> Mapping[int, int]:
+        """Return the ack sets with which entries are delivered, by offset, if `transactional` is set."""
+        handle, ack_sets = self.subscription.pending_ack_handle, self.cursor.ack_sets
+        return ack_sets if handle is None else handle.visible_ack_sets(entries, ack_sets)
+
+    def redeliver_aborted(self, offsets: list[int]) -> None:
+        """Redeliver entries that an aborted transaction has acknowledged."""

@@ -27,6 +27,7 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.spilling_storage import StorageFull
 from pcli.minibroker.topics.publishing import Publication, publish
 from pcli.minibroker.topics.send_receipts import SendReceiptWriter
+from pcli.minibroker.transactions.txn_id import txn_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
@@ -125,7 +126,8 @@ class Producer:
         publication = Publication(command.sequence_id, highest, command.num_messages, block)
         publication.chunk, publication.marker = command.is_chunk, command.marker
         publication.has_id = command.HasField("message_id")
-        publication.in_transaction = command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits")
+        if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
+            publication.transaction = txn_of(command)
         self._publish(publication)
 
     def _publish(self, publication: Publication) -> None:

@@ -27,8 +27,10 @@ from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.producer_access import ProducerAccess
+from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
+from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.producer import Producer
     from pcli.minibroker.topics.rate_limiters import RateLimiter
     from pcli.minibroker.topics.transport_cnx import TransportCnx
+    from pcli.minibroker.transactions.txn_id import TxnId
 
 __all__ = ["Topic"]
 
@@ -70,6 +73,8 @@ class Topic:
         "producers",
         "schema_id",
         "subscriptions",
+        "transaction_buffer",
+        "transactions_enabled",
     )
 
     def __init__(self, broker: BrokerService, name: TopicName, make_dispatcher: DispatcherFactory) -> None:
@@ -94,6 +99,11 @@ class Topic:
         self.deduplication: MessageDeduplication | None = None
         """The recorded sequence ids, or None if deduplication is disabled."""
         self.effective_policies = EffectivePolicies(broker, name)
+        enabled = broker.settings.transactionCoordinatorEnabled
+        self.transactions_enabled = enabled and self.persistent and not self.effective_policies.system
+        """Whether clients may use transactions with this topic."""
+        self.transaction_buffer: TopicTransactionBuffer | None = None
+        """The transactions of the topic, or None before the first one."""
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
@@ -167,6 +177,34 @@ class Topic:
             schemas.check_consumer(self.schema_id, schema, self.effective_policies.for_schemas)
         else:
             self.add_schema(schema)
+
+    # -- transactions --------------------------------------------------------------------------------------------------
+
+    def open_transaction_buffer(self) -> TopicTransactionBuffer:
+        """Return the transaction buffer; create it if there is none. Raises Refused (NotAllowedError) if disabled."""
+        if self.ledger is None or not self.transactions_enabled:
+            raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
+        if self.transaction_buffer is None:
+            self.transaction_buffer = TopicTransactionBuffer(self.ledger, lambda marker: append(self, marker, 1))
+            for subscription in self.subscriptions.values():
+                subscription.use_transactions()
+        return self.transaction_buffer
+
+    def end_transaction(self, txn: TxnId, low_water_mark: int, *, commit: bool) -> None:
+        """Commit or abort a transaction on this topic. Raises Refused. Without transactions, a commit does nothing."""
+        if not self.persistent:
+            raise Refused(pb.UnknownError, "Unsupported operation endTxn in non-persistent topic.")
+        if commit and not self.transactions_enabled:
+            return
+        buffer = self.open_transaction_buffer()
+        end = buffer.commit if commit else buffer.abort
+        end(txn, low_water_mark, self.broker.now)
+        self.announce_entries()
+
+    def announce_entries(self) -> None:
+        """Notify the subscriptions of new readable entries at the end of this turn."""
+        self.entries_announced = True
+        self.broker.schedule(self)
 
     # -- producers -------------------------------------------------------------------------------------------------
 
@@ -346,19 +384,18 @@ class Topic:
         return self.ledger is not None and self.ledger.terminated
 
     def last_dispatchable_entry(self) -> Entry | None:
-        """Return the last entry that is not a marker, or the last marker if all are markers; None if there are none."""
-        ledger = self.ledger
-        if ledger is None or ledger.next == ledger.first:
+        """Return the last readable entry that is neither a marker nor aborted, or None."""
+        ledger, buffer = self.ledger, self.transaction_buffer
+        if ledger is None:
             return None
-        for offset in range(ledger.next - 1, ledger.first - 1, -1):
+        for offset in range((ledger.next if buffer is None else buffer.read_end) - 1, ledger.first - 1, -1):
             entry = ledger.entry(offset)
-            if entry is None:
-                break
+            assert entry is not None
             if not entry.parsed:
                 entry.parse()
-            if not entry.marker:
+            if not entry.marker and not (buffer is not None and buffer.is_aborted(entry)):
                 return entry
-        return ledger.entry(ledger.next - 1)
+        return None
 
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""
@@ -371,9 +408,9 @@ class Topic:
             return
         self.compaction.unload()
         for subscription in self.subscriptions.values():
-            if subscription.cursor is not None:
-                # The ack sets of batches are only in memory, so an unload loses them (verified on 4.2.4).
-                subscription.cursor.ack_sets.clear()
+            subscription.reload()
+        if self.transaction_buffer is not None:
+            self.transaction_buffer.reload()
         self.ledger.roll(self.broker.now)
         # Loading a topic again does not trigger a check for trimming.
         self._ledgers_checked = len(self.ledger.ledgers)

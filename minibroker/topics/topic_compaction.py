@@ -225,8 +225,10 @@ class TopicCompaction:
             for entry in self._ledger.read(offset, min(_READ_ENTRIES, horizon + 1 - offset), _READ_BYTES):
                 if not entry.parsed:
                     entry.parse()
-                yield entry if exposes or not entry.block else _without_broker_entry(entry)
                 offset = entry.offset + 1
+                buffer = self._topic.transaction_buffer
+                if buffer is None or not buffer.is_aborted(entry):
+                    yield entry if exposes or not entry.block else _without_broker_entry(entry)
 
     def _next_slice(self) -> None:
         """Continue the running compaction, and continue it again after a pause."""

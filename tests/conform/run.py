@@ -29,9 +29,11 @@ SHARED = HERE.parent.parent.parent / "shared" / "conform"
 LATER = {
     "delayed.quota_exception": "backlog quotas",
     "delayed.quota_hold": "backlog quotas",
-    "txn.*": "transactions",
 }
 """Scenarios of features that pcli lacks, and the features."""
+
+ENABLED = "transactionCoordinatorEnabled=true"
+"""Setting of the broker that the tool's README requires for all scenarios."""
 
 VARIANT = (
     "subscriptionKeySharedUseConsistentHashing=false",
@@ -66,7 +68,7 @@ def broker(*settings: str):
 
 def play(tool: Path, folder: Path, names: list[str], jobs: int, *settings: str) -> bool:
     """Replay scenarios against a new broker; return whether all responses are equal."""
-    with broker(*settings) as urls:
+    with broker(ENABLED, *settings) as urls:
         command = [sys.executable, str(tool / "conform.py"), "check", *names, "--dir", str(folder), "--jobs", str(jobs)]
         command += ["--url", urls["service_url"], "--http", urls["http_url"]]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -44,7 +44,6 @@ def test_a_real_file_loads():
         ("maxUnackedMessagesPerConsumer=many", "must be an integer"),
         ("allowAutoTopicCreation=yes", "true or false"),
         ("zookeeperServers=localhost", "not supported by the mini-broker"),
-        ("transactionCoordinatorEnabled=true", "not supported by the mini-broker"),
     ],
 )
 def test_invalid_settings(pair, wrong):

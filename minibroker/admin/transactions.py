@@ -1,0 +1,233 @@
+"""Transactions: coordinators, single transactions, and statistics of topics and subscriptions (TransactionsBase).
+
+Rules of this file
+1. If transactions are disabled, every response is a 503.
+2. A coordinator exists from the first connection of a client on. The statistics of all coordinators are a 500 if one of
+   them does not exist yet.
+3. A path with an invalid transaction id, and a missing subscription, result in a 500, as on the real broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.json_values import integer
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.stats.transaction_stats import (
+    buffer_stats,
+    coordinator_stats,
+    in_buffer_stats,
+    in_pending_ack_stats,
+    metadata_stats,
+    pending_ack_stats,
+    position_state,
+)
+from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.transactions.metadata_store_service import ASSIGN
+
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.transactions.metadata_store import MLTransactionMetadataStore, TxnMeta
+    from pcli.minibroker.transactions.txn_id import TxnId
+
+__all__ = ["ENDPOINTS"]
+
+_BASE: Final = "/admin/v3/transactions"
+_TOPIC: Final = "{tenant}/{namespace}/{topic}"
+_SUBSCRIPTION: Final = f"{_TOPIC}/{{subscription}}"
+_TXN: Final = "{most}/{least}"
+_INT: Final = (1 << 31) - 1
+
+
+def _enabled(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
+    """Return an endpoint that responds with a 503 if transactions are disabled."""
+
+    def serve(call: Call) -> Any:
+        if not call.broker.settings.transactionCoordinatorEnabled:
+            raise RestError(503, "This Broker is not configured with transactionCoordinatorEnabled=true.")
+        return function(call)
+
+    return serve
+
+
+def _unexpected(text: str) -> RestError:
+    """Return the 500 for an exception that the real broker does not handle, without its stack trace."""
+    return RestError(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {text}\n")
+
+
+def _txn(call: Call) -> TxnId:
+    return _long(call, "most"), _long(call, "least")
+
+
+def _long(call: Call, name: str) -> int:
+    try:
+        return call.path_number(name)
+    except RestError:
+        raise _unexpected(f'For input string: "{call.path_text(name)}"') from None
+
+
+def _loaded(call: Call) -> Topic:
+    """Return the topic in the path. Raises 404 if it is not loaded."""
+    try:
+        name = TopicName.decoded("persistent", call.namespace_name, call.path["topic"])
+    except LocalError:
+        raise RestError(412, "Topic name is not valid") from None
+    topic = call.broker.topics.get(str(name))
+    if topic is None:
+        raise RestError(404, f"Topic not found {name}")
+    return topic
+
+
+def _subscription(call: Call) -> Subscription:
+    topic, name = _loaded(call), call.path_text("subscription")
+    if name not in topic.subscriptions:
+        raise _unexpected(f"the subscription {name} does not exist")
+    return topic.subscriptions[name]
+
+
+# -- coordinators ------------------------------------------------------------------------------------------------------
+
+
+def _count(call: Call) -> int:
+    return call.broker.policies.partitioned[ASSIGN]
+
+
+def _coordinators(call: Call) -> Any:
+    return [{"id": number, "brokerServiceUrl": call.broker.service_url} for number in range(_count(call))]
+
+
+def _scale(call: Call) -> None:
+    count = integer(call.body)
+    if count <= _count(call):
+        text = "Number of transaction coordinators should be more than the current number of transaction coordinator"
+        raise RestError(406, text)
+    call.broker.policies.partitioned[ASSIGN] = count
+
+
+def _store(call: Call, number: int) -> MLTransactionMetadataStore:
+    store = call.broker.transactions.stores.get(number)
+    if store is None:
+        raise RestError(404, f"Transaction coordinator not found! coordinator id : {number}")
+    return store
+
+
+def _stores(call: Call) -> dict[int, MLTransactionMetadataStore]:
+    """Return all coordinators by id. Raises 500 if one of them does not exist yet."""
+    try:
+        return {number: _store(call, number) for number in range(_count(call))}
+    except RestError as error:
+        raise _unexpected(error.reason) from None
+
+
+def _coordinator_stats(call: Call) -> Any:
+    number = call.query_number("coordinatorId")
+    if number is not None:
+        return coordinator_stats(_store(call, number))
+    return {str(number): coordinator_stats(store) for number, store in _stores(call).items()}
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+def _metadata(call: Call) -> Any:
+    txn = _txn(call)
+    try:
+        meta = call.broker.transactions.store(txn[0]).meta(txn)
+    except Refused as refused:
+        raise RestError(404, refused.text) from None
+    return _describe(call, meta)
+
+
+def _describe(call: Call, meta: TxnMeta) -> dict[str, Any]:
+    """Return a transaction with its state on all topics and subscriptions. Raises 500 if one does not exist."""
+    acked: dict[str, Any] = {}
+    for text, name in sorted(meta.subscriptions):
+        subscription = _part(call, text).subscriptions.get(name)
+        if subscription is None:
+            raise _unexpected(f"the subscription {name} does not exist")
+        acked.setdefault(text, {})[name] = in_pending_ack_stats(subscription, meta.id)
+    produced = {text: in_buffer_stats(_part(call, text), meta.id) for text in sorted(meta.topics)}
+    return {**metadata_stats(meta), "producedPartitions": produced, "ackedPartitions": acked}
+
+
+def _part(call: Call, text: str) -> Topic:
+    topic = call.broker.topics.get(str(topic_name(text)))
+    if topic is None:
+        raise _unexpected(f"Topic not found {text}")
+    return topic
+
+
+def _slow(call: Call) -> Any:
+    timeout, number = _long(call, "timeout"), call.query_number("coordinatorId")
+    stores = list(_stores(call).values()) if number is None else [_store(call, number)]
+    found = [meta for store in stores for meta in store.metas.values() if meta.timeout_ms > timeout]
+    described = [_describe(call, meta) for meta in found]
+    return {one["txnId"]: one for one in described}
+
+
+def _abort(call: Call) -> None:
+    txn = _txn(call)
+    if not 0 <= txn[0] <= _INT:
+        raise _unexpected("mostSigBits out of bounds")
+    try:
+        call.broker.transactions.end_transaction(txn, lambda _: None, commit=False)
+    except Refused as refused:
+        raise _unexpected(refused.text) from None
+
+
+# -- topics and subscriptions ------------------------------------------------------------------------------------------
+
+
+def _in_buffer(call: Call) -> Any:
+    return in_buffer_stats(_loaded(call), _txn(call))
+
+
+def _in_pending_ack(call: Call) -> Any:
+    return in_pending_ack_stats(_subscription(call), _txn(call))
+
+
+def _buffer(call: Call) -> Any:
+    return buffer_stats(_loaded(call), low_water_marks=call.flag("lowWaterMarks"))
+
+
+def _pending_ack(call: Call) -> Any:
+    return pending_ack_stats(_subscription(call), low_water_marks=call.flag("lowWaterMarks"))
+
+
+def _position(call: Call) -> Any:
+    place = call.path_number("ledger"), call.path_number("entry")
+    return {"state": position_state(_subscription(call), place, call.query_number("batchIndex"))}
+
+
+_ROWS: Final = (
+    ("GET", "coordinators", _coordinators, "transaction coordinators"),
+    ("POST", "transactionCoordinator/replicas", _scale, "add transaction coordinators"),
+    ("GET", "coordinatorStats", _coordinator_stats, "statistics of one or all transaction coordinators"),
+    ("GET", f"transactionMetadata/{_TXN}", _metadata, "a transaction, with its topics and subscriptions"),
+    ("GET", "slowTransactions/{timeout}", _slow, "transactions whose timeout is longer than a number of milliseconds"),
+    ("POST", f"abortTransaction/{_TXN}", _abort, "abort a transaction"),
+    ("GET", f"transactionInBufferStats/{_TOPIC}/{_TXN}", _in_buffer, "state of a transaction in a topic"),
+    (
+        "GET",
+        f"transactionInPendingAckStats/{_SUBSCRIPTION}/{_TXN}",
+        _in_pending_ack,
+        "cumulative acknowledgement of a transaction",
+    ),
+    ("GET", f"transactionBufferStats/{_TOPIC}", _buffer, "transactions of a topic"),
+    ("GET", f"pendingAckStats/{_SUBSCRIPTION}", _pending_ack, "acknowledgements in open transactions"),
+    (
+        "GET",
+        f"positionStatsInPendingAck/{_SUBSCRIPTION}/{{ledger}}/{{entry}}",
+        _position,
+        "whether an acknowledgement of a message is pending",
+    ),
+)
+
+ENDPOINTS: Final = tuple(
+    Endpoint(method, f"{_BASE}/{path}", _enabled(function), text) for method, path, function, text in _ROWS
+)
