@@ -72,6 +72,8 @@ class Broker:
         self.service_url = service_url
         """The URL in LOOKUP responses."""
         self.http_url = http_url
+        self.service_url_tls = self.http_url_tls = ""
+        """The URLs of the TLS ports; empty if there are none."""
         self.now = now
         """Time of the current turn or timer, in milliseconds since 1970."""
         self.turn_end = now

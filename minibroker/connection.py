@@ -65,6 +65,7 @@ class PulsarService(BrokerService, Protocol):
     """The broker's interface for connections and command handlers."""
 
     service_url: str
+    service_url_tls: str
     turn_end: int
     offer: Offer
     topics: dict[str, Topic]

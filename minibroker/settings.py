@@ -34,6 +34,19 @@ class Settings:
     brokerServicePort: Annotated[int, "port of the binary protocol; 0 selects any free port"] = 6650
     webServicePort: Annotated[int, "port of REST and metrics; 0 selects any free port"] = 8080
 
+    # TLS.
+    brokerServicePortTls: Annotated[
+        int, "port of the binary protocol over TLS; 0 selects any free port, -1 disables TLS"
+    ] = -1
+    webServicePortTls: Annotated[int, "port of REST over TLS; 0 selects any free port, -1 disables TLS"] = -1
+    tlsCertificateFilePath: Annotated[str, "file of the broker's certificate chain, PEM"] = ""
+    tlsKeyFilePath: Annotated[str, "file of the certificate's private key, PEM"] = ""
+    tlsTrustCertsFilePath: Annotated[str, "file of trusted certificates, PEM, that verify clients"] = ""
+    tlsRequireTrustedClientCertOnConnect: Annotated[bool, "clients must present a trusted certificate"] = False
+    tlsCertRefreshCheckDurationSec: Annotated[
+        int, "interval at which the files are checked for changes; 0 checks them for every connection"
+    ] = 300
+
     # Connections.
     maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 bytes more"] = 5242880
     keepAliveIntervalSeconds: Annotated[int, "interval after which a silent client gets a PING"] = 30

@@ -36,6 +36,55 @@ def broker(
             help="Port of the REST API; 0 selects any free port. [8080]",
         ),
     ] = None,
+    tls_cert: Annotated[
+        str,
+        typer.Option(
+            "--tls-cert", metavar="PEM", help="Certificate of the broker. Opens the TLS ports.", rich_help_panel="TLS"
+        ),
+    ] = "",
+    tls_key: Annotated[
+        str,
+        typer.Option(
+            "--tls-key",
+            metavar="PEM",
+            help="Private key of the certificate. [the file of --tls-cert]",
+            rich_help_panel="TLS",
+        ),
+    ] = "",
+    tls_trust: Annotated[
+        str,
+        typer.Option(
+            "--tls-trust", metavar="PEM", help="Trusted certificates that verify clients.", rich_help_panel="TLS"
+        ),
+    ] = "",
+    tls_require_client_cert: Annotated[
+        bool,
+        typer.Option(
+            "--tls-require-client-cert", help="Refuse clients without a trusted certificate.", rich_help_panel="TLS"
+        ),
+    ] = False,
+    tls_port: Annotated[
+        int,
+        typer.Option(
+            "--tls-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port.",
+            rich_help_panel="TLS",
+        ),
+    ] = 6651,
+    tls_http_port: Annotated[
+        int,
+        typer.Option(
+            "--tls-http-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the REST API over TLS (https); 0 selects any free port.",
+            rich_help_panel="TLS",
+        ),
+    ] = 8443,
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [127.0.0.1]")] = "",
     advertised_address: Annotated[
         str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
@@ -101,6 +150,8 @@ def broker(
 
     pcli broker --set maxUnackedMessagesPerConsumer=50 --capture orders.pcapng
 
+    pcli broker --tls-cert broker.pem --tls-key broker.key
+
     pcli broker --fault "drop after=2 times=1 on pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
 
     pcli broker --fault "delay ms=200 on pulsar.type == 'SEND_RECEIPT'"
@@ -108,7 +159,7 @@ def broker(
     The actions of a fault are drop, delay, duplicate, corrupt, error (error=TopicNotFound) and close. See
     docs/mini-broker.md.
     """
-    from pcli.cli.servers.broker_process import Run, list_dispatchers
+    from pcli.cli.servers.broker_process import Run, TlsOptions, list_dispatchers
 
     if dispatchers:
         list_dispatchers(output.value)
@@ -128,4 +179,12 @@ def broker(
         faults=fault or [],
         ready_file=ready_file,
         json=output is not TextOrJson.text,
+        tls=TlsOptions(
+            certificate=tls_cert,
+            key=tls_key,
+            trust=tls_trust,
+            require_client_certificate=tls_require_client_cert,
+            port=tls_port,
+            http_port=tls_http_port,
+        ),
     ).run()

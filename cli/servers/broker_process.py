@@ -18,7 +18,34 @@ if TYPE_CHECKING:
     from pcli.minibroker import MiniBroker
     from pcli.minibroker.settings import Settings
 
-__all__ = ["Run", "list_dispatchers"]
+__all__ = ["Run", "TlsOptions", "list_dispatchers"]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """The options of the TLS ports."""
+
+    certificate: str
+    key: str
+    trust: str
+    require_client_certificate: bool
+    port: int
+    http_port: int
+
+    def apply(self, settings: Settings) -> None:
+        """Change the settings that these options override. Raises LocalError if a certificate is missing."""
+        if not self.certificate:
+            if self.key or self.trust or self.require_client_certificate:
+                raise LocalError("TLS requires a certificate: give --tls-cert")
+            return
+        settings.tlsCertificateFilePath = self.certificate
+        settings.tlsKeyFilePath = self.key or self.certificate
+        settings.tlsTrustCertsFilePath = self.trust or settings.tlsTrustCertsFilePath
+        settings.tlsRequireTrustedClientCertOnConnect |= self.require_client_certificate
+        if settings.brokerServicePortTls < 0:
+            settings.brokerServicePortTls = self.port
+        if settings.webServicePortTls < 0:
+            settings.webServicePortTls = self.http_port
 
 
 @dataclass(slots=True)
@@ -44,6 +71,7 @@ class Run:
     faults: list[str]
     ready_file: str
     json: bool
+    tls: TlsOptions
 
     def run(self) -> None:
         """Start the broker, print the URLs, and wait for a signal. Raises LocalError if an option is invalid."""
@@ -73,6 +101,7 @@ class Run:
 
             faults = [Fault.parse(text) for text in self.faults]
         settings = self._settings()
+        self.tls.apply(settings)
         return MiniBroker(
             port=settings.brokerServicePort if self.port is None else self.port,
             http_port=settings.webServicePort if self.http_port is None else self.http_port,
@@ -113,7 +142,12 @@ class Run:
 
     def _announce(self, broker: MiniBroker) -> None:
         """Print the URLs, and write them to the ready file."""
-        urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
+        urls: dict[str, Any] = {"service_url": broker.service_url, "http_url": broker.http_url}
+        if broker.service_url_tls:
+            urls |= {"service_url_tls": broker.service_url_tls}
+        if broker.http_url_tls:
+            urls |= {"http_url_tls": broker.http_url_tls}
+        urls["pid"] = os.getpid()
         if self.ready_file:
             path = Path(self.ready_file)
             from pcli.replay.sources.lazy_file import reason_of

@@ -35,6 +35,11 @@ def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
         write_line(json_text(urls))
     else:
         write_line(f"{name} service URL  {urls['service_url']}")
-        if "http_url" in urls:
-            write_line(f"{'web service URL':<{len(name) + 14}}{urls['http_url']}")
+        for key, title in (
+            ("http_url", "web service URL"),
+            ("service_url_tls", f"{name} service URL"),
+            ("http_url_tls", "web service URL"),
+        ):
+            if urls.get(key):
+                write_line(f"{title:<{len(name) + 14}}{urls[key]}")
     sys.stdout.flush()

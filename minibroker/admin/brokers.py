@@ -63,7 +63,7 @@ def _version(call: Call) -> Reply:
 
 
 def _leader(call: Call) -> Any:
-    return {"serviceUrl": call.broker.http_url, "brokerId": _address(call)}
+    return {"serviceUrl": call.broker.http_url_tls or call.broker.http_url, "brokerId": _address(call)}
 
 
 def _runtime(call: Call) -> Any:

@@ -18,8 +18,18 @@ def _lookup(call: Call) -> Any:
     if not registry.exists(name) and not registry.may_create(name):
         raise RestError(404, f"Topic {name} not found")
     registry.look_up(name)
-    urls = {"brokerUrl": call.broker.service_url, "httpUrl": call.broker.http_url}
-    return {**urls, "nativeUrl": call.broker.service_url, "brokerUrlSsl": ""}
+    broker = call.broker
+    urls = {
+        "brokerUrl": broker.service_url,
+        "brokerUrlTls": broker.service_url_tls,
+        "httpUrl": broker.http_url,
+        "httpUrlTls": broker.http_url_tls,
+    }
+    return {
+        **{name: url for name, url in urls.items() if url},
+        "nativeUrl": broker.service_url,
+        "brokerUrlSsl": "",
+    }
 
 
 def _bundle(call: Call) -> Reply:

@@ -100,7 +100,14 @@ def _cluster(call: Call) -> dict[str, Any]:
     if cluster is None:
         raise RestError(404, "Cluster does not exist")
     if name == call.broker.settings.clusterName:
-        return {"serviceUrl": call.broker.http_url, "brokerServiceUrl": call.broker.service_url, **cluster}
+        broker = call.broker
+        urls = {
+            "serviceUrl": broker.http_url,
+            "serviceUrlTls": broker.http_url_tls,
+            "brokerServiceUrl": broker.service_url,
+            "brokerServiceUrlTls": broker.service_url_tls,
+        }
+        return {**{key: url for key, url in urls.items() if url}, **cluster}
     return {**_DEFAULTS, **cluster}
 
 

@@ -35,6 +35,7 @@ def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame
             request_id=command.request_id,
             response=pb.CommandLookupTopicResponse.Connect,
             brokerServiceUrl=broker.service_url,
+            brokerServiceUrlTls=broker.service_url_tls or None,
             authoritative=True,
             proxy_through_service_url=_is_loopback(broker.service_url),
         )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
 
@@ -65,6 +66,7 @@ class MiniBroker:
         faults: Iterable[Fault] = (),
         taps: Iterable[Tap] = (),
         max_log: int | str = _LOG,
+        tls: bool = False,
         **settings: object,
     ) -> None:
         """Configure a broker without starting it. Raises LocalError for an unknown setting or an invalid value.
@@ -79,6 +81,8 @@ class MiniBroker:
           refused
         - ``faults``, ``taps``: active from the first connection on
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
+        - ``tls``: also listen on TLS ports (any free ports, unless the settings select ports), with a new certificate
+          unless the settings name one; see `service_url_tls`, `http_url_tls` and `tls_trust_certs`
         """
         chosen = {**(set or {}), **settings}
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
@@ -93,6 +97,7 @@ class MiniBroker:
         self._topics = [operations.partitioned_name(topic) for topic in names]
         self._capture = capture
         self._recording: Recording | None = None
+        self._tls = tls
         self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
         limit = self._settings.maxMessageSize + FRAME_OVERHEAD
         self._frames = Frames(size_of("max_log", max_log), limit) if max_log else None
@@ -160,6 +165,8 @@ class MiniBroker:
         with ExitStack() as stack:
             try:
                 taps = [*self._taps, *self._open_capture(stack)]
+                if self._tls:
+                    self._enable_tls(stack)
             except LocalError as fault:
                 ready.set_exception(fault)
                 return
@@ -177,6 +184,18 @@ class MiniBroker:
             except OSError as fault:
                 raise LocalError(f"{self._capture}: {(fault.strerror or str(fault)).lower()}") from None
             yield self._recording
+
+    def _enable_tls(self, stack: ExitStack) -> None:
+        settings = self._settings
+        settings.brokerServicePortTls = max(0, settings.brokerServicePortTls)
+        settings.webServicePortTls = max(0, settings.webServicePortTls)
+        if not settings.tlsCertificateFilePath:
+            from pcli.minibroker.embedded import self_signed_certificate
+
+            folder = stack.enter_context(TemporaryDirectory(prefix="pcli-tls-"))
+            host = settings.advertisedAddress or settings.bindAddress
+            files = self_signed_certificate.create(Path(folder), host)
+            settings.tlsCertificateFilePath, settings.tlsKeyFilePath = str(files.certificate), str(files.key)
 
     async def _serve(self, taps: list[Tap], ready: Future[None]) -> None:
         self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
@@ -212,6 +231,21 @@ class MiniBroker:
     def http_url(self) -> str:
         """The URL of the REST API, ``http://host:port``."""
         return self._running().http_url
+
+    @property
+    def service_url_tls(self) -> str:
+        """The service URL of the TLS port, ``pulsar+ssl://host:port``; an empty string if there is none."""
+        return self._running().service_url_tls
+
+    @property
+    def http_url_tls(self) -> str:
+        """The URL of the REST API over TLS, ``https://host:port``; an empty string if there is none."""
+        return self._running().http_url_tls
+
+    @property
+    def tls_trust_certs(self) -> str:
+        """The file with the certificate that clients must trust; it is removed when the broker stops."""
+        return self._settings.tlsCertificateFilePath
 
     @property
     def frames(self) -> Frames:

@@ -83,9 +83,11 @@ class InterceptingServer(Server):
 
         return TappedHttp(protocol, next(self._numbers), self.clock, self._http_taps)
 
-    async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
+    async def _create_listener(
+        self, factory: Callable[[], asyncio.BaseProtocol], port: int, *, tls: bool
+    ) -> asyncio.Server:
         try:
-            return await super()._listen(factory, port)
+            return await super()._create_listener(factory, port, tls=tls)
         except OSError as fault:
             # The loop adds text to the system's message; errors of name resolution have negative numbers.
             reason = (
@@ -98,8 +100,8 @@ class InterceptingServer(Server):
     async def start(self) -> None:
         """Listen, and store the ports for restarts. Raises LocalError if a port is in use."""
         await super().start()
-        ports = [listener.sockets[0].getsockname()[1] for listener in self._listeners]
-        self.settings.brokerServicePort, self.settings.webServicePort = ports
+        for setting, listener in self._listeners.items():
+            setattr(self.settings, setting, listener.sockets[0].getsockname()[1])
 
     async def restart(self) -> None:
         """Simulate a broker restart: close connections and roll ledgers. Stored entries remain."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.server.http_server import HttpServer
+    from pcli.minibroker.server.tls import ServerContext
     from pcli.minibroker.storage.spilling_storage import Pool
 
 __all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
@@ -85,7 +86,9 @@ class Server:
         self.failures: list[BaseException] = []
         """Exceptions caused by bugs."""
         self.client_sockets: set[ClientSocket] = set()
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: dict[str, asyncio.Server] = {}
+        """The listening sockets, by the setting with the port."""
+        self._tls: ServerContext | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._armed = 0
         self._flushing = False
@@ -103,6 +106,16 @@ class Server:
         """The URL of the REST API, ``http://host:port``."""
         return self.broker.http_url
 
+    @property
+    def service_url_tls(self) -> str:
+        """The service URL of the TLS port, ``pulsar+ssl://host:port``, or an empty string."""
+        return self.broker.service_url_tls
+
+    @property
+    def http_url_tls(self) -> str:
+        """The URL of the REST API over TLS, ``https://host:port``, or an empty string."""
+        return self.broker.http_url_tls
+
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -112,27 +125,42 @@ class Server:
             loop.set_exception_handler(self._on_loop_failure)
         settings, broker = self.settings, self.broker
         try:
-            port = await self._listen(self.new_client_socket, settings.brokerServicePort)
-            http_port = await self._listen(self._http, settings.webServicePort)
+            broker.service_url = await self._listen("pulsar", self.new_client_socket, "brokerServicePort")
+            broker.http_url = await self._listen("http", self._http, "webServicePort")
+            if settings.brokerServicePortTls >= 0 or settings.webServicePortTls >= 0:
+                from pcli.minibroker.server.tls import ServerContext
+
+                self._tls = ServerContext(settings)
+                broker.service_url_tls = await self._listen(
+                    "pulsar+ssl", self.new_client_socket, "brokerServicePortTls"
+                )
+                broker.http_url_tls = await self._listen("https", self._http, "webServicePortTls")
         except BaseException:
             await self._close_listeners()
             raise
-        host = settings.advertisedAddress or settings.bindAddress
-        host = "localhost" if host in _ANY else f"[{host}]" if ":" in host else host
-        broker.service_url = f"pulsar://{host}:{port}"
-        broker.http_url = f"http://{host}:{http_port}"
         self._arm()
 
     def new_client_socket(self) -> ClientSocket:
         """Return the protocol of a new client. Subclasses can override this method."""
         return ClientSocket(self)
 
-    async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
+    async def _listen(self, scheme: str, factory: Callable[[], asyncio.BaseProtocol], setting: str) -> str:
+        """Listen on the port in a setting. Return the URL, or an empty string if the port is -1."""
+        port = getattr(self.settings, setting)
+        if port < 0:
+            return ""
+        listener = await self._create_listener(factory, port, tls=scheme in ("pulsar+ssl", "https"))
+        self._listeners[setting] = listener
+        host = self.settings.advertisedAddress or self.settings.bindAddress
+        host = "localhost" if host in _ANY else f"[{host}]" if ":" in host else host
+        return f"{scheme}://{host}:{listener.sockets[0].getsockname()[1]}"
+
+    async def _create_listener(
+        self, factory: Callable[[], asyncio.BaseProtocol], port: int, *, tls: bool
+    ) -> asyncio.Server:
         assert self._loop is not None
-        host = self.settings.bindAddress or None
-        listener = await self._loop.create_server(factory, host, port, backlog=_BACKLOG)
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        host, context = self.settings.bindAddress or None, self._tls if tls else None
+        return await self._loop.create_server(factory, host, port, backlog=_BACKLOG, ssl=context)
 
     async def stop(self) -> None:
         """Notify the clients, and close all connections and ports. This takes less than a second."""
@@ -157,7 +185,7 @@ class Server:
         self.broker.pool.close()
 
     async def _close_listeners(self) -> None:
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
         await asyncio.sleep(0)

@@ -4,9 +4,11 @@ import json
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -14,6 +16,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
+from pcli.minibroker.embedded import self_signed_certificate
 
 ANY = ("--port", "0", "--http-port", "0")
 
@@ -84,6 +87,20 @@ def test_as_json(start):
     code, out, _ = start("--local", "-T", "json").stop()
     assert code == 0
     assert set(json.loads(out)) == {"service_url", "http_url", "pid"}
+
+
+def test_tls_ports_are_printed_and_in_the_ready_file(start, tmp_path):
+    files = self_signed_certificate.create(tmp_path, "127.0.0.1")
+    tls = ("--tls-cert", files.certificate, "--tls-key", files.key, "--tls-port", 0, "--tls-http-port", 0)
+    broker = start(*map(str, tls))
+    urls = broker.ready_file
+    context = ssl.create_default_context(cafile=files.certificate)
+    with urllib.request.urlopen(f"{urls['http_url_tls']}/admin/v2/clusters", context=context) as reply:
+        assert json.load(reply) == ["standalone"]
+    assert broker.stop()[1].splitlines()[2:] == [
+        f"broker service URL  {urls['service_url_tls']}",
+        f"web service URL     {urls['http_url_tls']}",
+    ]
 
 
 def test_clients_are_notified_at_the_end(start):
@@ -195,6 +212,8 @@ def test_a_closed_stdout_ends_it(start):
         (["--max-backlog", "much"], "--max-backlog much: must be a size"),
         (["--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
         (["--port", "70000"], "--port"),
+        (["--tls-key", "broker.key"], "give --tls-cert"),
+        (["--tls-cert", "/nowhere/broker.pem"], "/nowhere/broker.pem: no such file"),
     ],
 )
 def test_invalid_options_are_reported_in_one_line(pcli, arguments, expected_error):
