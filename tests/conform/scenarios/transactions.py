@@ -261,6 +261,39 @@ def last_id_of_aborted_messages(s):
     c.GET_LAST_MESSAGE_ID(consumer_id=1)
 
 
+def last_id_of_a_marker(s):
+    """A topic with a marker only has no last message id."""
+    p, c = s.connect("p", "c")
+    t = s.topic()
+    p.producer(t)
+    c.subscribe(t)
+    p.send("mark", marker=True, marker_type=10)
+    c.GET_LAST_MESSAGE_ID(consumer_id=1)
+
+
+def compaction(s):
+    """A compaction ends before an open transaction, and skips aborted messages."""
+    tc, p, c = _txn(s, "p", "c")
+    t = s.topic()
+    p.producer(t)
+    aborted, committed, txn = _begin(tc), _begin(tc), _begin(tc)
+    for one in (aborted, committed, txn):
+        _produces(tc, t, one)
+    p.send("a0", partition_key="a")
+    p.send("a1", partition_key="a", txn=aborted)
+    p.send("b0", partition_key="b", txn=committed)
+    _end(tc, aborted, "ABORT")
+    _end(tc, committed)
+    p.send("c0", partition_key="c")
+    p.send("c1", partition_key="c", txn=txn)
+    p.send("b1", partition_key="b")
+    s.admin("PUT", s.path(t, "/compaction"))
+    s.admin("GET", s.path(t, "/compaction"), show=["status"], until=lambda answer: answer["status"] != "RUNNING")
+    c.subscribe(t, durable=False, read_compacted=True, start_message_id=(-1, -1))
+    c.flow(100)
+    _end(tc, txn)
+
+
 def delayed(s):
     """Delivery of a delayed message starts at the commit."""
     tc, p, c = _txn(s, "p", "c")

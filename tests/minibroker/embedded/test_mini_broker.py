@@ -387,6 +387,19 @@ def test_after_a_restart_topics_are_looked_up_again(broker, connect):
     assert refused.error == pb.ServiceNotReady
 
 
+def test_a_restart_closes_the_coordinators_and_keeps_their_transactions(connect):
+    assign = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
+    with MiniBroker(transactionCoordinatorEnabled=True) as broker:
+        for number in range(2):
+            peer = connect(broker)
+            assert peer.ask(pb.CommandNewTxnResponse, pb.CommandNewTxn()).error == pb.TransactionCoordinatorNotFound
+            peer.ask(pb.CommandLookupTopicResponse, pb.CommandLookupTopic(topic=assign))
+            peer.ask(pb.CommandTcClientConnectResponse, pb.CommandTcClientConnectRequest(tc_id=0))
+            txn = peer.ask(pb.CommandNewTxnResponse, pb.CommandNewTxn(txn_ttl_millis=60_000))
+            assert txn.txnid_least_bits == number
+            broker.restart()
+
+
 def test_disconnect_a_client(broker, connect):
     peers = [connect(broker) for _ in range(3)]
     assert broker.connections == [peer.address for peer in peers]
