@@ -10,6 +10,7 @@ Rules of this file
 4. `check_consumed_ledgers` deletes ledgers that retention no longer keeps (BrokerService.checkConsumedLedgers).
 5. `check_compaction` compacts topics by threshold (PersistentTopic.checkCompaction). Checks 2 and 3 omit the
    subscription of the compactor.
+6. `check_backlog_quota` compares the backlog with the quotas (BrokerService.monitorBacklogQuota).
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Monitors:
         self._start(settings.subscriptionExpiryCheckIntervalInMinutes * _MINUTE, self.check_inactive_subscriptions)
         self._start(settings.retentionCheckIntervalInSeconds * _SECOND, self.check_consumed_ledgers)
         self._start(settings.brokerServiceCompactionMonitorIntervalInSeconds * _SECOND, self.check_compaction)
+        if settings.backlogQuotaCheckEnabled:
+            self._start(settings.backlogQuotaCheckIntervalInSeconds * _SECOND, self.check_backlog_quota)
 
     def _start(self, interval_ms: int, check: Callable[[Topic], None]) -> None:
         """Run a check on every topic at an interval. An interval of 0 disables the check."""
@@ -101,6 +104,11 @@ class Monitors:
         """Compact a topic whose uncompacted messages exceed the threshold."""
         if topic.compaction is not None:
             topic.compaction.check()
+
+    def check_backlog_quota(self, topic: Topic) -> None:
+        """Apply the policy of an exceeded backlog quota."""
+        if topic.backlog_quota is not None:
+            topic.backlog_quota.check()
 
 
 def _has_subscriptions(topic: Topic, mode: str) -> bool:

@@ -12,6 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -210,6 +211,21 @@ class Settings:
         int, "inactive time after which a topic is deleted; 0 means the interval"
     ] = 0
 
+    # Backlog quotas.
+    backlogQuotaCheckEnabled: Annotated[bool, "backlog quotas are checked at an interval"] = True
+    backlogQuotaCheckIntervalInSeconds: Annotated[int, "interval at which backlog quotas are checked"] = 60
+    backlogQuotaDefaultLimitGB: Annotated[float, "maximum backlog of a topic; -1 means no limit"] = -1.0
+    backlogQuotaDefaultLimitBytes: Annotated[
+        int, "maximum backlog of a topic if there is no limit in GB; -1 means no limit"
+    ] = -1
+    backlogQuotaDefaultLimitSecond: Annotated[int, "maximum age of a message in the backlog; -1 means no limit"] = -1
+    backlogQuotaDefaultRetentionPolicy: Annotated[
+        str, "effect of an exceeded quota: producer_request_hold, producer_exception or consumer_backlog_eviction"
+    ] = "producer_request_hold"
+    preciseTimeBasedBacklogQuotaCheck: Annotated[
+        bool, "the age is that of the oldest message, not of the ledger that contains it"
+    ] = False
+
     # Compaction.
     brokerServiceCompactionThresholdInBytes: Annotated[
         int, "number of bytes after the last compaction at which a topic is compacted"
@@ -302,7 +318,7 @@ class Row:
 
     name: str
     kind: str
-    """The type: bool, int, str or list."""
+    """The type: bool, int, float, str or list."""
     default: str
     """The default value, as written in a conf file."""
     text: str
@@ -321,12 +337,23 @@ def _number(name: str, value: str) -> int:
         raise LocalError(f"setting {name}={value}: must be an integer") from None
 
 
+def _fraction(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise LocalError(f"setting {name}={value}: must be a number")
+    return number
+
+
 _KINDS: Final[dict[str, Any]] = get_type_hints(Settings)
 """The type of each field."""
 
 _READ: Final[dict[Any, Callable[[str, str], Any]]] = {
     bool: _bool,
     int: _number,
+    float: _fraction,
     str: lambda _, value: value,
     list[str]: lambda _, value: [word.strip() for word in value.split(",") if word.strip()],
 }

@@ -131,6 +131,20 @@ class Call:
         self.namespace("Namespace not found")
         return self.load(name)
 
+    def topic_with_policies(self) -> TopicName:
+        """Return the name of the existing topic in the path.
+
+        Raises 405 if topic policies are disabled, and 412 for a partition.
+        """
+        if not self.broker.settings.topicLevelPoliciesEnabled:
+            raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
+        name = self.topic_name
+        if name.partition >= 0 and self.broker.topic_registry.partitions(name.base):
+            raise RestError(412, "Not allowed to set/get topic policy for a partition")
+        if not self.broker.topic_registry.exists(name):
+            raise RestError(404, f"Topic {name} not found")
+        return name
+
     def load(self, name: TopicName) -> Topic:
         """Return a topic by name. Raises 404 if it does not exist."""
         topic = self.broker.topic_registry.load(name)

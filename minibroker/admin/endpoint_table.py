@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.minibroker.admin import (
+    backlog_quotas,
     brokers,
     lookup,
     messages,
     metrics,
-    namespace_quotas_and_permissions,
+    namespace_permissions,
     namespaces,
     partitioned_topics,
     policies,
@@ -36,7 +37,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *schemas.ENDPOINTS,
     *tenants.ENDPOINTS,
     *brokers.ENDPOINTS,
-    *namespace_quotas_and_permissions.ENDPOINTS,
+    *namespace_permissions.ENDPOINTS,
+    *backlog_quotas.ENDPOINTS,
     *namespaces.ENDPOINTS,
     *policies.ENDPOINTS,
     *metrics.ENDPOINTS,

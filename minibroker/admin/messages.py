@@ -48,8 +48,23 @@ def _last(call: Call) -> Any:
 
 
 def _at_time(call: Call) -> Any:
-    ledger, topic = _ledger(call, "Get message ID by timestamp")
-    return _id(ledger.position(ledger.newest_before(call.path_number("timestamp")) + 1), topic.partition)
+    """Return the id of the first message at or after a time. Compacted messages are searched first.
+
+    If there are none, the last compacted message counts as published at time 0, as on the real broker.
+    """
+    topic = call.persistent_topic("Get message ID by timestamp")
+    assert topic.ledger is not None
+    assert topic.compaction is not None
+    compacted, time = topic.compaction.compacted, call.path_number("timestamp")
+    last = compacted.last_message_position()
+    if time == last.publish_time:
+        return _id(last[:2], topic.partition)
+    if time > last.publish_time:
+        return _id(topic.ledger.position(topic.ledger.newest_before(time) + 1), topic.partition)
+    entry = None if compacted.ledger is None else compacted.ledger.first_published_at(time)
+    if entry is None:
+        raise RestError(500, "CompactedTopicContext is not initialized")
+    return _id((entry.ledger_id, entry.entry_id), topic.partition)
 
 
 def _by_id(call: Call) -> Reply:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
 from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_topic
+from pcli.minibroker.policies.backlog_quotas import read_quota
 from pcli.minibroker.policies.policy_store import Namespace
 from pcli.minibroker.policies.policy_table import POLICIES
 from pcli.minibroker.topic_names import namespace_of
@@ -83,7 +83,7 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
         space.bundles = count
     quotas = body.get("backlog_quota_map")
     if isinstance(quotas, dict):
-        space.quotas = {str(kind): quota(value) for kind, value in quotas.items()}
+        space.quotas = {str(kind): read_quota(value, space.name) for kind, value in quotas.items()}
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, empty_body
-from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
+from pcli.minibroker.admin.backlog_quotas import check_retention_of_namespace, check_retention_of_topic
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, empty_body
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
 
 __all__ = ["ENDPOINTS"]
@@ -32,8 +31,10 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
         return _given(call.namespace().policies.get(policy.name, policy.unset))
 
     def put(call: Call) -> None:
-        name = call.namespace("Namespace policies does not exist").name
-        call.broker.policies.set_namespace(name, policy.name, _body(call))
+        space = call.namespace("Namespace policies does not exist")
+        if policy.name == "retention":
+            check_retention_of_namespace(call.broker, space, policy.read(policy.name, _body(call)))
+        call.broker.policies.set_namespace(space.name, policy.name, _body(call))
 
     def remove(call: Call) -> None:
         call.broker.policies.unset_namespace(call.namespace("Namespace policies does not exist").name, policy.name)
@@ -53,23 +54,11 @@ def _body(call: Call) -> Any:
 # -- topics ------------------------------------------------------------------------------------------------------------
 
 
-def _topic(call: Call) -> TopicName:
-    """Return the name of an existing topic that can have policies. Raises 405 if topic policies are disabled."""
-    if not call.broker.settings.topicLevelPoliciesEnabled:
-        raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
-    name = call.topic_name
-    if name.partition >= 0 and call.broker.topic_registry.partitions(name.base):
-        raise RestError(412, "Not allowed to set/get topic policy for a partition")
-    if not call.broker.topic_registry.exists(name):
-        raise RestError(404, f"Topic {name} not found")
-    return name
-
-
 def _of_topic(policy: Policy) -> Iterator[Endpoint]:
     path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (stored only)'}"
 
     def read(call: Call) -> Reply:
-        name, policies = _topic(call), call.broker.policies
+        name, policies = call.topic_with_policies(), call.broker.policies
         if call.flag("applied"):
             return _given(policies.policy(name, policy.topic), policy)
         value = policies.topics.get(str(name.base), {}).get(policy.topic)
@@ -80,28 +69,17 @@ def _of_topic(policy: Policy) -> Iterator[Endpoint]:
         if value is None:
             remove(call)
         else:
-            call.broker.policies.set_topic(_topic(call), policy.topic, value)
+            name = call.topic_with_policies()
+            if policy.topic == "retention":
+                check_retention_of_topic(call.broker, name, policy.read(policy.topic, value))
+            call.broker.policies.set_topic(name, policy.topic, value)
 
     def remove(call: Call) -> None:
-        call.broker.policies.unset_topic(_topic(call), policy.topic)
+        call.broker.policies.unset_topic(call.topic_with_policies(), policy.topic)
 
     yield Endpoint("GET", path, read, f"policy {what}")
     yield Endpoint(policy.topic_verb, path, put, f"set policy {what}")
     yield Endpoint("DELETE", path, remove, f"remove policy {what}")
-
-
-def _quotas(call: Call) -> Any:
-    return call.broker.policies.quotas.get(str(_topic(call).base), {})
-
-
-def _set_quota(call: Call) -> None:
-    quotas = call.broker.policies.quotas.setdefault(str(_topic(call).base), {})
-    quotas[call.query.get("backlogQuotaType", "destination_storage")] = quota(call.body)
-
-
-def _unset_quota(call: Call) -> None:
-    quotas = call.broker.policies.quotas.get(str(_topic(call).base), {})
-    quotas.pop(call.query.get("backlogQuotaType", "destination_storage"), None)
 
 
 def _all() -> Iterator[Endpoint]:
@@ -115,9 +93,4 @@ def _all() -> Iterator[Endpoint]:
                 yield from make(policy)
 
 
-ENDPOINTS: Final = (
-    *_all(),
-    Endpoint("GET", f"{_TOPIC}/backlogQuotaMap", _quotas, "backlog quotas of a topic (stored only)"),
-    Endpoint("POST", f"{_TOPIC}/backlogQuota", _set_quota, "set a backlog quota of a topic (stored only)"),
-    Endpoint("DELETE", f"{_TOPIC}/backlogQuota", _unset_quota, "remove a backlog quota of a topic"),
-)
+ENDPOINTS: Final = tuple(_all())

@@ -1,7 +1,6 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-PRODUCER runs its checks in the real broker's order. The check of the backlog quota, which the real broker runs between
-the checks of the producer limit and of encryption, is not implemented.
+PRODUCER runs its checks in the real broker's order.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
         return
     topic = broker.get_or_create(topic_of)
     topic.check_limits(name)
+    if topic.backlog_quota is not None:
+        topic.backlog_quota.check_producer()
     if topic.effective_policies.encryption_required and not command.encrypted:
         raise Refused(pb.MetadataError, f"Encryption is required in {topic.full_name}")
     version = topic.add_schema(command.schema if command.HasField("schema") else None)

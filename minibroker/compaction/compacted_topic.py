@@ -88,6 +88,20 @@ class CompactedLedger:
     def _position(self, index: int) -> tuple[int, int]:
         return self._ledger_ids[index], self._entry_ids[index]
 
+    def first_published_at(self, time: int) -> Entry | None:
+        """Return the first entry published at or after a time (ms since 1970), or None if there is none.
+
+        Uses the binary search of findFirstMatchEntry, which determines the result if the times are not in order.
+        """
+        index = bisect_left(self._offsets, time, key=self._publish_time)
+        return self.read(self._offsets[index], 1)[0] if index < len(self) else None
+
+    def _publish_time(self, offset: int) -> int:
+        [entry] = self.read(offset, 1)
+        entry.parse()
+        assert entry.metadata is not None  # compaction drops unreadable entries
+        return entry.metadata.publish_time
+
     def last(self) -> Entry | None:
         """Return the last entry, or None if the ledger is empty."""
         return self.read(self._offsets[-1], 1)[0] if len(self) else None

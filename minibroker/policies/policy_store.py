@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.policies.backlog_quotas import default_quota
 from pcli.minibroker.policies.policy_table import BY_SETTING, NAMESPACE, TOPIC, Policy
 from pcli.minibroker.settings import Settings
 
@@ -79,6 +80,8 @@ class Policies:
         """The policies of each topic (values by policy name), by full topic name without partition."""
         self.quotas: dict[str, dict[str, dict[str, Any]]] = {}
         """The backlog quotas of each topic, by type."""
+        self.default_quota = default_quota(settings)
+        """The backlog quota of topics and namespaces without their own one."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
         self.dynamic: dict[str, str] = {}
@@ -127,6 +130,12 @@ class Policies:
             return self.effective(topic, policy.settings[0][0])
         default = {key: getattr(self.settings, setting) for setting, key in policy.settings}
         return policy.read(name, {"ratePeriodInSecond": 1, **default})
+
+    def backlog_quota(self, topic: TopicName, kind: str) -> dict[str, Any]:
+        """Return the backlog quota of a type for a topic, from the topic, the namespace or else the settings."""
+        namespace = self.namespace_of(topic)
+        own = self.quotas.get(str(topic.base), {}).get(kind) if self.quotas else None
+        return own or (namespace.quotas.get(kind) if namespace is not None else None) or self.default_quota
 
     def _levels(self, topic: TopicName, policy: Policy) -> list[Any]:
         """Return a policy's values for the topic and for its namespace. A value is None if it is not set."""

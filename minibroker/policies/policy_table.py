@@ -139,6 +139,13 @@ def _retention(name: str, value: Any) -> dict[str, Any]:
     for key, what in (("retentionTimeInMinutes", "time"), ("retentionSizeInMB", "size")):
         if read[key] < -1:
             raise BadValueError(f"Invalid retention policy: {what} limit must be >= -1", 400)
+    if (read["retentionTimeInMinutes"] == 0) != (read["retentionSizeInMB"] == 0):
+        text = (
+            "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has "
+            "a non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both "
+            "limits must be set to 0."
+        )
+        raise BadValueError(text, 400)
     return read
 
 
@@ -355,7 +362,7 @@ POLICIES: Final = (
         (("brokerServiceCompactionThresholdInBytes", ""),),
         verb="PUT",
     ),
-    # Policies without effect: quotas and replication are not implemented.
+    # Policies without effect: replication is not implemented.
     Policy(
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotInterval",

@@ -18,7 +18,8 @@ _LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "l
 """Times for which the latest value is used."""
 
 _SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
-_ZERO: Final = frozenset(("oldestBacklogMessageAgeSeconds", "avgMessagesPerEntry", "producerId", "averageMsgSize"))
+_ZERO: Final = frozenset(("avgMessagesPerEntry", "producerId", "averageMsgSize", "bytesOutInternalCounter"))
+_OLDEST: Final = "oldestBacklogMessageAgeSeconds", "oldestBacklogMessageSubscriptionName"
 _ONE_BY_ONE: Final = frozenset(
     (
         "ownerBroker",
@@ -61,6 +62,11 @@ def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
         first = values[0]
         if name in _ZERO or name in _SAME:
             yield name, first if name in _SAME else type(first)(0)
+        elif name == "compaction":
+            yield name, dict.fromkeys(first, 0)
+        elif name in _OLDEST:
+            oldest = max((part.get(_OLDEST[0], 0), part.get(_OLDEST[1], "")) for part in parts)
+            yield name, max(0, oldest[0]) if name == _OLDEST[0] else oldest[1]
         elif name in _NEVER:
             yield name, instant_text(0)
         elif name in _LATEST:

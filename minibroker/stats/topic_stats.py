@@ -41,9 +41,6 @@ _MODES: Final = {
 
 _UNUSED_TOPIC: Final[Json] = {
     "systemTopicBytesInCounter": 0,
-    "backlogQuotaLimitSize": -1,
-    "backlogQuotaLimitTime": -1,
-    "oldestBacklogMessageAgeSeconds": -1,
     "publishRateLimitedTimes": 0,
     "earliestMsgPublishTimeInBacklogs": 0,
     "offloadedStorageSize": 0,
@@ -76,14 +73,6 @@ _UNUSED_SUBSCRIPTION: Final[Json] = {
 }
 
 
-_NON_PERSISTENT: Final[Json] = {
-    "backlogQuotaLimitSize": 0,
-    "backlogQuotaLimitTime": 0,
-    "oldestBacklogMessageAgeSeconds": 0,
-    "topicCreationTimeStamp": 0,
-}
-"""Fields with different values on non-persistent topics."""
-
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
 """A field of producers on a non-persistent topic. It is 0 because this broker never drops SENDs to enforce a limit."""
 
@@ -104,7 +93,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
     subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
     rates = _rates_in(publishers)
-    marks = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.cursor is not None]
+    marks = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor is not None]
     return {
         **rates,
         **_sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter"),
@@ -118,6 +107,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "bytesOutInternalCounter": subscriptions.get(COMPACTION, {}).get("bytesOutCounter", 0),
         "compaction": _compaction(topic),
         **_transactions(topic),
+        **_backlog_quota(topic),
         "earliestMsgPublishTimeInBacklogs": min(
             (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
         ),
@@ -132,6 +122,18 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "topicCreationTimeStamp": topic.created,
         **_stored(topic, ledger, subscriptions),
     }
+
+
+def _backlog_quota(topic: Topic) -> Json:
+    quota = topic.backlog_quota
+    if quota is None:
+        return {"backlogQuotaLimitSize": 0, "backlogQuotaLimitTime": 0, "oldestBacklogMessageAgeSeconds": 0}
+    stats: Json = {"backlogQuotaLimitSize": quota.limit_size(), "backlogQuotaLimitTime": quota.limit_time()}
+    if quota.oldest is None:
+        return {**stats, "oldestBacklogMessageAgeSeconds": -1}
+    age = (topic.broker.now - quota.oldest.published) // 1000
+    name = quota.oldest.subscription
+    return {**stats, "oldestBacklogMessageAgeSeconds": age, "oldestBacklogMessageSubscriptionName": name}
 
 
 def _compaction(topic: Topic) -> Json:
@@ -155,7 +157,7 @@ def _transactions(topic: Topic) -> Json:
 def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> Json:
     if ledger is None:
         drops = _sums(subscriptions.values(), "msgDropRate")
-        return {**_NON_PERSISTENT, "lastPublishTimeStamp": 0, **drops}
+        return {"topicCreationTimeStamp": 0, "lastPublishTimeStamp": 0, **drops}
     status = "Disabled" if topic.deduplication is None else "Enabled"
     return {"deduplicationStatus": status, "lastPublishTimeStamp": ledger.last_add_ms}
 

@@ -24,6 +24,7 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import SpillingStorage
+from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.producer_access import ProducerAccess
@@ -53,6 +54,7 @@ class Topic:
         "_bytes_in_removed",
         "_ledgers_checked",
         "_messages_in_removed",
+        "backlog_quota",
         "broker",
         "compaction",
         "created",
@@ -112,6 +114,8 @@ class Topic:
         self._messages_in_removed = self._bytes_in_removed = 0
         self.compaction = TopicCompaction(self, self.ledger) if self.ledger is not None else None
         """The compaction; None on a non-persistent topic."""
+        self.backlog_quota = BacklogQuotaManager(self, self.ledger) if self.ledger is not None else None
+        """The backlog quotas; None on a non-persistent topic."""
         self._apply_policies()
         if self.compaction is not None:
             self.compaction.create_subscription()
@@ -400,7 +404,7 @@ class Topic:
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""
         self._fence()
-        self._disconnect_producers()
+        self.disconnect_producers()
         self._disconnect_consumers()
         self._messages_in_removed = self._bytes_in_removed = 0
         if self.ledger is None or self.compaction is None:
@@ -429,7 +433,7 @@ class Topic:
         if self.ledger.terminated:
             return self.ledger.terminate(self.broker.now)
         last = self.ledger.terminate(self.broker.now)
-        self._disconnect_producers()
+        self.disconnect_producers()
         for subscription in list(self.subscriptions.values()):
             subscription.topic_terminated()
         return last
@@ -441,7 +445,7 @@ class Topic:
             raise Refused(pb.UnknownError, f"Topic has {connected} connected producers/consumers")
         self._fence()
         self._disconnect_consumers()
-        self._disconnect_producers()
+        self.disconnect_producers()
         self.subscriptions.clear()
         if self.compaction is not None:
             self.compaction.delete()
@@ -451,7 +455,7 @@ class Topic:
 
     def write_failed(self) -> None:
         """Disconnect the producers after an entry could not be stored (PersistentTopic.addFailed)."""
-        self._disconnect_producers()
+        self.disconnect_producers()
 
     def _fence(self) -> None:
         self.fenced = True
@@ -462,7 +466,8 @@ class Topic:
         self.producer_access.reset()
         self._update_fast_path()
 
-    def _disconnect_producers(self) -> None:
+    def disconnect_producers(self) -> None:
+        """Close all producers."""
         for producer in list(self.producers.values()):
             producer.disconnect()
 

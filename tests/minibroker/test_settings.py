@@ -43,6 +43,8 @@ def test_a_real_file_loads():
         ("maxUnackedMessagesPerConsumer", "must have the form name=value"),
         ("maxUnackedMessagesPerConsumer=many", "must be an integer"),
         ("allowAutoTopicCreation=yes", "true or false"),
+        ("backlogQuotaDefaultLimitGB=much", "must be a number"),
+        ("backlogQuotaDefaultLimitGB=nan", "must be a number"),
         ("zookeeperServers=localhost", "not supported by the mini-broker"),
     ],
 )

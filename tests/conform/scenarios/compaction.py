@@ -273,6 +273,22 @@ def seek(s):
     c.redeliver()
 
 
+def message_id_at_a_time(s):
+    """GET messageid/{time} searches the compacted messages first."""
+    t = s.topic()
+    p = s.connect("p")
+    p.producer(t)
+    first = 1700000000000  # the tool's publish time of the first message
+    for payload, key in (("a0", "a"), ("b0", "b"), ("a1", "a"), ("c0", "c"), ("c1", "c")):
+        p.send(payload, partition_key=key)
+    for compacted in (False, True):
+        for time_ in (-1, 0, first, first + 1, first + 3, first + 4, first + 9):
+            s.admin("GET", s.path(t, f"/messageid/{time_}"), show=["entryId"])
+        if not compacted:
+            _compact(s, t)
+            s.wait(0.5)
+
+
 def acknowledged(s):
     """A durable subscription continues after what it has acknowledged."""
     t = s.topic()

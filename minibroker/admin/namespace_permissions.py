@@ -1,4 +1,4 @@
-"""Backlog quotas, permissions, properties and clusters of a namespace. They are stored, but have no effect."""
+"""Permissions, properties and clusters of a namespace. They are stored, but have no effect."""
 
 from __future__ import annotations
 
@@ -6,31 +6,9 @@ from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 
-__all__ = ["ENDPOINTS", "quota"]
+__all__ = ["ENDPOINTS"]
 
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
-
-
-def quota(body: Any) -> dict[str, Any]:
-    """Return a backlog quota in the format of the REST API. Raises 400 if it is invalid."""
-    if not isinstance(body, dict):
-        raise RestError(400, "A backlog quota must be an object")
-    size = body.get("limitSize", body.get("limit", -1))
-    policy = body.get("policy", "producer_request_hold")
-    return {"limit": size, "limitSize": size, "limitTime": body.get("limitTime", -1), "policy": policy}
-
-
-def _quotas(call: Call) -> Any:
-    return call.namespace().quotas
-
-
-def _set_quota(call: Call) -> None:
-    space = call.namespace("Namespace policies does not exist")
-    space.quotas[call.query.get("backlogQuotaType", "destination_storage")] = quota(call.body)
-
-
-def _unset_quota(call: Call) -> None:
-    call.namespace().quotas.pop(call.query.get("backlogQuotaType", "destination_storage"), None)
 
 
 def _permissions(call: Call) -> Any:
@@ -76,9 +54,6 @@ def _set_clusters(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _quotas, "backlog quotas (stored only)"),
-    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_quota, "set a backlog quota (stored only)"),
-    Endpoint("DELETE", f"{_SPACE}/backlogQuota", _unset_quota, "remove a backlog quota"),
     Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role (stored only)"),
     Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role (stored only)"),
     Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
