@@ -219,9 +219,11 @@ class TopicCompaction:
         while entries := old.read(offset, _READ_ENTRIES, _READ_BYTES):
             yield from entries
             offset = entries[-1].offset + 1
-        offset = max(old.horizon + 1, self._ledger.first)
+        offset = old.horizon + 1
         exposes = self._topic.broker.settings.exposingBrokerEntryMetadataToClientEnabled
-        while offset <= horizon:
+        while max(offset, self._ledger.first) <= horizon:
+            # A truncation can delete entries between two slices.
+            offset = max(offset, self._ledger.first)
             for entry in self._ledger.read(offset, min(_READ_ENTRIES, horizon + 1 - offset), _READ_BYTES):
                 if not entry.parsed:
                     entry.parse()

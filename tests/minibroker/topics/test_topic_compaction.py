@@ -114,6 +114,23 @@ def test_the_deletion_of_the_subscription_finishes_a_compaction(world, scene):
     assert len(scene.read()) == 1000
 
 
+def test_a_truncation_during_a_compaction(make_world):
+    """The entries that are left, or that were read before, are compacted."""
+    world = make_world(managedLedgerMaxEntriesPerLedger=700, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    scene = Scene(world)
+    scene.topic.create_subscription("sub", 0)
+    scene.publish(1400)
+    scene.compaction.trigger()
+    world.advance(1)
+    for subscription in scene.topic.subscriptions.values():
+        subscription.skip_all()
+    scene.topic.trim(all_closed=True)
+    assert scene.topic.ledger.first == 1400
+    world.wait(10)
+    assert scene.compaction.status == "SUCCESS"
+    assert scene.compaction.compacted.horizon == 1399
+
+
 def test_a_deleted_topic_releases_its_compacted_messages(world, scene):
     scene.publish(20)
     scene.compaction.trigger()
