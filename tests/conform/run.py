@@ -40,6 +40,12 @@ VARIANT = (
 INTERVALS = ("backlogQuotaCheckIntervalInSeconds=5", "brokerServiceCompactionMonitorIntervalInSeconds=5")
 """Settings of the broker for the scenarios in ``intervals/``."""
 
+COMPACTOR = (
+    "topicCompactionRetainNullKey=true",
+    "compactionServiceFactoryClassName=org.apache.pulsar.compaction.EventTimeCompactionServiceFactory",
+)
+"""Settings of the broker for the scenarios in ``compactor/``."""
+
 
 @contextmanager
 def broker(*settings: str):
@@ -97,6 +103,7 @@ def main() -> int:
     fine &= play_variant(arguments.tool, arguments.jobs)
     fine &= play(arguments.tool, HERE, arguments.jobs)
     fine &= play(arguments.tool, HERE / "intervals", 2 * arguments.jobs, *INTERVALS)
+    fine &= play(arguments.tool, HERE / "compactor", arguments.jobs, *COMPACTOR)
     return 0 if fine else 1
 
 

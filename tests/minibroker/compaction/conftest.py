@@ -23,12 +23,9 @@ def single(payload: str = "", **metadata: Any) -> bytes:
     return push_entry(pb.MessageMetadata(**fields), payload.encode())
 
 
-def batch(*messages: tuple[str | None, str, int], compression: int = pb.NONE) -> bytes:
-    """Return an entry with a batch of messages, each a key or None, a payload and an event time."""
-    singles = [
-        (pb.SingleMessageMetadata(partition_key=key, event_time=time), payload.encode())
-        for key, payload, time in messages
-    ]
+def batch(*messages: tuple[str, str], compression: int = pb.NONE) -> bytes:
+    """Return an entry with a batch of messages, each a key and a payload."""
+    singles = [(pb.SingleMessageMetadata(partition_key=key), payload.encode()) for key, payload in messages]
     data = join_batch(singles)
     metadata = pb.MessageMetadata(
         producer_name="p",
@@ -41,25 +38,15 @@ def batch(*messages: tuple[str | None, str, int], compression: int = pb.NONE) ->
     return push_entry(metadata, compress(compression, data))
 
 
-def entries_of(*stored: bytes) -> list[Entry]:
-    """Return entries with the ids 7:0, 7:1, …"""
-    entries = [Entry(offset, 7, offset, data) for offset, data in enumerate(stored)]
-    for entry in entries:
-        entry.parse()
-    return entries
-
-
 @pytest.fixture
 def compact() -> Any:
-    """Compact entries; return the compacted ledger and the number of removed messages."""
+    """Compact entries; return the compacted ledger."""
 
-    def run(stored: Iterable[bytes], **options: Any) -> tuple[CompactedLedger, int]:
-        entries = entries_of(*stored)
+    def run(stored: Iterable[bytes]) -> CompactedLedger:
+        entries = [Entry(offset, 7, offset, data) for offset, data in enumerate(stored)]
         ledger = CompactedLedger(9, -1, Pool())
-        options = {"retain_null_key": False, "by_event_time": False} | options
-        compactor = TwoPhaseCompactor(lambda: entries, ledger, **options)
-        for _ in compactor.run():
+        for _ in TwoPhaseCompactor(lambda: entries, ledger, retain_null_key=False, by_event_time=False).run():
             pass
-        return ledger, compactor.removed
+        return ledger
 
     return run

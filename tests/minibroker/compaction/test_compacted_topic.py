@@ -48,9 +48,9 @@ def test_the_last_message_position(ledger):
     assert topic.last_message_position() == MessagePosition(-1, -1, 0, 0)
     topic.new_compacted_ledger(6, ledger)
     assert topic.last_message_position() == MessagePosition(5, 0, -1, 6)
-    ledger.append(Entry(7, 5, 1, b""), batch(("a", "a", 0)))
+    ledger.append(Entry(7, 5, 1, b""), batch(("a", "a")))
     assert topic.last_message_position().batch_index == -1
-    ledger.append(Entry(8, 5, 2, b""), batch(("a", "a", 0), ("b", "b", 0)))
+    ledger.append(Entry(8, 5, 2, b""), batch(("a", "a"), ("b", "b")))
     assert topic.last_message_position().batch_index == 1
 
 
