@@ -269,10 +269,11 @@ class TopicCompaction:
 
     def subscription_removed(self) -> None:
         """Delete the compacted ledger after a running compaction, because the compactor's subscription was deleted."""
-        for _ in self._run or ():
-            pass
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._run is not None:
+            for _ in self._run:
+                pass
+            if self._timer is not None:
+                self._timer.cancel()
         self.compacted.reset()
 
     # -- positions -----------------------------------------------------------------------------------------------------

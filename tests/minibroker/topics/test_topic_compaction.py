@@ -114,6 +114,15 @@ def test_the_deletion_of_the_subscription_finishes_a_compaction(world, scene):
     assert len(scene.read()) == 1000
 
 
+def test_the_deletion_of_the_subscription_before_a_compaction_begins(world, scene):
+    scene.topic.create_subscription(COMPACTION, 0)
+    scene.publish(20)
+    scene.compaction.trigger()
+    scene.topic.remove_subscription(scene.topic.subscriptions[COMPACTION])
+    world.wait(5)
+    assert (scene.compaction.status, scene.read()) == ("SUCCESS", list(range(10, 20)))
+
+
 def test_a_truncation_during_a_compaction(make_world):
     """The entries that are left, or that were read before, are compacted."""
     world = make_world(managedLedgerMaxEntriesPerLedger=700, managedLedgerMinLedgerRolloverTimeMinutes=0)
