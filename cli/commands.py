@@ -25,7 +25,7 @@ from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.cli.diagnosis import bundle, diagnose, trace
 from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
 from pcli.cli.replay import replay, reproduce
-from pcli.cli.servers import broker, proxy
+from pcli.cli.servers import broker, proxy, token
 from pcli.cli.stats import stats
 from pcli.cli.tables import analyze, doctor, report, spark_analyze, spark_stream
 from pcli.cli.top import top
@@ -114,6 +114,7 @@ for _panel, _functions in _COMMANDS.items():
         _name = _function.__name__.replace("_", "-")
         app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(_function)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSIS)
+app.add_typer(token.app, name="token", rich_help_panel=_SERVERS)
 
 
 def _version(wanted: bool) -> None:

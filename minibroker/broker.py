@@ -29,6 +29,8 @@ from pcli.minibroker.monitors import Monitors
 from pcli.minibroker.policies.policy_store import Policies
 from pcli.minibroker.scheduler import HashedWheelTimer, Runnable
 from pcli.minibroker.schema.registry import SchemaRegistry
+from pcli.minibroker.security.authentication import AuthenticationService
+from pcli.minibroker.security.authorization import AuthorizationService
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.rates import Rates
 from pcli.minibroker.storage.ledger import EntryCache
@@ -96,6 +98,8 @@ class Broker:
         self._ledger_ids = itertools.count()
         self._names = itertools.count()
         self.policies = Policies(settings, self.policies_changed)
+        self.authentication = AuthenticationService(settings) if settings.authenticationEnabled else None
+        self.authorization = AuthorizationService(self.policies) if settings.authorizationEnabled else None
         self.schemas = SchemaRegistry()
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)

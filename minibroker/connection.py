@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pcli.codec.session import Offer
     from pcli.codec.session.timers import Timer
     from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.security.authentication import AuthenticationService, Principal
+    from pcli.minibroker.security.authorization import AuthorizationService
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.producer import Producer
     from pcli.minibroker.topics.topic import Topic
@@ -66,6 +68,8 @@ class PulsarService(BrokerService, Protocol):
 
     service_url: str
     service_url_tls: str
+    authentication: AuthenticationService | None
+    authorization: AuthorizationService | None
     turn_end: int
     offer: Offer
     topics: dict[str, Topic]
@@ -109,15 +113,18 @@ class Connection:
         "_liveness_timer",
         "_read_pauses",
         "broker",
+        "certificate_role",
         "client_socket",
         "closing",
         "congested",
         "connected_since",
         "consumers",
         "input_paused",
+        "original_principal",
         "out",
         "peer",
         "pending_subscribes",
+        "principal",
         "producers",
         "queued",
         "reason",
@@ -167,6 +174,12 @@ class Connection:
         """Whether the producers and consumers were released."""
         self.reason = ""
         """The reason why the broker closed the connection, for the log."""
+        self.certificate_role = ""
+        """Common name of the client's verified certificate, or an empty string."""
+        self.principal: Principal | None = None
+        """The authenticated client; None without authentication."""
+        self.original_principal = ""
+        """The role of the client behind a proxy, as given by the proxy."""
         self.client_socket: Any = None
         """The server's socket object for this connection."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4

@@ -48,6 +48,26 @@ class Settings:
         int, "interval at which the files are checked for changes; 0 checks them for every connection"
     ] = 300
 
+    # Authentication and authorization.
+    authenticationEnabled: Annotated[bool, "clients must authenticate"] = False
+    authenticationProviders: Annotated[
+        list[str], "AuthenticationProviderToken, AuthenticationProviderBasic, AuthenticationProviderTls"
+    ] = field(default_factory=list)
+    authenticationRefreshCheckSeconds: Annotated[int, "interval at which expired credentials are detected"] = 60
+    anonymousUserRole: Annotated[str, "role of clients that use no known authentication method"] = ""
+    tokenSecretKey: Annotated[str, "secret key of tokens: data:;base64,TEXT or file:///PATH"] = ""
+    tokenPublicKey: Annotated[str, "public key of tokens: data:;base64,TEXT or file:///PATH"] = ""
+    tokenAuthClaim: Annotated[str, "claim with the role; if empty, sub"] = ""
+    tokenAudienceClaim: Annotated[str, "claim with the audience, if it is checked"] = ""
+    tokenAudience: Annotated[str, "required audience"] = ""
+    basicAuthConf: Annotated[str, "htpasswd file: file:///PATH, or data:;base64,TEXT"] = ""
+    authorizationEnabled: Annotated[bool, "roles need permissions"] = False
+    superUserRoles: Annotated[list[str], "roles with all permissions"] = field(default_factory=list)
+    proxyRoles: Annotated[list[str], "roles of proxies, which forward the principals of clients"] = field(
+        default_factory=list
+    )
+    authorizationAllowWildcardsMatching: Annotated[bool, "permitted roles may begin or end with *"] = False
+
     # Connections.
     maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 bytes more"] = 5242880
     keepAliveIntervalSeconds: Annotated[int, "interval after which a silent client gets a PING"] = 30

@@ -11,23 +11,28 @@ Rules of this file
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.permissions import check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.policy_table import BadValueError
+from pcli.minibroker.security.authentication import AuthenticationError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from pcli.minibroker.broker import Broker
+    from pcli.minibroker.security.authentication import Principal
 
 __all__ = ["application"]
 
+_log: Final = logging.getLogger("pcli.minibroker")
 _MOST: Final = 16 * 1024 * 1024
 """Maximum size of a body in bytes."""
 
@@ -85,6 +90,7 @@ def _server(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         try:
+            principal = _authenticate(broker, request, now())
             body = await _body(request)
             call = Call(
                 broker,
@@ -93,6 +99,7 @@ def _server(
                 body,
                 request.headers.get("content-type", ""),
             )
+            check_permission(call, endpoint, principal.role if principal is not None else "")
             broker.begin_turn(now())
             value = endpoint.function(call)
         except RestError as error:
@@ -111,6 +118,18 @@ def _server(
         return _answer(value)
 
     return serve
+
+
+def _authenticate(broker: Broker, request: Request, now: int) -> Principal | None:
+    """Return the principal of a request; None without authentication. Raises 401."""
+    if broker.authentication is None:
+        return None
+    certificate_role = request.scope.get("certificate_role", "")
+    try:
+        return broker.authentication.authenticate_http(request.headers, certificate_role, now)
+    except AuthenticationError as fault:
+        _log.warning("a request was refused: %s", fault)
+        raise RestError(401, "Authentication required", media="text/html") from None
 
 
 async def _body(request: Request) -> Any:

@@ -54,8 +54,8 @@ def _set_clusters(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role (stored only)"),
-    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role (stored only)"),
+    Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role"),
+    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role"),
     Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
     Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
     Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pcli.codec.proto import pb
+from pcli.minibroker.commands.permission_checks import require_lookup
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
 
@@ -29,6 +30,7 @@ def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame
     name = topic_name(command.topic)
     if command.advertised_listener_name:
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
+    require_lookup(connection, name, "Lookup")
     broker.topic_registry.look_up(name)
     connection.send_command(
         pb.CommandLookupTopicResponse(
@@ -52,6 +54,7 @@ def _is_loopback(url: str) -> bool:
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
     name = topic_name(command.topic)
+    require_lookup(connection, name, "Get Partition Metadata")
     registry = connection.broker.topic_registry
     registry.check_namespace(name)
     count = registry.find_or_create_partitions(name, create=command.metadata_auto_creation_enabled)

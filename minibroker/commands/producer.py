@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.minibroker.commands.permission_checks import require_produce
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.topics.producer import Producer
@@ -23,6 +24,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
     """Handle PRODUCER. Raises Refused; the response may be sent later, or in two parts."""
     broker = connection.broker
     topic_of = topic_name(command.topic)
+    require_produce(connection, topic_of, command.initial_subscription_name)
     name = command.producer_name if command.HasField("producer_name") else broker.next_producer_name()
     existing = connection.producers.get(command.producer_id)
     if existing is not None:

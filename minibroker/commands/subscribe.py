@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
+from pcli.minibroker.commands.permission_checks import require_consume
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topic_names import is_system, topic_name
@@ -32,6 +33,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     """Handle SUBSCRIBE. Raises Refused."""
     broker, settings = connection.broker, connection.broker.settings
     name = topic_name(command.topic)
+    require_consume(connection, name, command.subscription)
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
     if size > settings.maxConsumerMetadataSize:
         raise Refused(pb.MetadataError, "Consumer metadata size exceeds limit")

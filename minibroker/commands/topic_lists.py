@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.minibroker.commands.permission_checks import require_list
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import check_namespace
 from pcli.minibroker.topics.topic_list_watchers import (
@@ -43,6 +44,7 @@ _KINDS: Final = {
 def _list(connection: Connection, command: pb.CommandGetTopicsOfNamespace, frame: Frame) -> None:
     broker = connection.broker
     namespace = check_namespace(command.namespace)
+    require_list(connection, namespace, "Client is not authorized to GetTopicsOfNamespace")
     kinds = _KINDS[command.mode]
     names = [name for kind in kinds for name in broker.topic_registry.names(namespace, persistent=kind)]
     filtered = command.HasField("topics_pattern") and _may_filter(broker, command.topics_pattern)
@@ -74,6 +76,7 @@ def _may_filter(broker: PulsarService, pattern: str) -> bool:
 def _watch(connection: Connection, command: pb.CommandWatchTopicList, frame: Frame) -> None:
     broker = connection.broker
     namespace = check_namespace(command.namespace)
+    require_list(connection, namespace, "Proxy Client is not authorized to watchTopicList")
     try:
         pattern = without_scheme(command.topics_pattern)
     except ValueError as fault:

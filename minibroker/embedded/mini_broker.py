@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from secrets import token_bytes
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
@@ -30,6 +32,8 @@ from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults
 from pcli.minibroker.embedded.conversation_log import Frames
 from pcli.minibroker.embedded.snapshots import TopicState
 from pcli.minibroker.embedded.wait_until import Waiter
+from pcli.minibroker.security.authorization import CONSUME, PRODUCE
+from pcli.minibroker.security.tokens import create_token
 from pcli.minibroker.server.clock import Clock, ManualClock
 from pcli.minibroker.server.intercepting_server import InterceptingServer
 from pcli.minibroker.server.tcp_server import new_event_loop
@@ -67,6 +71,7 @@ class MiniBroker:
         taps: Iterable[Tap] = (),
         max_log: int | str = _LOG,
         tls: bool = False,
+        tokens: Mapping[str, str | Iterable[str]] | None = None,
         **settings: object,
     ) -> None:
         """Configure a broker without starting it. Raises LocalError for an unknown setting or an invalid value.
@@ -83,8 +88,23 @@ class MiniBroker:
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         - ``tls``: also listen on TLS ports (any free ports, unless the settings select ports), with a new certificate
           unless the settings name one; see `service_url_tls`, `http_url_tls` and `tls_trust_certs`
+        - ``tokens``: require tokens from clients; the keys are roles, and each value is ``superuser`` or the actions
+          (``produce``, ``consume``) that the role may take in public/default; see `tokens`
         """
         chosen = {**(set or {}), **settings}
+        self._roles = {role: _actions(role, actions) for role, actions in (tokens or {}).items()}
+        self.tokens: dict[str, str] = {}
+        """The token of each role in the argument ``tokens``."""
+        if self._roles:
+            secret = f"data:;base64,{b64encode(token_bytes(32)).decode()}"
+            self.tokens = {role: create_token({"sub": role}, secret=secret) for role in self._roles}
+            chosen |= {
+                "authenticationEnabled": True,
+                "authorizationEnabled": True,
+                "authenticationProviders": "AuthenticationProviderToken",
+                "tokenSecretKey": secret,
+                "superUserRoles": ",".join(role for role, actions in self._roles.items() if actions is None),
+            }
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
         self._settings.brokerServicePort = port_of("port", port)
         self._settings.webServicePort = port_of("http_port", http_port)
@@ -209,6 +229,8 @@ class MiniBroker:
             self.faults.inject(server)
         try:
             await server.start()
+            permissions = server.broker.policies.namespaces["public/default"].permissions
+            permissions.update({role: actions for role, actions in self._roles.items() if actions is not None})
             for name, partitions in self._topics:
                 operations.create_topic(server, name, partitions)
         except BaseException as fault:
@@ -422,3 +444,14 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _actions(role: str, actions: str | Iterable[str]) -> list[str] | None:
+    """Return the actions of a role, or None for a superuser. Raises LocalError."""
+    if actions == "superuser":
+        return None
+    listed = [actions] if isinstance(actions, str) else list(actions)
+    for action in listed:
+        if action not in (PRODUCE, CONSUME):
+            raise LocalError(f"tokens: {role}: {action!r} is not superuser, {PRODUCE} or {CONSUME}")
+    return listed

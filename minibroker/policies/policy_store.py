@@ -49,6 +49,8 @@ class Namespace:
     """Backlog quotas by type."""
     permissions: dict[str, list[str]] = field(default_factory=dict)
     """The allowed actions by role."""
+    subscription_permissions: dict[str, list[str]] = field(default_factory=dict)
+    """The roles that may use a subscription, by the subscription's name."""
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -84,6 +86,8 @@ class Policies:
         """The backlog quota of topics and namespaces without their own one."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
+        self.topic_permissions: dict[str, dict[str, list[str]]] = {}
+        """The allowed actions on a topic or partition, by full topic name and role."""
         self.dynamic: dict[str, str] = {}
         """Settings that the REST API has changed, as text."""
         for name in ("public/default", "pulsar/system"):

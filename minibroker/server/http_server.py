@@ -7,6 +7,7 @@ are written before the response.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.config import Config
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from pcli.minibroker.admin import application
+from pcli.minibroker.server.tls import certificate_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ class HttpServer:
         self._application = application(broker, now)
         self._state = ServerState()
         self._config = Config(
-            self._call,
+            self._application,
             interface="asgi3",
             lifespan="off",
             ws="none",
@@ -47,10 +49,13 @@ class HttpServer:
 
     def protocol(self) -> asyncio.Protocol:
         """Return the protocol for a new connection."""
-        return H11Protocol(self._config, self._state, {})
+        protocol = H11Protocol(self._config, self._state, {})
+        protocol.app = partial(self._call, protocol)
+        return protocol
 
-    async def _call(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request as a turn of the broker."""
+    async def _call(self, protocol: H11Protocol, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request of a connection as a turn of the broker."""
+        scope["certificate_role"] = certificate_role(protocol.transport)
 
         async def send_after_frames(message: Any) -> None:
             self._broker.finish_turn()

@@ -20,13 +20,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.broker import Broker
+from pcli.minibroker.server.tls import ServerContext, certificate_role
 from pcli.minibroker.settings import Settings
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.server.http_server import HttpServer
-    from pcli.minibroker.server.tls import ServerContext
     from pcli.minibroker.storage.spilling_storage import Pool
 
 __all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
@@ -128,8 +128,6 @@ class Server:
             broker.service_url = await self._listen("pulsar", self.new_client_socket, "brokerServicePort")
             broker.http_url = await self._listen("http", self._http, "webServicePort")
             if settings.brokerServicePortTls >= 0 or settings.webServicePortTls >= 0:
-                from pcli.minibroker.server.tls import ServerContext
-
                 self._tls = ServerContext(settings)
                 broker.service_url_tls = await self._listen(
                     "pulsar+ssl", self.new_client_socket, "brokerServicePortTls"
@@ -285,6 +283,7 @@ class ClientSocket(asyncio.Protocol):
         server.client_sockets.add(self)
         self.connection = server.broker.connect(socket_addresses(transport)[0], server.now())
         self.connection.client_socket = self
+        self.connection.certificate_role = certificate_role(transport)
         server.flush()
 
     def data_received(self, data: bytes) -> None:

@@ -6,6 +6,7 @@ object logs them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 import time
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.settings import Settings
 
-__all__ = ["ServerContext"]
+__all__ = ["ServerContext", "certificate_role"]
 
 _log: Final = logging.getLogger("pcli.minibroker")
 
@@ -109,6 +110,13 @@ class ServerContext(ssl.SSLContext):
         if settings.tlsRequireTrustedClientCertOnConnect:
             context.verify_mode = ssl.CERT_REQUIRED
         self._current, self._modified, self._checked = context, modified, time.monotonic()
+
+
+def certificate_role(transport: asyncio.BaseTransport) -> str:
+    """Return the common name of the client's verified certificate, or an empty string."""
+    certificate = transport.get_extra_info("peercert") or {}
+    names = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
+    return names[0] if names else ""
 
 
 def _reason(fault: OSError) -> str:

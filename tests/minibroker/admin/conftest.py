@@ -32,7 +32,14 @@ class Rest:
         world.broker.http_url = "http://127.0.0.1:8080"
         self._application = application(world.broker, lambda: world.now)
 
-    def __call__(self, method: str, target: str, body: Any = None, media: str = "application/json") -> Answer:
+    def __call__(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        media: str = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
         """Send one request. The body is sent as JSON, or unchanged if it is bytes."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         path, _, query = target.partition("?")
@@ -43,7 +50,9 @@ class Rest:
             "path": unquote(path),
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "headers": [(b"content-type", media.encode())],
+            "headers": [
+                (name.encode(), value.encode()) for name, value in {"content-type": media, **(headers or {})}.items()
+            ],
         }
         said: list[Any] = []
 

@@ -63,14 +63,18 @@ def test_an_exception_is_a_500_and_reported(rest, world, monkeypatch):
 
 
 def test_every_endpoint_responds(rest, world):
-    """Requests with valid names and no body never cause an internal error. A disabled feature is a 503."""
+    """Requests with valid names and no body never cause an internal error. A disabled feature is a 503.
+
+    The real broker responds with 500 if a role is removed from a subscription that is not restricted.
+    """
     rest("PUT", TOPIC)
     words = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t", "subscription": "s"}
     numbers = ("timestamp", "count", "seconds", "ledger", "entry", "version", "most", "least", "timeout")
     for endpoint in ENDPOINTS:
         path = re.sub(r"{(\w+)}", lambda part: words.get(part[1], "1" if part[1] in numbers else "none"), endpoint.path)
         answer = rest(endpoint.method, path)
-        assert answer.status < 500 or answer.status == 503, (endpoint.method, path, answer.data)
+        allowed = answer.status < 500 or answer.status == 503 or b"couldn't find subscription" in answer.data
+        assert allowed, (endpoint.method, path, answer.data)
         if answer.status >= 400:
             assert answer.data
         assert endpoint.text

@@ -1,0 +1,112 @@
+"""Permissions of topics and subscriptions, and the permission that a request requires.
+
+Rules of this file
+1. With authorization, a superuser may send every request, and a tenant's administrator every request about the tenant.
+2. A role that may look up a topic may also look it up over HTTP, and get its number of partitions and its schema.
+3. Some requests about the broker require no permission.
+
+A real broker permits some more requests to roles with permissions, such as statistics of topics, and names the missing
+permission in the error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.security.authorization import CONSUME, PRODUCE
+
+__all__ = ["ENDPOINTS", "check_permission"]
+
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
+_SUBSCRIPTION: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{subscription}"
+_ACTIONS: Final = (PRODUCE, CONSUME, "functions", "sources", "sinks", "packages")
+
+_PUBLIC: Final = frozenset(
+    ("/admin/v2/clusters", "/admin/v2/brokers/ready", "/admin/v2/brokers/version", "/metrics", "/status.html")
+)
+_LOOKUPS: Final = ("/lookup/v2/topic/", "/admin/v2/schemas/")
+
+
+def check_permission(call: Call, endpoint: Endpoint, role: str) -> None:
+    """Raise 401 or 403 if a role may not send a request."""
+    authorization = call.broker.authorization
+    if authorization is None or endpoint.path in _PUBLIC or authorization.is_superuser(role):
+        return
+    tenant = call.path_text("tenant") if "tenant" in call.path else ""
+    if tenant and endpoint.path != "/admin/v2/tenants/{tenant}" and authorization.is_administrator(role, tenant):
+        return
+    if "topic" in call.path:
+        looks_up = endpoint.path.startswith(_LOOKUPS) or endpoint.path.endswith("{topic}/partitions")
+        if endpoint.method == "GET" and looks_up and authorization.may_look_up((role,), call.topic_name):
+            return
+        raise RestError(401, f"Unauthorized to {endpoint.method} {endpoint.path} on topic [{call.topic_name}]")
+    if "namespace" in call.path:
+        raise RestError(403, f"Unauthorized to {endpoint.method} {endpoint.path} on namespace [{call.namespace_name}]")
+    raise RestError(401, "This operation requires super-user access")
+
+
+def _topic_permissions(call: Call) -> Any:
+    name, policies = call.topic_name, call.broker.policies
+    call.namespace("Namespace not found")
+    found: dict[str, set[str]] = {}
+    for table in (policies.topic_permissions.get(str(name), {}), call.namespace().permissions):
+        for role, actions in table.items():
+            found.setdefault(role, set()).update(actions)
+    return {role: sorted(actions) for role, actions in found.items()}
+
+
+def _grant_on_topic(call: Call) -> None:
+    name = call.topic_name
+    call.namespace("Namespace not found")
+    call.broker.policies.topic_permissions.setdefault(str(name), {})[call.path_text("role")] = _actions(call)
+
+
+def _revoke_on_topic(call: Call) -> None:
+    call.broker.policies.topic_permissions.get(str(call.topic_name), {}).pop(call.path_text("role"), None)
+
+
+def _actions(call: Call) -> list[str]:
+    if not isinstance(call.body, list) or not set(call.body) <= set(_ACTIONS):
+        raise RestError(400, f"The body must be a list of actions: {', '.join(_ACTIONS)}")
+    return [str(action) for action in call.body]
+
+
+def _subscription_permissions(call: Call) -> Any:
+    return {name: sorted(roles) for name, roles in call.namespace().subscription_permissions.items()}
+
+
+def _grant_on_subscription(call: Call) -> None:
+    if not isinstance(call.body, list):
+        raise RestError(400, "The body must be a list of roles")
+    permissions = call.namespace().subscription_permissions
+    permissions[call.path_text("subscription")] = [str(role) for role in call.body]
+
+
+def _revoke_on_subscription(call: Call) -> None:
+    permissions, name = call.namespace().subscription_permissions, call.path_text("subscription")
+    if name not in permissions:
+        raise RestError(500, "couldn't find subscription")
+    permissions[name] = [role for role in permissions[name] if role != call.path_text("role")]
+    if not permissions[name]:
+        del permissions[name]
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _TOPIC, _topic_permissions, "permissions by role, of the topic and its namespace"),
+    Endpoint("POST", f"{_TOPIC}/{{role}}", _grant_on_topic, "set the permissions of a role on a topic"),
+    Endpoint("DELETE", f"{_TOPIC}/{{role}}", _revoke_on_topic, "remove the permissions of a role on a topic"),
+    Endpoint(
+        "GET",
+        "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription",
+        _subscription_permissions,
+        "the roles that may use restricted subscriptions",
+    ),
+    Endpoint("POST", _SUBSCRIPTION, _grant_on_subscription, "restrict a subscription to roles"),
+    Endpoint(
+        "DELETE",
+        "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{subscription}/{role}",
+        _revoke_on_subscription,
+        "remove a role from a restricted subscription",
+    ),
+)

@@ -1,0 +1,132 @@
+"""What roles may do on the binary protocol (PulsarAuthorizationProvider).
+
+Rules of this file
+1. Superusers and the administrators of a tenant may do everything on the tenant's topics.
+2. Any other role needs the action ``produce`` or ``consume`` on the namespace or on the topic. A permission of a
+   partitioned topic applies to its partitions. Either action permits a lookup.
+3. A subscription can be restricted to roles, and with the mode Prefix its name must begin with the role.
+4. If a proxy forwards the principal of its client, both roles need the permission.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.policies.policy_store import Policies
+
+__all__ = ["CONSUME", "PRODUCE", "AuthorizationService"]
+
+PRODUCE: Final = "produce"
+CONSUME: Final = "consume"
+
+
+class AuthorizationService:
+    """The permissions of all roles."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        settings = policies.settings
+        self._superusers = frozenset(settings.superUserRoles)
+        self._proxies = frozenset(settings.proxyRoles)
+        self._wildcards = settings.authorizationAllowWildcardsMatching
+
+    def is_superuser(self, role: str) -> bool:
+        """Return whether a role has all permissions."""
+        return role in self._superusers
+
+    def is_administrator(self, role: str, tenant: str) -> bool:
+        """Return whether a role is a superuser or an administrator of a tenant."""
+        entry = self._policies.tenants.get(tenant)
+        return role in self._superusers or (entry is not None and role in entry.roles)
+
+    def is_proxy(self, role: str) -> bool:
+        """Return whether a role belongs to a proxy."""
+        return role in self._proxies
+
+    def check_original_principal(self, role: str, original: str, proxy_version: str) -> None:
+        """Raise Refused if a client that is no proxy, or a proxy itself, gives an invalid original principal."""
+        if role in self._proxies:
+            valid = bool(original) and original not in self._proxies
+        else:
+            valid = original in ("", role)
+        if not valid:
+            raise Refused(pb.AuthorizationError, "Invalid roles.")
+        if proxy_version and role not in self._proxies:
+            text = "Must not set proxyVersion without connecting as a ProxyRole."
+            raise Refused(pb.AuthorizationError, text)
+
+    def may_produce(self, roles: Iterable[str], name: TopicName) -> bool:
+        """Return whether all of these roles may publish to a topic."""
+        return all(self.is_administrator(role, name.tenant) or self._permitted(role, name, PRODUCE) for role in roles)
+
+    def may_consume(self, roles: Iterable[str], name: TopicName, subscription: str) -> bool:
+        """Return whether all of these roles may use a subscription.
+
+        Raises Refused if the subscription's name lacks the prefix that the namespace requires.
+        """
+        return all(
+            self.is_administrator(role, name.tenant)
+            or (self._may_use(role, name, subscription) and self._permitted(role, name, CONSUME))
+            for role in roles
+        )
+
+    def may_look_up(self, roles: Iterable[str], name: TopicName) -> bool:
+        """Return whether all of these roles may look up a topic."""
+        return all(
+            self.is_administrator(role, name.tenant)
+            or self._permitted(role, name, PRODUCE)
+            or self._permitted(role, name, CONSUME)
+            for role in roles
+        )
+
+    def may_list_topics(self, roles: Iterable[str], namespace: str) -> bool:
+        """Return whether all of these roles may list the topics of a namespace."""
+        policies = self._policies.namespaces.get(namespace)
+        tenant = namespace.partition("/")[0]
+        return all(
+            self.is_administrator(role, tenant)
+            or (policies is not None and bool({PRODUCE, CONSUME} & self._actions(policies.permissions, role)))
+            for role in roles
+        )
+
+    def _permitted(self, role: str, name: TopicName, action: str) -> bool:
+        namespace = self._policies.namespace_of(name)
+        if namespace is None:
+            return False
+        tables = [namespace.permissions, self._policies.topic_permissions.get(str(name), {})]
+        if name.partition >= 0:
+            tables.append(self._policies.topic_permissions.get(str(name.base), {}))
+        return any(action in self._actions(table, role) for table in tables)
+
+    def _actions(self, permissions: Mapping[str, list[str]], role: str) -> set[str]:
+        """Return the actions of a role. A permitted role may contain a wildcard, if the setting allows it."""
+        found = set(permissions.get(role, ()))
+        if self._wildcards:
+            for pattern, actions in permissions.items():
+                if (pattern.endswith("*") and role.startswith(pattern[:-1])) or (
+                    pattern.startswith("*") and role.endswith(pattern[1:])
+                ):
+                    found |= set(actions)
+        return found
+
+    def _may_use(self, role: str, name: TopicName, subscription: str) -> bool:
+        namespace = self._policies.namespace_of(name)
+        if namespace is None or not subscription:
+            return True
+        allowed = namespace.subscription_permissions.get(subscription)
+        if allowed and role not in allowed:
+            return False
+        if namespace.policies.get("subscriptionAuthMode") == "Prefix" and not subscription.startswith(role):
+            raise Refused(
+                pb.AuthorizationError,
+                "org.apache.pulsar.broker.PulsarServerException: Failed to create consumer - The subscription name "
+                f"needs to be prefixed by the authentication role, like {role}-xxxx for topic: {name}",
+            )
+        return True
