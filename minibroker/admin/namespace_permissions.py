@@ -1,4 +1,4 @@
-"""Permissions, properties and clusters of a namespace. They are stored, but have no effect."""
+"""Permissions, properties and clusters of a namespace. Properties and clusters are stored, but have no effect."""
 
 from __future__ import annotations
 
