@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatcher
     from pcli.minibroker.topics.topic_registry import TopicRegistry
-    from pcli.minibroker.topics.transaction_buffer_client import TransactionBufferClient
-    from pcli.minibroker.transactions.metadata_store_service import TransactionMetadataStoreService
+    from pcli.minibroker.transactions.metadata_store_service import (
+        TransactionBufferClient,
+        TransactionMetadataStoreService,
+    )
 
 __all__ = ["Connection", "Handler", "PulsarService"]
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
 from pcli.minibroker.admin.json_values import integer
 from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id, strings
 from pcli.minibroker.errors import Refused
-
-if TYPE_CHECKING:
-    from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.topic_names import is_system
 
 __all__ = ["ENDPOINTS"]
 
@@ -104,8 +103,9 @@ def _delete(call: Call) -> None:
 
 
 def _list(call: Call) -> Any:
-    prefix = f"{call.path['domain']}://{call.namespace().name}/"
-    return sorted(name for name in call.broker.policies.partitioned if name.startswith(prefix))
+    prefix, system = f"{call.path['domain']}://{call.namespace().name}/", call.flag("includeSystemTopic")
+    names = sorted(name for name in call.broker.policies.partitioned if name.startswith(prefix))
+    return [name for name in names if system or not is_system(TopicName.parse(name))]
 
 
 def _terminate(call: Call) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcli.minibroker.stats.internal_stats import position
-from pcli.minibroker.topics.transactional_acks import open_handle
 from pcli.minibroker.transactions.txn_id import TxnId, text_of
 
 if TYPE_CHECKING:
@@ -89,15 +88,18 @@ def in_pending_ack_stats(subscription: Subscription, txn: TxnId) -> Json:
     return {"cumulativeAckPosition": f"{ledger_id}:{entry_id}{index}"}
 
 
-def pending_ack_stats(subscription: Subscription, *, low_water_marks: bool) -> Json:
-    """Return the statistics of the pending acknowledgements of a subscription."""
-    handle = open_handle(subscription)
-    marks = {str(number): mark for number, mark in handle.low_water_marks.items()}
+def pending_ack_stats(subscription: Subscription, *, low_water_marks: bool) -> Json | None:
+    """Return the statistics of the pending acknowledgements of a subscription, or None without transactions."""
+    if not subscription.topic.transactions_enabled:
+        return None
+    handle = subscription.pending_ack_handle
+    marks = {} if handle is None else {str(number): mark for number, mark in handle.low_water_marks.items()}
+    initialized = 0 if handle is None else handle.initialized_ms
     return {
-        "state": "Ready" if handle.initialized_ms else "None",
+        "state": "Ready" if initialized else "None",
         **({"lowWaterMarks": marks} if low_water_marks else {}),
-        "ongoingTxnSize": len(handle.transactions),
-        **_recovered(handle.initialized_ms),
+        "ongoingTxnSize": 0 if handle is None else len(handle.transactions),
+        **_recovered(initialized),
     }
 
 

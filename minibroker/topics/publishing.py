@@ -174,7 +174,7 @@ _NON_PERSISTENT: Final[tuple[_Check, ...]] = (_source, _checksum, _encryption, _
 def _store(producer: Producer, publication: Publication) -> None:
     topic = producer.topic
     txn = publication.transaction
-    known = None if publication.marker and txn is None else topic.deduplication
+    known = None if publication.marker else topic.deduplication
     if known is not None and _is_duplicate(known, producer.name, publication):
         producer.send_receipt(publication.sequence, publication.highest, -1, -1)
         return

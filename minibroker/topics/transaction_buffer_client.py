@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic_registry import TopicRegistry
     from pcli.minibroker.transactions.txn_id import TxnId
 
-__all__ = ["TransactionBufferClient"]
+__all__ = ["TransactionBufferClientImpl"]
 
 
-class TransactionBufferClient:
+class TransactionBufferClientImpl:
     """The topics on which coordinators and clients end transactions."""
 
     __slots__ = ("_registry",)

@@ -19,6 +19,7 @@ Source of the rules: PendingAckHandleImpl, PositionAckSetUtil, AbstractBaseDispa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from heapq import heappop, heappush
 from typing import Final, Protocol
 
 from pcli.codec.proto import pb
@@ -31,6 +32,9 @@ __all__ = ["AckTarget", "PendingAckHandle", "Place"]
 
 Place = tuple[int, int]
 """Ledger id and entry id. The entry need not exist."""
+
+_STALE: Final = 1000
+"""Number of removed places in the heap above which it is built again."""
 
 _CONFLICT: Final = "org.apache.pulsar.transaction.common.exception.TransactionConflictException"
 
@@ -62,6 +66,7 @@ class PendingAckHandle:
     """The pending acknowledgements of one subscription."""
 
     __slots__ = (
+        "_sorted_places",
         "_target",
         "_topic_and_name",
         "cumulative",
@@ -76,6 +81,8 @@ class PendingAckHandle:
         self._topic_and_name = f"[{topic}][{name}]"
         self.places: dict[Place, tuple[int | None, int]] = {}
         """Pending ack sets and batch sizes by entry; the ack set is None if the whole entry is pending."""
+        self._sorted_places: list[Place] = []
+        """A heap of ``places``. It can also contain places that were removed."""
         self.transactions: dict[TxnId, dict[Place, int | None]] = {}
         """The ack sets of each transaction, by entry, in order of the first acknowledgements."""
         self.cumulative: tuple[TxnId, Place, int | None] | None = None
@@ -99,11 +106,16 @@ class PendingAckHandle:
         for place, bits, size in acks:
             if bits is None:
                 own[place] = None
-                self.places.setdefault(place, (None, size))
+                self._put(place, *self.places.get(place, (None, size)))
             else:
                 before, (stored, _) = own.get(place), self.places.get(place, (None, 0))
                 own[place] = bits if before is None else before & bits
-                self.places[place] = (bits if stored is None else stored & bits, size)
+                self._put(place, bits if stored is None else stored & bits, size)
+
+    def _put(self, place: Place, bits: int | None, size: int) -> None:
+        if place not in self.places:
+            heappush(self._sorted_places, place)
+        self.places[place] = bits, size
 
     def _check_individual(self, txn: TxnId, place: Place, bits: int | None, size: int) -> None:
         what = "message" if bits is None else "batch message"
@@ -182,14 +194,16 @@ class PendingAckHandle:
         """Record messages of a batch that were acknowledged outside a transaction on a Shared subscription."""
         stored, size = self.places.get(place, (bits, 0))
         if stored is not None:
-            self.places[place] = stored & bits, size
+            self._put(place, stored & bits, size)
 
     def forget(self, place: Place) -> None:
         """Remove an acknowledged entry, and the entries before the mark-delete position."""
-        self.places.pop(place, None)
-        mark = self._target.mark_delete_place
-        for before in [one for one in self.places if one < mark]:
-            del self.places[before]
+        places, heap, mark = self.places, self._sorted_places, self._target.mark_delete_place
+        places.pop(place, None)
+        while heap and heap[0] < mark:
+            places.pop(heappop(heap), None)
+        if len(heap) > _STALE + 2 * len(places):
+            self._sorted_places = sorted(places)
 
     def is_complete(self, place: Place) -> bool:
         """Return whether no message of an entry is left that is neither acknowledged nor pending."""
@@ -218,13 +232,13 @@ class PendingAckHandle:
     def reload(self, now: int) -> None:
         """Read the acknowledgements of open transactions again, as after an unload of the topic."""
         places, transactions = self.places, self.transactions
-        self.places, self.transactions = {}, {}
+        self.places, self.transactions, self._sorted_places = {}, {}, []
         self.low_water_marks.clear()
         for txn, acks in transactions.items():
             open_acks = {place: bits for place, bits in acks.items() if not self._target.is_acknowledged(place)}
             for place, bits in open_acks.items():
                 stored, size = self.places.get(place, (bits, places.get(place, (None, 0))[1]))
-                self.places[place] = (None if stored is None or bits is None else stored & bits), size
+                self._put(place, None if stored is None or bits is None else stored & bits, size)
             if open_acks:
                 self.transactions[txn] = open_acks
         if self.cumulative is not None and self.cumulative[1] <= self._target.mark_delete_place:

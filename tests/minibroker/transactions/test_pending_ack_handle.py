@@ -183,3 +183,16 @@ def test_a_declared_batch_size_needs_no_memory(scene):
     end = {"subscription": {"topic": scene.topic.full_name, "subscription": "sub"}, "txn_action": pb.ABORT}
     scene.coordinator.one(pb.CommandEndTxnOnSubscription(txnid_most_bits=0, txnid_least_bits=0, **end))
     assert scene.subscription.pending_ack_handle.places == {}
+
+
+def test_many_acknowledged_entries_are_forgotten(handle, target):
+    """An old unacknowledged entry does not keep the memory of the entries after it."""
+    handle.acknowledge(ONE, [((7, 0), None, 0)])
+    for entry in range(1, 5_000):
+        handle.acknowledge(TWO, [((7, entry), None, 0)])
+        handle.forget((7, entry))
+    assert list(handle.places) == [(7, 0)]
+    assert len(handle._sorted_places) < 1_100
+    target.mark_delete_place = (7, 5_000)
+    handle.forget((7, 4_999))
+    assert (handle.places, handle._sorted_places) == ({}, [])
