@@ -41,7 +41,11 @@ from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 from pcli.minibroker.topics.topic_registry import TopicRegistry
 from pcli.minibroker.topics.transaction_buffer_client import TransactionBufferClientImpl
-from pcli.minibroker.transactions.metadata_store_service import ASSIGN, TransactionMetadataStoreService
+from pcli.minibroker.transactions.metadata_store_service import (
+    ASSIGN,
+    TransactionBufferClient,
+    TransactionMetadataStoreService,
+)
 
 __all__ = ["VERSION", "Broker", "Timer"]
 
@@ -103,7 +107,7 @@ class Broker:
         self.schemas = SchemaRegistry()
         self.watchers = TopicListWatchers()
         self.topic_registry = TopicRegistry(self, make_dispatcher)
-        self.transaction_buffers = TransactionBufferClientImpl(self.topic_registry)
+        self.transaction_buffers: TransactionBufferClient = TransactionBufferClientImpl(self.topic_registry)
         self.transactions = TransactionMetadataStoreService(self, settings, self.transaction_buffers)
         if settings.transactionCoordinatorEnabled:
             self.policies.partitioned[ASSIGN] = 1

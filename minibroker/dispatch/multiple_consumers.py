@@ -58,7 +58,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         """Add a consumer. If it is the first consumer, delivery restarts at the mark-delete position."""
         if not self.consumers:
             self.cursor.rewind()
-            self.replay.clear()
+            self.replay.clear_waiting()
             if self.delayed_tracker is not None:
                 self.delayed_tracker.clear()
                 self._cancel_delay_timer()
@@ -110,9 +110,12 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def redeliver_aborted(self, offsets: list[int]) -> None:
-        """Redeliver the given entries after the mark-delete position, and increase their redelivery counts."""
+        """Redeliver the given entries after the mark-delete position, and increase their redelivery counts.
+
+        If there are no consumers, the entries are delivered to the first consumer anyway.
+        """
         requested = [offset for offset in offsets if offset > self.cursor.mark_delete]
-        for offset in requested:
+        for offset in requested if self.consumers else ():
             self.replay.add(offset)
         if self.settings.subscriptionRedeliveryTrackerEnabled:
             self.replay.count(requested)

@@ -93,9 +93,13 @@ class MessageRedeliveryController:
         for one in [one for one in self.counts if one < offset]:
             del self.counts[one]
 
-    def clear(self) -> None:
-        """Remove all entries and counts."""
+    def clear_waiting(self) -> None:
+        """Remove all entries, but not the redelivery counts."""
         self.waiting.clear()
-        self.counts.clear()
         self._heap.clear()
         self._slots.clear()
+
+    def clear(self) -> None:
+        """Remove all entries and counts."""
+        self.clear_waiting()
+        self.counts.clear()

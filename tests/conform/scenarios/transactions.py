@@ -644,6 +644,19 @@ def leaving_consumer(s):
     _end(tc, txn, "ABORT")
 
 
+def abort_without_consumers(s):
+    """An abort increases redelivery counts although there is no consumer."""
+    t, tc, _p, c, ids = _received(s, "m0", "m1")
+    txn = _begin(tc)
+    _acks(tc, t, txn)
+    c.ack(ids[0], **_bits(txn))
+    c.CLOSE_CONSUMER(consumer_id=1)
+    _end(tc, txn, "ABORT")
+    d = s.connect("d")
+    d.subscribe(t, type="Shared")
+    d.flow(10)
+
+
 def other_consumer(s):
     """A consumer acknowledges in a transaction what another one has received."""
     t, tc, _p, c, ids = _received(s, "m0", "m1")

@@ -42,7 +42,8 @@ VARIANTS: list[dict[str, Any]] = [
 def settings_of(dice: random.Random) -> Settings:
     rolling = {"managedLedgerMaxEntriesPerLedger": 3, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
     chosen = dice.choice(VARIANTS) | (rolling if dice.random() < 0.5 else {})
-    return Settings(maxMessageSize=MAX_MESSAGE, **chosen)
+    transactions = dice.random() < 0.5
+    return Settings(maxMessageSize=MAX_MESSAGE, transactionCoordinatorEnabled=transactions, **chosen)
 
 
 # -- steps of a conversation -----------------------------------------------------------------------------------------
