@@ -3,8 +3,8 @@
 Rules of this file
 1. A request is one turn of the broker: `begin_turn` is called with the current time before the request, and
    `finish_turn` is called after the request.
-2. The body of an error is ``{"reason": …}``. For a path that is not in the table, the response is a 404 with an
-   explanation.
+2. The body of an error is ``{"reason": …}``. An error in the body of a request has Jackson's text, and an error that
+   the real broker's HTTP server reports (for example an unknown path) is an HTML page.
 3. Paths are matched in percent-encoded form, as sent, because a topic's name can contain an encoded slash.
 """
 
@@ -13,14 +13,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from html import escape
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
 from pcli.minibroker.admin.permissions import check_permission
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.policies.policy_table import BadValueError
+from pcli.minibroker.policies.errors import BadValueError
+from pcli.minibroker.policies.java_types import EmptyBodyError, convert
+from pcli.minibroker.policies.json_parser import JsonError
 from pcli.minibroker.security.authentication import AuthenticationError
 
 if TYPE_CHECKING:
@@ -68,12 +72,13 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
             routes.append(Route(path, serve, methods=[endpoint.method]))
 
     async def missing(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return _error(
-            error.status_code, f"pcli's mini-broker does not support {request.method} {request.scope['path']}"
-        )
+        return _page(404, request)
 
-    served = Starlette(routes=routes, exception_handlers={404: missing, 405: missing})
+    async def wrong_method(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _answer(Reply(405, b"", headers=error.headers or {}))
+
+    served = Starlette(routes=routes, exception_handlers={404: missing, 405: wrong_method})
 
     async def with_raw_path(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -91,21 +96,28 @@ def _server(
     async def serve(request: Request) -> Response:
         try:
             principal = _authenticate(broker, request, now())
-            body = await _body(request)
+            data, media = await _body(request), request.headers.get("content-type", "")
+            kind = endpoint.body_type(media)
             call = Call(
                 broker,
                 {"domain": domain, **request.path_params},
                 dict(request.query_params),
-                body,
-                request.headers.get("content-type", ""),
+                convert(data, kind) if kind is not None else None,
+                media,
             )
             check_permission(call, endpoint, principal.role if principal is not None else "")
             broker.begin_turn(now())
             value = endpoint.function(call)
+        except EmptyBodyError:
+            return _answer(Reply(400, b"The request entity cannot be empty."))
+        except PageError as error:
+            return _page(error.status, request)
+        except JsonError as error:
+            return _page(500, request) if error.overflow and not error.path else _error(400, error.full, "text/plain")
         except RestError as error:
             return _error(error.status, error.reason, error.media)
         except BadValueError as error:
-            return _error(error.status, error.text)
+            return _error(error.status, error.text) if error.text else _page(error.status, request)
         except LocalError as error:
             return _error(412, error.text)
         except Refused as refused:
@@ -132,24 +144,13 @@ def _authenticate(broker: Broker, request: Request, now: int) -> Principal | Non
         raise RestError(401, "Authentication required", media="text/html") from None
 
 
-async def _body(request: Request) -> Any:
-    """Return the JSON of the body, or None if there is no body."""
+async def _body(request: Request) -> bytes:
     read = bytearray()
     async for piece in request.stream():
         read += piece
         if len(read) > _MOST:
             raise RestError(413, f"The body has more than {_MOST} bytes")
-    if not read.strip():
-        return None
-    try:
-        return json.loads(read, parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as error:
-        raise RestError(400, f"The body is invalid JSON: {error}") from None
-
-
-def _reject_constant(name: str) -> None:
-    """Raise ValueError for NaN and Infinity, which Python's parser accepts."""
-    raise ValueError(f"{name} is not a JSON value")
+    return bytes(read)
 
 
 def _answer(value: Any) -> Response:
@@ -173,3 +174,29 @@ def _header(text: str) -> str:
 def _error(status: int, reason: str, media: str = "application/json") -> Response:
     value = {"reason": reason} if media == "application/json" else reason
     return _answer(Reply(status, value, media=media))
+
+
+_PAGE: Final = """<html>
+<head>
+<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
+<title>Error {status} {message}</title>
+</head>
+<body><h2>HTTP ERROR {status} {message}</h2>
+<table>
+<tr><th>URI:</th><td>{path}</td></tr>
+<tr><th>STATUS:</th><td>{status}</td></tr>
+<tr><th>MESSAGE:</th><td>{message}</td></tr>
+<tr><th>SERVLET:</th><td>org.glassfish.jersey.servlet.ServletContainer-0</td></tr>
+</table>
+<hr/><a href="https://jetty.org/">Powered by Jetty:// 12.1.11</a><hr/>
+
+</body>
+</html>
+"""
+
+
+def _page(status: int, request: Request) -> Response:
+    """Return the page of the real broker's HTTP server (Jetty) for a status."""
+    message = "Request failed." if status == 500 else HTTPStatus(status).phrase
+    text = _PAGE.format(status=status, message=message, path=escape(request.scope["path"]))
+    return _answer(Reply(status, text.encode("latin-1", "replace"), media="text/html;charset=iso-8859-1"))

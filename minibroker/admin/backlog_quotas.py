@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 from pcli.minibroker.policies.backlog_quotas import AGE, SIZE, exceeds_retention, read_quota
+from pcli.minibroker.policies.policy_types import BACKLOG_QUOTA
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -23,7 +24,7 @@ _NO_RETENTION: Final = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
 def _type(call: Call) -> str:
     kind = call.query.get("backlogQuotaType") or SIZE
     if kind not in (SIZE, AGE):
-        raise RestError(404, "HTTP 404 Not Found", media="text/plain")
+        raise PageError(404)
     return kind
 
 
@@ -98,9 +99,9 @@ def check_retention_of_topic(broker: Broker, name: TopicName, retention: Any) ->
 
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _of_namespace, "backlog quotas"),
-    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_of_namespace, "set a backlog quota"),
+    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_of_namespace, "set a backlog quota", BACKLOG_QUOTA),
     Endpoint("DELETE", f"{_SPACE}/backlogQuota", _unset_of_namespace, "remove a backlog quota"),
     Endpoint("GET", f"{_TOPIC}/backlogQuotaMap", _of_topic, "backlog quotas of a topic"),
-    Endpoint("POST", f"{_TOPIC}/backlogQuota", _set_of_topic, "set a backlog quota of a topic"),
+    Endpoint("POST", f"{_TOPIC}/backlogQuota", _set_of_topic, "set a backlog quota of a topic", BACKLOG_QUOTA),
     Endpoint("DELETE", f"{_TOPIC}/backlogQuota", _unset_of_topic, "remove a backlog quota of a topic"),
 )

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.policies.errors import unexpected_error
+from pcli.minibroker.policies.java_types import JavaType
 from pcli.minibroker.policies.policy_store import Namespace
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["Call", "Endpoint", "Reply", "RestError", "empty_body"]
+__all__ = ["Call", "Endpoint", "PageError", "Reply", "RestError", "unexpected"]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _LIMIT: Final = 1 << 63
@@ -43,14 +45,22 @@ class RestError(Exception):
         self.media = media
 
 
-def empty_body() -> RestError:
-    """Return the error for a request without a body."""
-    return RestError(400, "The request entity cannot be empty.", media="text/plain")
+class PageError(Exception):
+    """A request that the real broker's HTTP server rejects with an HTML page."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
-def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
-        raise RestError(404, f"{text!r} is not a number")
+def unexpected(message: str, exception: str = "java.lang.NullPointerException") -> RestError:
+    """Return the error for a value that makes the real broker fail."""
+    return RestError(500, unexpected_error(message, exception))
+
+
+def _number(text: str, limit: int = _LIMIT) -> int:
+    if not _NUMBER.fullmatch(text) or not -limit <= int(text) < limit:
+        raise PageError(404)
     return int(text)
 
 
@@ -74,7 +84,7 @@ class Call:
     """The named parts of the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """The JSON of the body, or None."""
+    """The body, converted to the endpoint's type; None if there is no body or if it is null."""
     media: str = "application/json"
     """The content type."""
 
@@ -83,13 +93,13 @@ class Call:
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """Return a part of the path as a 64-bit integer. Raises 404 if it is not such an integer."""
+        """Return a part of the path as a 64-bit integer. Raises 404 (a page) if it is not such an integer."""
         return _number(self.path[name])
 
     def query_number(self, name: str) -> int | None:
-        """Return a query parameter as a 64-bit integer, or None if it is missing. Raises 404 if it is not one."""
+        """Return a query parameter as a 32-bit integer, or None if it is missing. Raises 404 for other text."""
         text = self.query.get(name, "")
-        return _number(text) if text else None
+        return _number(text, 1 << 31) if text else None
 
     def flag(self, name: str) -> bool:
         """Return whether a query parameter is true."""
@@ -193,3 +203,13 @@ class Endpoint:
     function: Callable[[Call], Any]
     text: str
     """Description of the endpoint."""
+    body: JavaType | None = None
+    """The type of the body; None if a body is ignored."""
+    media_body: tuple[str, JavaType] | None = None
+    """A media type and the type of a body of this media type."""
+
+    def body_type(self, media: str) -> JavaType | None:
+        """Return the type of a body with a media type."""
+        if self.media_body is not None and media.startswith(self.media_body[0]):
+            return self.media_body[1]
+        return self.body

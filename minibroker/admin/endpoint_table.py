@@ -11,6 +11,7 @@ from typing import Final
 from pcli.minibroker.admin import (
     backlog_quotas,
     brokers,
+    clusters,
     lookup,
     messages,
     metrics,
@@ -37,6 +38,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *subscriptions.ENDPOINTS,
     *schemas.ENDPOINTS,
     *tenants.ENDPOINTS,
+    *clusters.ENDPOINTS,
     *brokers.ENDPOINTS,
     *namespace_permissions.ENDPOINTS,
     *permissions.ENDPOINTS,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.body_types import MESSAGE_ID
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
 from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
@@ -96,11 +97,12 @@ def _backlog_size(call: Call) -> Any:
     """Return the number of bytes after a message id. If the id is -1:-1, return the number of all bytes."""
     ledger, _ = _ledger(call, "Get backlog size")
     body = call.body
-    if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):
-        raise RestError(400, "The body must be a message id")
+    if body is None:
+        method = "org.apache.pulsar.client.impl.MessageIdImpl.getLedgerId()"
+        raise unexpected(f'Cannot invoke "{method}" because "messageId" is null')
     if body["ledgerId"] < 0:
         return backlog_size(ledger, ledger.first - 1)
-    return backlog_size(ledger, ledger.next_valid(body["ledgerId"], body.get("entryId", -1)))
+    return backlog_size(ledger, ledger.next_valid(body["ledgerId"], body["entryId"]))
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------
@@ -149,5 +151,5 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_TOPIC}/messageid/{{timestamp}}", _at_time, "id of the first message at or after a time"),
     Endpoint("GET", f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}", _by_id, "a message by its id"),
     Endpoint("GET", f"{_TOPIC}/examinemessage", _examine, "a message by its position from either end"),
-    Endpoint("PUT", f"{_TOPIC}/backlogSize", _backlog_size, "bytes after a message id"),
+    Endpoint("PUT", f"{_TOPIC}/backlogSize", _backlog_size, "bytes after a message id", MESSAGE_ID),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.policies.java_types import STRING_LIST, STRING_MAP
+from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 
 __all__ = ["ENDPOINTS"]
 
@@ -12,15 +14,13 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 
 def _permissions(call: Call) -> Any:
-    return {role: sorted(actions) for role, actions in call.namespace().permissions.items()}
+    return call.namespace().permissions
 
 
 def _grant(call: Call) -> None:
-    if not isinstance(call.body, list):
-        raise RestError(400, "The body must be a list of actions")
-    call.namespace("Namespace policies does not exist").permissions[call.path_text("role")] = [
-        str(one) for one in call.body
-    ]
+    if call.body is None:
+        raise RestError(400, "Actions should not be null")
+    call.namespace("Topic's namespace does not exist").permissions[call.path_text("role")] = call.body
 
 
 def _revoke(call: Call) -> None:
@@ -32,9 +32,7 @@ def _properties(call: Call) -> Any:
 
 
 def _set_properties(call: Call) -> None:
-    if not isinstance(call.body, dict):
-        raise RestError(400, "Properties must be an object")
-    call.namespace().properties.update({str(key): str(value) for key, value in call.body.items()})
+    call.namespace().properties.update(call.body or {})
 
 
 def _unset_properties(call: Call) -> None:
@@ -46,20 +44,22 @@ def _clusters(call: Call) -> Any:
 
 
 def _set_clusters(call: Call) -> Reply:
-    space = call.namespace()
-    if not isinstance(call.body, list) or not set(call.body) <= set(call.broker.policies.clusters):
-        raise RestError(403, "Invalid cluster id")
-    space.clusters = [str(one) for one in call.body]
+    if not call.body:
+        raise RestError(412, "ClusterIds should not be null or empty")
+    for cluster in call.body:
+        if cluster not in call.broker.policies.clusters:
+            raise RestError(403, f"Invalid cluster id: {'null' if cluster is None else cluster}")
+    call.namespace("Namespace policies does not exist").clusters = list(dict.fromkeys(call.body))
     return Reply(200)
 
 
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role"),
-    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role"),
+    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role", AUTH_ACTIONS),
     Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
     Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
-    Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace"),
+    Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace", STRING_MAP),
     Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of the namespace"),
     Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
-    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the namespace's clusters (stored only)"),
+    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the namespace's clusters (stored only)", STRING_LIST),
 )

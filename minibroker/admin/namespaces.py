@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
 from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_topic
+from pcli.minibroker.policies import policy_types as types
 from pcli.minibroker.policies.backlog_quotas import read_quota
+from pcli.minibroker.policies.java_types import (
+    BOOLEAN_OBJECT,
+    INT,
+    INTEGER,
+    LONG_OBJECT,
+    STRING_LIST,
+    STRING_MAP,
+    STRING_SET,
+    Bean,
+    JavaType,
+    Map,
+)
 from pcli.minibroker.policies.policy_store import Namespace
-from pcli.minibroker.policies.policy_table import POLICIES
+from pcli.minibroker.policies.policy_table import POLICIES, Policy
 from pcli.minibroker.topic_names import namespace_of
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
 
@@ -23,7 +36,35 @@ __all__ = ["ENDPOINTS", "delete_namespace"]
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 _SPACE: Final = f"{_TENANT}/{{namespace}}"
 
-_BY_JSON: Final = {policy.json: policy for policy in POLICIES if policy.name}
+_BY_JSON: Final = {policy.json: policy for policy in POLICIES if policy.name and policy.json}
+
+
+def _policy_type(policy: Policy) -> JavaType:
+    """Return the type of a policy in the policies of a namespace, where numbers can be null."""
+    if policy.by_cluster and policy.kind is not None:
+        return Map(policy.kind)
+    if policy.kind is types.SUBSCRIPTION_TYPES:
+        return STRING_SET
+    return {"int": INTEGER, "long": LONG_OBJECT}.get(policy.kind.name, policy.kind) if policy.kind else BOOLEAN_OBJECT
+
+
+_BODY: Final = Bean(
+    "org.apache.pulsar.common.policies.data.Policies",
+    {
+        "replication_clusters": (STRING_SET, None),
+        "allowed_clusters": (STRING_SET, None),
+        "bundles": (
+            Bean(
+                "org.apache.pulsar.common.policies.data.impl.BundlesDataImpl",
+                {"boundaries": (STRING_LIST, None), "numBundles": (INT, 0)},
+            ),
+            None,
+        ),
+        "backlog_quota_map": (Map(types.BACKLOG_QUOTA), None),
+        "properties": (STRING_MAP, None),
+        **{name: (_policy_type(policy), None) for name, policy in _BY_JSON.items()},
+    },
+)
 
 _EMPTY: Final = {
     "clusterDispatchRate": {},
@@ -47,11 +88,10 @@ _EMPTY: Final = {
 def _policies(call: Call) -> Any:
     """Return all policies of a namespace (class Policies)."""
     space = call.namespace()
-    roles = {role: sorted(actions) for role, actions in space.permissions.items()}
     found: dict[str, Any] = {
-        "auth_policies": {"namespace_auth": roles, "destination_auth": {}, "subscription_auth_roles": {}},
+        "auth_policies": {"namespace_auth": space.permissions, "destination_auth": {}, "subscription_auth_roles": {}},
         "replication_clusters": space.clusters,
-        "allowed_clusters": [],
+        "allowed_clusters": space.allowed_clusters,
         "bundles": _bundles(call),
         "backlog_quota_map": space.quotas,
         **_EMPTY,
@@ -61,29 +101,28 @@ def _policies(call: Call) -> Any:
         value = space.policies.get(policy.name)
         if value is not None and policy.by_cluster:
             value = {call.broker.settings.clusterName: value}
-        if policy.name and (value is not None or policy.listed):
+        if policy.name and policy.json and (value is not None or policy.listed):
             found[policy.json] = policy.unset if value is None else value
     return found
 
 
 def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
-    """Apply the policies in a request that creates a namespace. Unknown names are ignored, as on the real broker."""
+    """Apply the policies in a request that creates a namespace. They are not checked, as on the real broker."""
     for name, value in body.items():
         policy = _BY_JSON.get(name)
-        if policy is None or value is None:
+        if policy is None:
             continue
         if policy.by_cluster:
-            value = next(iter(value.values()), None) if isinstance(value, dict) else value
-            if value is None:
-                continue
-        space.policies[policy.name] = policy.read(policy.name, value)
-    bundles = body.get("bundles")
-    count = bundles.get("numBundles") if isinstance(bundles, dict) else None
-    if isinstance(count, int) and 0 < count <= 1 << 16:
+            value = next(iter(value.values()), None)
+        if value is not None:
+            space.policies[policy.name] = value
+    count = (body.get("bundles") or {}).get("numBundles", 0)
+    if 0 < count <= 1 << 16:
         space.bundles = count
-    quotas = body.get("backlog_quota_map")
-    if isinstance(quotas, dict):
-        space.quotas = {str(kind): read_quota(value, space.name) for kind, value in quotas.items()}
+    quotas = body.get("backlog_quota_map") or {}
+    space.quotas = {kind: read_quota(value, space.name) for kind, value in quotas.items() if value is not None}
+    space.allowed_clusters = body.get("allowed_clusters") or []
+    space.properties = body.get("properties") or {}
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------------
@@ -106,9 +145,9 @@ def _create(call: Call) -> None:
     limit = policies.settings.maxNamespacesPerTenant
     if 0 < limit <= len(_names(call)):
         raise RestError(412, "Exceed the maximum number of namespace in tenant")
-    body = call.body if isinstance(call.body, dict) else {}
+    body = call.body or {}
     clusters = body.get("replication_clusters") or [policies.settings.clusterName]
-    for cluster in clusters:
+    for cluster in [*clusters, *(body.get("allowed_clusters") or ())]:
         if cluster not in tenant.clusters:
             text = f"is not in the list of allowed clusters list for tenant [{call.path_text('tenant')}]"
             raise RestError(403, f"Cluster [{cluster}] {text}")
@@ -205,7 +244,7 @@ def _clear(call: Call) -> None:
 ENDPOINTS: Final = (
     Endpoint("GET", _TENANT, _names, "names of the namespaces of a tenant"),
     Endpoint("GET", _SPACE, _policies, "all policies of a namespace"),
-    Endpoint("PUT", _SPACE, _create, "create a namespace, with policies"),
+    Endpoint("PUT", _SPACE, _create, "create a namespace, with policies", _BODY),
     Endpoint("DELETE", _SPACE, _delete, "delete a namespace"),
     Endpoint("GET", f"{_SPACE}/topics", _topics, "names of the topics of a namespace"),
     Endpoint("GET", f"{_SPACE}/bundles", _bundles, "the bundles of a namespace"),

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.admin.json_values import integer
-from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id, strings
+from pcli.minibroker.admin.body_types import PARTITIONED_METADATA
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
+from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system
 
 __all__ = ["ENDPOINTS"]
@@ -24,17 +25,18 @@ def _create(call: Call) -> None:
     name, registry = call.topic_name, call.broker.topic_registry
     call.namespace("Namespace not found")
     _check_base_name(name)
-    body = call.body
-    with_properties = call.media.startswith(_WITH_PROPERTIES) and isinstance(body, dict)
-    count = _count(call, body.get("partitions") if with_properties else body)
+    metadata: Any = {"partitions": call.body} if isinstance(call.body, int) else call.body
+    if metadata is None:
+        raise unexpected('Cannot read field "partitions" because "metadata" is null')
+    count = _count(call, metadata["partitions"])
     if registry.exists(name):
         raise RestError(409, "This topic already exists")
     stray = [one for one in registry.stored if one.startswith(f"{name}-partition-")]
     if any(int(one.rpartition("-")[2]) >= count for one in stray if one.rpartition("-")[2].isdigit()):
         raise RestError(409, f"Already have a partition of {name} with a higher index")
     _set_partitions(call, name, count)
-    if with_properties and body.get("properties"):
-        call.broker.policies.properties[str(name)] = strings(body["properties"])
+    if metadata.get("properties"):
+        call.broker.policies.properties[str(name)] = metadata["properties"]
 
 
 def _check_base_name(name: TopicName) -> None:
@@ -42,8 +44,7 @@ def _check_base_name(name: TopicName) -> None:
         raise RestError(412, "Partitioned Topic Name should not contain '-partition-'")
 
 
-def _count(call: Call, body: Any) -> int:
-    count = integer(body)
+def _count(call: Call, count: int) -> int:
     if count <= 0:
         raise RestError(406, "Number of partitions should be more than 0")
     limit = call.broker.settings.maxNumPartitionsPerPartitionedTopic
@@ -116,9 +117,9 @@ def _terminate(call: Call) -> Any:
 
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/partitioned", _list, "names of the partitioned topics"),
-    Endpoint("PUT", _PARTITIONS, _create, "create a partitioned topic"),
+    Endpoint("PUT", _PARTITIONS, _create, "create a partitioned topic", INT, (_WITH_PROPERTIES, PARTITIONED_METADATA)),
     Endpoint("GET", _PARTITIONS, _partitions, "number of partitions of a topic"),
-    Endpoint("POST", _PARTITIONS, _enlarge, "add partitions to a topic"),
+    Endpoint("POST", _PARTITIONS, _enlarge, "add partitions to a topic", INT),
     Endpoint("DELETE", _PARTITIONS, _delete, "delete a partitioned topic"),
     Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "terminate all partitions of a topic"),
 )

@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.security.authorization import CONSUME, PRODUCE
+from pcli.minibroker.policies.java_types import STRING_SET
+from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 
 __all__ = ["ENDPOINTS", "check_permission"]
 
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
 _SUBSCRIPTION: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{subscription}"
-_ACTIONS: Final = (PRODUCE, CONSUME, "functions", "sources", "sinks", "packages")
 
 _PUBLIC: Final = frozenset(
     ("/admin/v2/clusters", "/admin/v2/brokers/ready", "/admin/v2/brokers/version", "/metrics", "/status.html")
@@ -49,27 +49,25 @@ def check_permission(call: Call, endpoint: Endpoint, role: str) -> None:
 def _topic_permissions(call: Call) -> Any:
     name, policies = call.topic_name, call.broker.policies
     call.namespace("Namespace not found")
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[str | None]] = {}
     for table in (policies.topic_permissions.get(str(name), {}), call.namespace().permissions):
         for role, actions in table.items():
-            found.setdefault(role, set()).update(actions)
-    return {role: sorted(actions) for role, actions in found.items()}
+            found[role] = list(dict.fromkeys([*found.get(role, ()), *actions]))
+    return found
 
 
 def _grant_on_topic(call: Call) -> None:
     name = call.topic_name
     call.namespace("Namespace not found")
-    call.broker.policies.topic_permissions.setdefault(str(name), {})[call.path_text("role")] = _actions(call)
+    permissions = call.broker.policies.topic_permissions.setdefault(str(name), {})
+    if call.body is None:
+        permissions.pop(call.path_text("role"), None)
+    else:
+        permissions[call.path_text("role")] = call.body
 
 
 def _revoke_on_topic(call: Call) -> None:
     call.broker.policies.topic_permissions.get(str(call.topic_name), {}).pop(call.path_text("role"), None)
-
-
-def _actions(call: Call) -> list[str]:
-    if not isinstance(call.body, list) or not set(call.body) <= set(_ACTIONS):
-        raise RestError(400, f"The body must be a list of actions: {', '.join(_ACTIONS)}")
-    return [str(action) for action in call.body]
 
 
 def _subscription_permissions(call: Call) -> Any:
@@ -77,10 +75,9 @@ def _subscription_permissions(call: Call) -> Any:
 
 
 def _grant_on_subscription(call: Call) -> None:
-    if not isinstance(call.body, list):
-        raise RestError(400, "The body must be a list of roles")
-    permissions = call.namespace().subscription_permissions
-    permissions[call.path_text("subscription")] = [str(role) for role in call.body]
+    if call.body is None:
+        raise RestError(400, "Roles should not be null")
+    call.namespace().subscription_permissions[call.path_text("subscription")] = call.body
 
 
 def _revoke_on_subscription(call: Call) -> None:
@@ -94,7 +91,7 @@ def _revoke_on_subscription(call: Call) -> None:
 
 ENDPOINTS: Final = (
     Endpoint("GET", _TOPIC, _topic_permissions, "permissions by role, of the topic and its namespace"),
-    Endpoint("POST", f"{_TOPIC}/{{role}}", _grant_on_topic, "set the permissions of a role on a topic"),
+    Endpoint("POST", f"{_TOPIC}/{{role}}", _grant_on_topic, "set the permissions of a role on a topic", AUTH_ACTIONS),
     Endpoint("DELETE", f"{_TOPIC}/{{role}}", _revoke_on_topic, "remove the permissions of a role on a topic"),
     Endpoint(
         "GET",
@@ -102,7 +99,7 @@ ENDPOINTS: Final = (
         _subscription_permissions,
         "the roles that may use restricted subscriptions",
     ),
-    Endpoint("POST", _SUBSCRIPTION, _grant_on_subscription, "restrict a subscription to roles"),
+    Endpoint("POST", _SUBSCRIPTION, _grant_on_subscription, "restrict a subscription to roles", STRING_SET),
     Endpoint(
         "DELETE",
         "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{subscription}/{role}",

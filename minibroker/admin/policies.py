@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pcli.minibroker.admin.backlog_quotas import check_retention_of_namespace, check_retention_of_topic
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, empty_body
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
 from pcli.minibroker.policies.policy_table import POLICIES, Policy
 
 __all__ = ["ENDPOINTS"]
@@ -15,10 +15,9 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
-def _given(value: Any, policy: Policy | None = None) -> Reply:
+def _given(value: Any, *, no_content: bool) -> Reply:
     """Return the value, or an empty response if it is None."""
-    empty = 204 if policy is not None and policy.no_content else 200
-    return Reply(200 if value is not None else empty, value)
+    return Reply(204 if value is None and no_content else 200, value)
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------------
@@ -28,27 +27,23 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
     path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{'' if policy.settings else ' (stored only)'}"
 
     def read(call: Call) -> Reply:
-        return _given(call.namespace().policies.get(policy.name, policy.unset))
+        value = call.namespace().policies.get(policy.name, policy.unset)
+        return _given(value, no_content=policy.name_no_content)
 
     def put(call: Call) -> None:
+        value = policy.read(call.body, call.broker.settings)  # an error is reported before a missing namespace
         space = call.namespace("Namespace policies does not exist")
-        if policy.name == "retention":
-            check_retention_of_namespace(call.broker, space, policy.read(policy.name, _body(call)))
-        call.broker.policies.set_namespace(space.name, policy.name, _body(call))
+        if policy.name == "retention" and value is not None:
+            check_retention_of_namespace(call.broker, space, value)
+        call.broker.policies.set_namespace(space.name, policy.name, value)
 
     def remove(call: Call) -> None:
         call.broker.policies.unset_namespace(call.namespace("Namespace policies does not exist").name, policy.name)
 
     yield Endpoint("GET", path, read, f"policy {what}")
-    yield Endpoint(policy.verb, path, put, f"set policy {what}")
+    yield Endpoint(policy.verb, path, put, f"set policy {what}", policy.kind)
     if not policy.keep:
         yield Endpoint("DELETE", path, remove, f"remove policy {what}")
-
-
-def _body(call: Call) -> Any:
-    if call.body is None:
-        raise empty_body()
-    return call.body
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------
@@ -60,26 +55,28 @@ def _of_topic(policy: Policy) -> Iterator[Endpoint]:
     def read(call: Call) -> Reply:
         name, policies = call.topic_with_policies(), call.broker.policies
         if call.flag("applied"):
-            return _given(policies.policy(name, policy.topic), policy)
-        value = policies.topics.get(str(name.base), {}).get(policy.topic)
-        return _given(False if value is None and policy.either else value, policy)
+            return _given(policies.policy(name, policy.topic), no_content=policy.no_content)
+        values = policies.topics.get(str(name.base))
+        value = None if values is None else values.get(policy.topic)
+        if value is None and not (values is None and policy.no_content):
+            value = policy.topic_unset
+        return _given(value, no_content=policy.no_content)
 
     def put(call: Call) -> None:
-        value = call.query_number(policy.topic) if policy.in_query else _body(call)
-        if value is None:
-            remove(call)
-        else:
-            name = call.topic_with_policies()
-            if policy.topic == "retention":
-                check_retention_of_topic(call.broker, name, policy.read(policy.topic, value))
-            call.broker.policies.set_topic(name, policy.topic, value)
+        body = call.query_number(policy.topic) if policy.in_query else call.body
+        name = call.topic_with_policies()
+        if policy.topic == "retention" and body is not None:
+            check_retention_of_topic(call.broker, name, policy.read_topic(body, call.broker.settings))
+        call.broker.policies.set_topic(name, policy.topic, body)
 
     def remove(call: Call) -> None:
         call.broker.policies.unset_topic(call.topic_with_policies(), policy.topic)
 
     yield Endpoint("GET", path, read, f"policy {what}")
-    yield Endpoint(policy.topic_verb, path, put, f"set policy {what}")
-    yield Endpoint("DELETE", path, remove, f"remove policy {what}")
+    kind = None if policy.in_query else policy.topic_kind or policy.kind
+    yield Endpoint(policy.topic_verb, path, put, f"set policy {what}", kind)
+    if not policy.topic_keep:
+        yield Endpoint("DELETE", path, remove, f"remove policy {what}")
 
 
 def _all() -> Iterator[Endpoint]:

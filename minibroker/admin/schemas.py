@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
+from pcli.minibroker.admin.body_types import SCHEMA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.schema.registry import TYPE_NAMES, version_number
@@ -79,18 +80,16 @@ def _get_all(call: Call) -> Any:
 
 
 def _read(call: Call) -> pb.Schema:
-    body = call.body
-    if not isinstance(body, dict) or str(body.get("type")) not in _NUMBERS:
+    body = call.body or {}
+    if str(body.get("type")) not in _NUMBERS:
         raise RestError(422, "The body must be a schema: type, schema, properties")
-    properties, text = body.get("properties") or {}, str(body.get("schema") or "")
-    if not isinstance(properties, dict):
-        raise RestError(422, "The properties of a schema must be an object")
+    properties, text = body.get("properties") or {}, body.get("schema") or ""
     kind = _NUMBERS[str(body["type"])]
     return pb.Schema(
         name=call.topic_name.local,
         schema_data=_key_value_data(text) if kind == pb.Schema.KeyValue else text.encode(),
         type=pb.Schema.Type.ValueType(kind),
-        properties=[pb.KeyValue(key=str(key), value=str(value)) for key, value in properties.items()],
+        properties=[pb.KeyValue(key=key, value=value or "") for key, value in properties.items()],
     )
 
 
@@ -134,8 +133,8 @@ ENDPOINTS: Final = (
     Endpoint("GET", _ONE, _get, "the latest schema of a topic"),
     Endpoint("GET", f"{_ONE}/{{version}}", _get, "a schema by its version"),
     Endpoint("GET", f"{_ALL}/schemas", _get_all, "all schemas of a topic"),
-    Endpoint("POST", _ONE, _post, "store a schema"),
+    Endpoint("POST", _ONE, _post, "store a schema", SCHEMA),
     Endpoint("DELETE", _ONE, _delete, "delete the schemas of a topic"),
-    Endpoint("POST", f"{_ALL}/compatibility", _compatibility, "whether a schema could be stored"),
-    Endpoint("POST", f"{_ALL}/version", _version, "the version of a stored schema"),
+    Endpoint("POST", f"{_ALL}/compatibility", _compatibility, "whether a schema could be stored", SCHEMA),
+    Endpoint("POST", f"{_ALL}/version", _version, "the version of a stored schema", SCHEMA),
 )

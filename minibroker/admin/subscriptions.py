@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.bits import ones
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.body_types import RESET_CURSOR
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.message_responses import message_response
+from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.topic_stats import shown_subscriptions
 from pcli.minibroker.topics.topic_compaction import COMPACTION
 
@@ -74,22 +76,18 @@ def _create(call: Call) -> None:
             topic.check_subscription_limit()
             offset, bits = _place(topic.ledger, body)
             made = topic.create_subscription(subscription, offset)
-            made.properties = {str(key): str(value) for key, value in (body.get("properties") or {}).items()}
+            made.properties = dict(body.get("properties") or {})
             made.replicated = call.flag("replicated")
             if bits is not None and made.cursor is not None:
                 made.cursor.ack_sets[offset] = bits
 
 
 def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
-    body = call.body
-    if (body is None and not required) or body == "latest":
-        return {"ledgerId": _MAX, "entryId": _MAX}
-    if body == "earliest":
-        return {"ledgerId": -1, "entryId": -1}
-    wanted = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
-    if not isinstance(body, dict) or not all(isinstance(body.get(name, 0), int) for name in wanted):
-        raise RestError(400, "The body must be a message id")
-    return body
+    """Return the position in the body. If there is none and it is not required, it is the end of the topic."""
+    if call.body is None and required:
+        method = "org.apache.pulsar.client.impl.ResetCursorData.getLedgerId()"
+        raise unexpected(f'Cannot invoke "{method}" because "resetCursorData" is null')
+    return call.body or {"ledgerId": _MAX, "entryId": _MAX}
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
@@ -225,17 +223,15 @@ def _properties(call: Call) -> Any:
 
 
 def _set_properties(call: Call, topic: Topic, subscription: Subscription) -> None:
-    if not isinstance(call.body, dict):
-        raise RestError(400, "Properties must be an object")
-    subscription.properties = {str(key): str(value) for key, value in call.body.items()}
+    subscription.properties = dict(call.body or {})
 
 
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_TOPIC}/subscriptions", _list, "names of the subscriptions of a topic"),
-    Endpoint("PUT", _ONE, _create, "create a subscription at a message id, or at the end of the topic"),
+    Endpoint("PUT", _ONE, _create, "create a subscription at a message id, or at the end of the topic", RESET_CURSOR),
     Endpoint("DELETE", _ONE, _delete, "delete a subscription"),
     Endpoint("POST", f"{_ONE}/resetcursor/{{timestamp}}", _each(_reset_to_time), "reset a subscription to a time"),
-    Endpoint("POST", f"{_ONE}/resetcursor", _reset_to_id, "reset a subscription to a message id"),
+    Endpoint("POST", f"{_ONE}/resetcursor", _reset_to_id, "reset a subscription to a message id", RESET_CURSOR),
     Endpoint("POST", f"{_ONE}/skip/{{count}}", _skip, "acknowledge the next `count` entries"),
     Endpoint("POST", f"{_ONE}/skip_all", _each(_skip_all), "acknowledge all messages of a subscription"),
     Endpoint(
@@ -244,7 +240,7 @@ ENDPOINTS: Final = (
         _each(_expire),
         "acknowledge messages older than a number of seconds",
     ),
-    Endpoint("POST", f"{_ONE}/expireMessages", _expire_to_id, "acknowledge all messages up to an id"),
+    Endpoint("POST", f"{_ONE}/expireMessages", _expire_to_id, "acknowledge all messages up to an id", RESET_CURSOR),
     Endpoint(
         "POST",
         f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}",
@@ -252,7 +248,7 @@ ENDPOINTS: Final = (
         "acknowledge messages older than a number of seconds, on all subscriptions",
     ),
     Endpoint("GET", f"{_ONE}/position/{{count}}", _peek, "the unacknowledged message at a position, counted from 1"),
-    Endpoint("POST", f"{_ONE}/analyzeBacklog", _analyze, "count the unacknowledged messages"),
+    Endpoint("POST", f"{_ONE}/analyzeBacklog", _analyze, "count the unacknowledged messages", RESET_CURSOR),
     Endpoint("GET", f"{_ONE}/properties", _properties, "properties of a subscription"),
-    Endpoint("PUT", f"{_ONE}/properties", _each(_set_properties), "set the properties of a subscription"),
+    Endpoint("PUT", f"{_ONE}/properties", _each(_set_properties), "set the properties of a subscription", STRING_MAP),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic", "message_id", "strings"]
+__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic", "message_id"]
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
@@ -39,8 +40,8 @@ def _create(call: Call) -> None:
         raise RestError(409, "This topic already exists")
     _create_it(call, name)
     registry.look_up(name)
-    if isinstance(call.body, dict) and call.body:
-        call.broker.policies.properties[str(name.base)] = strings(call.body)
+    if call.body:
+        call.broker.policies.properties[str(name.base)] = call.body
 
 
 def _check_partition(name: TopicName, count: int) -> None:
@@ -149,13 +150,6 @@ def _list(call: Call) -> Any:
 # -- properties --------------------------------------------------------------------------------------------------------
 
 
-def strings(body: Any) -> dict[str, str]:
-    """Return the properties in a body. Raises 400 if it is not an object."""
-    if not isinstance(body, dict):
-        raise RestError(400, "Properties must be an object")
-    return {str(key): str(value) for key, value in body.items()}
-
-
 def _existing(call: Call) -> str:
     """Return the base name of an existing topic, which is the key of its properties."""
     name = call.topic_name
@@ -173,7 +167,7 @@ def _properties(call: Call) -> Any:
 
 
 def _add_properties(call: Call) -> None:
-    call.broker.policies.properties.setdefault(_existing(call), {}).update(strings(call.body))
+    call.broker.policies.properties.setdefault(_existing(call), {}).update(call.body or {})
 
 
 def _remove_property(call: Call) -> None:
@@ -207,7 +201,7 @@ def _compaction_status(call: Call) -> Any:
 
 ENDPOINTS: Final = (
     Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, with all partitions"),
-    Endpoint("PUT", _TOPIC, _create, "create a topic"),
+    Endpoint("PUT", _TOPIC, _create, "create a topic", STRING_MAP),
     Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),
     Endpoint("PUT", f"{_TOPIC}/unload", _unload, "disconnect the clients of a topic and roll over its ledger"),
     Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "terminate a topic"),
@@ -221,6 +215,6 @@ ENDPOINTS: Final = (
     Endpoint("PUT", f"{_TOPIC}/compaction", _compact, "compact a topic"),
     Endpoint("GET", f"{_TOPIC}/compaction", _compaction_status, "status of the last compaction"),
     Endpoint("GET", f"{_TOPIC}/properties", _properties, "properties of a topic"),
-    Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic"),
+    Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic", STRING_MAP),
     Endpoint("DELETE", f"{_TOPIC}/properties", _remove_property, "remove a property from a topic"),
 )

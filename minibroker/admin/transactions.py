@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.admin.json_values import integer
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.stats.transaction_stats import (
     buffer_stats,
     coordinator_stats,
@@ -67,7 +67,7 @@ def _txn(call: Call) -> TxnId:
 def _long(call: Call, name: str) -> int:
     try:
         return call.path_number(name)
-    except RestError:
+    except PageError:
         raise _unexpected(f'For input string: "{call.path_text(name)}"') from None
 
 
@@ -102,7 +102,7 @@ def _coordinators(call: Call) -> Any:
 
 
 def _scale(call: Call) -> None:
-    count = integer(call.body)
+    count = call.body
     if count <= _count(call):
         text = "Number of transaction coordinators should be more than the current number of transaction coordinator"
         raise RestError(406, text)
@@ -206,7 +206,6 @@ def _position(call: Call) -> Any:
 
 _ROWS: Final = (
     ("GET", "coordinators", _coordinators, "transaction coordinators"),
-    ("POST", "transactionCoordinator/replicas", _scale, "add transaction coordinators"),
     ("GET", "coordinatorStats", _coordinator_stats, "statistics of one or all transaction coordinators"),
     ("GET", f"transactionMetadata/{_TXN}", _metadata, "a transaction, with its topics and subscriptions"),
     ("GET", "slowTransactions/{timeout}", _slow, "transactions whose timeout is longer than a number of milliseconds"),
@@ -228,6 +227,7 @@ _ROWS: Final = (
     ),
 )
 
-ENDPOINTS: Final = tuple(
-    Endpoint(method, f"{_BASE}/{path}", _enabled(function), text) for method, path, function, text in _ROWS
+ENDPOINTS: Final = (
+    *(Endpoint(method, f"{_BASE}/{path}", _enabled(function), text) for method, path, function, text in _ROWS),
+    Endpoint("POST", f"{_BASE}/transactionCoordinator/replicas", _enabled(_scale), "add transaction coordinators", INT),
 )

@@ -230,7 +230,7 @@ class MiniBroker:
         try:
             await server.start()
             permissions = server.broker.policies.namespaces["public/default"].permissions
-            permissions.update({role: actions for role, actions in self._roles.items() if actions is not None})
+            permissions.update({role: [*actions] for role, actions in self._roles.items() if actions is not None})
             for name, partitions in self._topics:
                 operations.create_topic(server, name, partitions)
         except BaseException as fault:

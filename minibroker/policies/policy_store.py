@@ -22,9 +22,15 @@ from pcli.minibroker.policies.backlog_quotas import default_quota
 from pcli.minibroker.policies.policy_table import BY_SETTING, NAMESPACE, TOPIC, Policy
 from pcli.minibroker.settings import Settings
 
-__all__ = ["Namespace", "Policies", "Tenant"]
+__all__ = ["Cluster", "Namespace", "Policies", "Tenant"]
 
 _HASHES: Final = 1 << 32
+_SUBSTITUTES: Final = {
+    "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "brokerDeleteInactiveTopicsFrequencySeconds"
+}
+"""The setting that applies if another one is 0."""
+_RATE_PERIOD: Final = {"ratePeriodInSecond": 1}
+"""The period of a rate that comes from the settings."""
 
 
 @dataclass(slots=True)
@@ -36,6 +42,19 @@ class Tenant:
 
 
 @dataclass(slots=True)
+class Cluster:
+    """A cluster. Its values are stored and returned, but have no effect."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    """The configuration, without null values."""
+    domains: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Failure domains."""
+    isolation: dict[str, dict[str, Any]] | None = None
+    """Isolation policies; None if none was ever set."""
+    migration: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
 class Namespace:
     """A namespace and its policies."""
 
@@ -43,12 +62,13 @@ class Namespace:
     """``tenant/namespace``."""
     bundles: int = 4
     clusters: list[str] = field(default_factory=list)
+    allowed_clusters: list[str] = field(default_factory=list)
     policies: dict[str, Any] = field(default_factory=dict)
     """Values returned by `Policy.read`, by the policy's name for namespaces."""
     quotas: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Backlog quotas by type."""
-    permissions: dict[str, list[str]] = field(default_factory=dict)
-    """The allowed actions by role."""
+    permissions: dict[str, list[str | None]] = field(default_factory=dict)
+    """The allowed actions by role. An unknown action is None, as on the real broker."""
     subscription_permissions: dict[str, list[str]] = field(default_factory=dict)
     """The roles that may use a subscription, by the subscription's name."""
     properties: dict[str, str] = field(default_factory=dict)
@@ -73,7 +93,7 @@ class Policies:
         self.settings = settings
         self.on_change = on_change or (lambda _: None)
         """A function that is called with the name of the namespace or base topic whose policies have changed."""
-        self.clusters: dict[str, dict[str, Any]] = {settings.clusterName: {}}
+        self.clusters = {settings.clusterName: Cluster()}
         self.tenants: dict[str, Tenant] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.partitioned: dict[str, int] = {}
@@ -86,7 +106,7 @@ class Policies:
         """The backlog quota of topics and namespaces without their own one."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
-        self.topic_permissions: dict[str, dict[str, list[str]]] = {}
+        self.topic_permissions: dict[str, dict[str, list[str | None]]] = {}
         """The allowed actions on a topic or partition, by full topic name and role."""
         self.dynamic: dict[str, str] = {}
         """Settings that the REST API has changed, as text."""
@@ -128,12 +148,18 @@ class Policies:
         """
         policy = TOPIC[name]
         found = next((value for value in self._levels(topic, policy) if value is not None), None)
-        if found is not None or not policy.settings:
+        if found is not None:
             return found
+        if not policy.settings:
+            return policy.default
         if not policy.settings[0][1]:
             return self.effective(topic, policy.settings[0][0])
-        default = {key: getattr(self.settings, setting) for setting, key in policy.settings}
-        return policy.read(name, {"ratePeriodInSecond": 1, **default})
+        default = {key: self._default(setting) for setting, key in policy.settings}
+        return policy.read_topic({**_RATE_PERIOD, **default}, self.settings)
+
+    def _default(self, setting: str) -> Any:
+        value = getattr(self.settings, setting)
+        return getattr(self.settings, _SUBSTITUTES[setting]) if value == 0 and setting in _SUBSTITUTES else value
 
     def backlog_quota(self, topic: TopicName, kind: str) -> dict[str, Any]:
         """Return the backlog quota of a type for a topic, from the topic, the namespace or else the settings."""
@@ -156,9 +182,10 @@ class Policies:
     def set_namespace(self, name: str, policy: str, body: Any) -> None:
         """Set a policy of a namespace by its name for namespaces.
 
-        Raises LocalError (BadValueError) for an invalid value.
+        None removes it. Raises BadValueError for an invalid value.
         """
-        self.namespaces[name].policies[policy] = NAMESPACE[policy].read(policy, body)
+        value = NAMESPACE[policy].read(body, self.settings)
+        _store(self.namespaces[name].policies, policy, value)
         self.on_change(name)
 
     def unset_namespace(self, name: str, policy: str) -> None:
@@ -167,18 +194,20 @@ class Policies:
         self.on_change(name)
 
     def set_topic(self, topic: TopicName, policy: str, body: Any) -> None:
-        """Set a policy of a topic by its name for topics. Raises LocalError (BadValueError) for an invalid value."""
+        """Set a policy of a topic by its name for topics. None removes it. Raises BadValueError."""
+        value = TOPIC[policy].read_topic(body, self.settings)
+        if value in (None, "UNDEFINED"):
+            if not TOPIC[policy].null_ignored:
+                self.unset_topic(topic, policy)
+            return
         base = str(topic.base)
-        self.topics.setdefault(base, {})[policy] = TOPIC[policy].read(policy, body)
+        self.topics.setdefault(base, {})[policy] = value
         self.on_change(base)
 
     def unset_topic(self, topic: TopicName, policy: str) -> None:
         """Remove a policy of a topic."""
         base = str(topic.base)
-        values = self.topics.get(base, {})
-        values.pop(policy, None)
-        if not values:
-            self.topics.pop(base, None)
+        self.topics.setdefault(base, {}).pop(policy, None)
         self.on_change(base)
 
     def forget(self, topic: TopicName) -> None:
@@ -186,6 +215,14 @@ class Policies:
         base = str(topic.base)
         for table in (self.topics, self.quotas, self.properties):
             table.pop(base, None)
+
+
+def _store(values: dict[str, Any], name: str, value: Any) -> None:
+    """Store a value; None removes it."""
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
 
 
 def _part(value: Any, key: str) -> Any:

@@ -3,27 +3,31 @@
 Rules of this file
 1. Each policy has one row, found by either of its names. A policy without settings is stored and returned, but has no
    effect.
-2. A value is converted to the form that a real broker returns, in which an object has all of its keys. An invalid value
-   raises BadValueError with the HTTP status.
+2. A value is converted to the form that a real broker returns, and then checked by the rules of the real broker
+   (NamespacesBase, PersistentTopicsBase). An invalid value raises BadValueError with the HTTP status. None means that
+   the policy is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.errors import LocalError
+from pcli.minibroker.policies import policy_checks as checks
+from pcli.minibroker.policies import policy_types as types
+from pcli.minibroker.policies.java_types import (
+    BOOLEAN,
+    BOOLEAN_OBJECT,
+    INT,
+    INTEGER,
+    LONG,
+    STRING_SET,
+    JavaType,
+    convert_value,
+)
+from pcli.minibroker.settings import Settings
 
-__all__ = ["BY_SETTING", "NAMESPACE", "POLICIES", "TOPIC", "BadValueError", "Policy"]
-
-
-class BadValueError(LocalError):
-    """An invalid value of a policy. ``status`` is the HTTP status."""
-
-    def __init__(self, text: str, status: int = 412) -> None:
-        super().__init__(text)
-        self.status = status
+__all__ = ["BY_SETTING", "NAMESPACE", "POLICIES", "TOPIC", "Policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,16 @@ class Policy:
     """The name in REST for topics; empty if the policy exists for namespaces only."""
     json: str
     """The key in the policies of a namespace."""
-    read: Callable[[str, Any], Any]
-    """A function that converts a request body to the value or raises BadValueError."""
+    kind: JavaType | None
+    """The type of the value; None if setting the policy means the value True."""
     settings: tuple[tuple[str, str], ...] = ()
     """The overridden settings, each with the key inside the value; an empty key means the value itself."""
+    topic_kind: JavaType | None = None
+    """The type of a topic's value, if it differs."""
+    check: checks.Check | None = None
+    """A check of a namespace's value."""
+    topic_check: checks.Check | None = None
+    """A check of a topic's value; None if it is `check`."""
     verb: str = "POST"
     """The HTTP method that sets the policy of a namespace."""
     topic_verb: str = "POST"
@@ -48,6 +58,10 @@ class Policy:
     """Whether a query parameter contains the value for a topic. If it is missing, the policy is removed."""
     unset: Any = None
     """The response for a namespace without the policy."""
+    topic_unset: Any = None
+    """The response for a topic without the policy. If `no_content` is set, it applies to topics with other policies."""
+    default: Any = None
+    """The broker's value of a policy without settings."""
     keep: bool = False
     """Whether the policy cannot be removed from a namespace."""
     listed: bool = False
@@ -58,161 +72,108 @@ class Policy:
     """Whether the policies of a namespace contain the policy under the cluster's name."""
     no_content: bool = False
     """Whether the response for a topic without the policy is 204 instead of an empty 200."""
+    name_no_content: bool = False
+    """Whether the response for a namespace without the policy is 204 instead of an empty 200."""
+    topic_keep: bool = False
+    """Whether the policy cannot be removed from a topic."""
+    null_ignored: bool = False
+    """Whether setting a topic's policy to null has no effect; otherwise null removes the policy."""
+
+    def read(self, value: Any, settings: Settings) -> Any:
+        """Return the value for a namespace. Raises BadValueError."""
+        return _read(value, self.kind, self.check, settings)
+
+    def read_topic(self, value: Any, settings: Settings) -> Any:
+        """Return the value for a topic. Raises BadValueError."""
+        return _read(value, self.topic_kind or self.kind, self.topic_check or self.check, settings)
 
 
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadValueError(f"{name} must be a number", 400)
-    if value < 0:
-        raise BadValueError(f"{name} must be 0 or more")
-    return value
-
-
-def _ttl(name: str, value: Any) -> int:
-    if isinstance(value, int) and value < 0:
-        raise BadValueError("Invalid value for message TTL")
-    return _count(name, value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise BadValueError(f"{name} must be true or false", 400)
-    return value
-
-
-def _words(*allowed: str, several: bool = False) -> Callable[[str, Any], Any]:
-    def read(name: str, value: Any) -> Any:
-        if not isinstance(value, list if several else str):
-            raise BadValueError(f"{name} must be a {'list of words' if several else 'word'}", 400)
-        for word in value if several else [value]:
-            if word not in allowed:
-                raise BadValueError(f"{name}: {word!r} is not one of {', '.join(allowed)}", 400)
-        return value
-
+def _read(value: Any, kind: JavaType | None, check: checks.Check | None, settings: Settings) -> Any:
+    read = True if kind is None else convert_value(value, kind)
+    if check is not None:
+        check(read, settings)
     return read
 
 
-def _object(**keys: Any) -> Callable[[str, Any], dict[str, Any]]:
-    """Return a reader of objects with these keys and defaults."""
+# -- rows --------------------------------------------------------------------------------------------------------------
 
-    def read(name: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise BadValueError(f"{name} must be an object", 400)
-        for key, given in value.items():
-            wanted = keys.get(key)
-            if wanted is not None and given is not None and not _alike(wanted, given):
-                raise BadValueError(f"{name}.{key}: {given!r} is not of type {type(wanted).__name__}", 400)
-        return {key: default if value.get(key) is None else value[key] for key, default in keys.items()}
-
-    return read
-
-
-def _alike(wanted: object, given: object) -> bool:
-    if isinstance(wanted, float):
-        return isinstance(given, int | float)
-    return type(wanted) is type(given)
-
-
-_AUTO_TOPIC: Final = _object(allowAutoTopicCreation=False, topicType=None, defaultNumPartitions=None)
-
-
-def _auto_topic_creation(name: str, value: Any) -> dict[str, Any]:
-    read = _AUTO_TOPIC(name, value)
-    for key, kind in (("topicType", str), ("defaultNumPartitions", int)):
-        if read[key] is not None and type(read[key]) is not kind:
-            raise BadValueError(f"{name}.{key}: {read[key]!r} is not of type {kind.__name__}", 400)
-    wrong = "Invalid configuration for autoTopicCreationOverride. the detail is"
-    if read["allowAutoTopicCreation"]:
-        if read["topicType"] not in ("partitioned", "non-partitioned"):
-            raise BadValueError(f"{wrong} Unknown topic type [{read['topicType']}]")
-        count = read["defaultNumPartitions"]
-        if read["topicType"] == "partitioned" and (count is None or count < 1):
-            raise BadValueError(f"{wrong} [defaultNumPartitions] cannot be less than 1 for partition type.")
-    return read
-
-
-_RETENTION: Final = _object(retentionTimeInMinutes=0, retentionSizeInMB=0)
-
-
-def _retention(name: str, value: Any) -> dict[str, Any]:
-    read = _RETENTION(name, value)
-    for key, what in (("retentionTimeInMinutes", "time"), ("retentionSizeInMB", "size")):
-        if read[key] < -1:
-            raise BadValueError(f"Invalid retention policy: {what} limit must be >= -1", 400)
-    if (read["retentionTimeInMinutes"] == 0) != (read["retentionSizeInMB"] == 0):
-        text = (
-            "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has "
-            "a non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both "
-            "limits must be set to 0."
-        )
-        raise BadValueError(text, 400)
-    return read
-
-
-_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
-_STRATEGIES: Final = (
-    "UNDEFINED",
-    "ALWAYS_INCOMPATIBLE",
-    "ALWAYS_COMPATIBLE",
-    "BACKWARD",
-    "FORWARD",
-    "FULL",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD_TRANSITIVE",
-    "FULL_TRANSITIVE",
-)
-_DISPATCH_RATE: Final = _object(
-    dispatchThrottlingRateInMsg=0, dispatchThrottlingRateInByte=0, relativeToPublishRate=False, ratePeriodInSecond=0
-)
 _DISPATCH_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
+_NO_RATE: Final = {**dict.fromkeys(_DISPATCH_KEYS, 0), "relativeToPublishRate": False, "ratePeriodInSecond": 1}
 
 
-def _limit(name: str, topic: str, json: str, *, no_content: bool = False, unset: Any = None) -> Policy:
+def _limit(name: str, topic: str, json: str, topic_text: str = "", **more: Any) -> Policy:
     """Return a row for a policy whose value is a number and whose setting has the same name."""
-    return Policy(name, topic, json, _count, ((name or topic, ""),), no_content=no_content, unset=unset)
+    return Policy(
+        name,
+        topic,
+        json,
+        INT,
+        ((name or topic, ""),),
+        check=checks.not_negative(f"{name} must be 0 or more"),
+        topic_check=more.pop("topic_check", None) or checks.not_negative(topic_text or f"{topic} must be 0 or more"),
+        **more,
+    )
 
 
 POLICIES: Final = (
     _limit("maxProducersPerTopic", "maxProducers", "max_producers_per_topic"),
     _limit("maxConsumersPerTopic", "maxConsumers", "max_consumers_per_topic"),
     _limit(
-        "maxConsumersPerSubscription", "maxConsumersPerSubscription", "max_consumers_per_subscription", no_content=True
+        "maxConsumersPerSubscription",
+        "maxConsumersPerSubscription",
+        "max_consumers_per_subscription",
+        "Invalid value for maxConsumersPerSubscription",
+        no_content=True,
     ),
     _limit("maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "max_subscriptions_per_topic", no_content=True),
     _limit("maxTopicsPerNamespace", "", "max_topics_per_namespace", unset=0),
-    _limit("maxUnackedMessagesPerConsumer", "maxUnackedMessagesOnConsumer", "max_unacked_messages_per_consumer"),
+    _limit(
+        "maxUnackedMessagesPerConsumer",
+        "maxUnackedMessagesOnConsumer",
+        "max_unacked_messages_per_consumer",
+        "maxUnackedNum must be 0 or more",
+        topic_kind=INTEGER,
+    ),
     _limit(
         "maxUnackedMessagesPerSubscription",
         "maxUnackedMessagesOnSubscription",
         "max_unacked_messages_per_subscription",
+        "maxUnackedNum must be 0 or more",
+        topic_kind=INTEGER,
     ),
-    _limit("", "maxMessageSize", "", no_content=True),
+    _limit("", "maxMessageSize", "", topic_check=checks.message_size, no_content=True),
     Policy(
-        "deduplication", "deduplicationEnabled", "deduplicationEnabled", _flag, (("brokerDeduplicationEnabled", ""),)
+        "deduplication",
+        "deduplicationEnabled",
+        "deduplicationEnabled",
+        BOOLEAN,
+        (("brokerDeduplicationEnabled", ""),),
+        topic_kind=BOOLEAN_OBJECT,
     ),
     Policy(
         "autoTopicCreation",
         "",
         "autoTopicCreationOverride",
-        _auto_topic_creation,
+        types.AUTO_TOPIC_CREATION,
         (
             ("allowAutoTopicCreation", "allowAutoTopicCreation"),
             ("allowAutoTopicCreationType", "topicType"),
             ("defaultNumPartitions", "defaultNumPartitions"),
         ),
+        check=checks.auto_topic_creation,
     ),
     Policy(
         "autoSubscriptionCreation",
         "autoSubscriptionCreation",
         "autoSubscriptionCreationOverride",
-        _object(allowAutoSubscriptionCreation=False),
+        types.AUTO_SUBSCRIPTION_CREATION,
         (("allowAutoSubscriptionCreation", "allowAutoSubscriptionCreation"),),
     ),
     Policy(
         "encryptionRequired",
         "",
         "encryption_required",
-        _flag,
+        BOOLEAN,
         (("encryptionRequireOnProducer", ""),),
         unset=False,
         keep=True,
@@ -223,7 +184,7 @@ POLICIES: Final = (
         "delayedDelivery",
         "delayedDelivery",
         "delayed_delivery_policies",
-        _object(tickTime=0, active=False, maxDeliveryDelayInMillis=0),
+        types.DELAYED_DELIVERY,
         (
             ("delayedDeliveryEnabled", "active"),
             ("delayedDeliveryTickTimeMillis", "tickTime"),
@@ -234,17 +195,20 @@ POLICIES: Final = (
         "subscriptionTypesEnabled",
         "subscriptionTypesEnabled",
         "subscription_types_enabled",
-        _words(*_TYPES, several=True),
+        types.SUBSCRIPTION_TYPES,
         (("subscriptionTypesEnabled", ""),),
+        check=checks.subscription_types,
+        topic_check=checks.topic_subscription_types,
         unset=[],
-        listed=True,
+        topic_unset=[],
         no_content=True,
+        listed=True,
     ),
     Policy(
         "schemaCompatibilityStrategy",
         "schemaCompatibilityStrategy",
         "schema_compatibility_strategy",
-        _words(*_STRATEGIES),
+        types.SCHEMA_STRATEGY,
         (("schemaCompatibilityStrategy", ""),),
         verb="PUT",
         topic_verb="PUT",
@@ -256,7 +220,7 @@ POLICIES: Final = (
         "isAllowAutoUpdateSchema",
         "",
         "is_allow_auto_update_schema",
-        _flag,
+        BOOLEAN,
         (("isAllowAutoUpdateSchemaEnabled", ""),),
         unset=True,
         keep=True,
@@ -266,9 +230,11 @@ POLICIES: Final = (
         "schemaValidationEnforced",
         "schemaValidationEnforced",
         "schema_validation_enforced",
-        _flag,
+        BOOLEAN,
         (("isSchemaValidationEnforced", ""),),
         unset=False,
+        topic_unset=False,
+        topic_keep=True,
         keep=True,
         listed=True,
         either=True,
@@ -277,77 +243,89 @@ POLICIES: Final = (
         "publishRate",
         "publishRate",
         "publishMaxMessageRate",
-        _object(publishThrottlingRateInMsg=0, publishThrottlingRateInByte=0),
+        types.PUBLISH_RATE,
         (
             ("maxPublishRatePerTopicInMessages", "publishThrottlingRateInMsg"),
             ("maxPublishRatePerTopicInBytes", "publishThrottlingRateInByte"),
         ),
         by_cluster=True,
         no_content=True,
+        null_ignored=True,
     ),
     Policy(
         "dispatchRate",
         "dispatchRate",
         "topicDispatchRate",
-        _DISPATCH_RATE,
+        types.DISPATCH_RATE,
         (
             ("dispatchThrottlingRatePerTopicInMsg", _DISPATCH_KEYS[0]),
             ("dispatchThrottlingRatePerTopicInByte", _DISPATCH_KEYS[1]),
         ),
         by_cluster=True,
+        null_ignored=True,
     ),
     Policy(
         "subscriptionDispatchRate",
         "subscriptionDispatchRate",
         "subscriptionDispatchRate",
-        _DISPATCH_RATE,
+        types.DISPATCH_RATE,
         (
             ("dispatchThrottlingRatePerSubscriptionInMsg", _DISPATCH_KEYS[0]),
             ("dispatchThrottlingRatePerSubscriptionInByte", _DISPATCH_KEYS[1]),
         ),
         by_cluster=True,
+        null_ignored=True,
     ),
     Policy(
         "subscribeRate",
         "subscribeRate",
         "clusterSubscribeRate",
-        _object(subscribeThrottlingRatePerConsumer=0, ratePeriodInSecond=30),
+        types.SUBSCRIBE_RATE,
         (
             ("subscribeThrottlingRatePerConsumer", "subscribeThrottlingRatePerConsumer"),
             ("subscribeRatePeriodPerConsumerInSecond", "ratePeriodInSecond"),
         ),
         by_cluster=True,
+        null_ignored=True,
     ),
     Policy(
         "messageTTL",
         "messageTTL",
         "message_ttl_in_seconds",
-        _ttl,
+        INT,
         (("ttlDurationDefaultInSeconds", ""),),
+        check=checks.not_negative("Invalid value for message TTL, message TTL must >= 0"),
+        topic_kind=INTEGER,
+        topic_check=checks.not_negative("Invalid value for message TTL"),
         in_query=True,
     ),
     Policy(
         "subscriptionExpirationTime",
-        "",
+        "subscriptionExpirationTime",
         "subscription_expiration_time_minutes",
-        _count,
+        INT,
         (("subscriptionExpirationTimeMinutes", ""),),
+        topic_kind=INTEGER,
+        check=checks.not_negative("Invalid value for subscription expiration time"),
+        in_query=True,
     ),
     Policy(
         "retention",
         "retention",
         "retention_policies",
-        _retention,
+        types.RETENTION,
         (
             ("defaultRetentionTimeInMinutes", "retentionTimeInMinutes"),
             ("defaultRetentionSizeInMB", "retentionSizeInMB"),
         ),
+        check=checks.retention,
+        null_ignored=True,
     ),
     Policy(
         "inactiveTopicPolicies",
         "inactiveTopicPolicies",
         "inactive_topic_policies",
-        _object(inactiveTopicDeleteMode="", maxInactiveDurationSeconds=0, deleteWhileInactive=False),
+        types.INACTIVE_TOPIC,
         (
             ("brokerDeleteInactiveTopicsMode", "inactiveTopicDeleteMode"),
             ("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", "maxInactiveDurationSeconds"),
@@ -358,41 +336,85 @@ POLICIES: Final = (
         "compactionThreshold",
         "compactionThreshold",
         "compaction_threshold",
-        _count,
+        LONG,
         (("brokerServiceCompactionThresholdInBytes", ""),),
         verb="PUT",
     ),
-    # Policies without effect: replication is not implemented.
+    # Policies without effect: replication, entry filters and bookies are not implemented.
     Policy(
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotIntervalSeconds",
-        _count,
+        INTEGER,
+        check=checks.not_negative("interval must be greater than or equal to 0"),
+        topic_check=checks.not_negative("interval must be 0 or more"),
         keep=True,
     ),
     Policy(
         "persistence",
         "persistence",
         "persistence",
-        _object(
-            bookkeeperEnsemble=0, bookkeeperWriteQuorum=0, bookkeeperAckQuorum=0, managedLedgerMaxMarkDeleteRate=0.0
-        ),
+        types.PERSISTENCE,
+        check=checks.persistence,
+        default={
+            **dict.fromkeys(("bookkeeperEnsemble", "bookkeeperWriteQuorum", "bookkeeperAckQuorum"), 1),
+            "managedLedgerMaxMarkDeleteRate": 1.0,
+        },
     ),
     Policy(
         "replicatorDispatchRate",
         "replicatorDispatchRate",
         "replicatorDispatchRate",
-        _DISPATCH_RATE,
+        types.DISPATCH_RATE,
+        default=_NO_RATE,
         by_cluster=True,
     ),
     Policy(
         "subscriptionAuthMode",
         "",
         "subscription_auth_mode",
-        _words("None", "Prefix"),
+        types.SUBSCRIPTION_AUTH_MODE,
         unset="None",
         keep=True,
         listed=True,
+    ),
+    Policy(
+        "entryFilters",
+        "entryFilters",
+        "entryFilters",
+        types.ENTRY_FILTERS,
+        check=checks.entry_filters,
+        default={"entryFilterNames": ""},
+    ),
+    Policy(
+        "schemaAutoUpdateCompatibilityStrategy",
+        "",
+        "schema_auto_update_compatibility_strategy",
+        types.SCHEMA_AUTO_UPDATE_STRATEGY,
+        verb="PUT",
+        name_no_content=True,
+        keep=True,
+    ),
+    Policy(
+        "dispatcherPauseOnAckStatePersistent",
+        "dispatcherPauseOnAckStatePersistent",
+        "dispatcherPauseOnAckStatePersistentEnabled",
+        None,
+        unset=False,
+        topic_unset=False,
+        default=False,
+    ),
+    Policy(
+        "persistence/bookieAffinity",
+        "",
+        "",
+        types.BOOKIE_AFFINITY,
+    ),
+    Policy(
+        "allowedTopicPropertyKeysForMetrics",
+        "",
+        "allowed_topic_property_keys_for_metrics",
+        STRING_SET,
     ),
 )
 

@@ -105,7 +105,7 @@ class AuthorizationService:
             tables.append(self._policies.topic_permissions.get(str(name.base), {}))
         return any(action in self._actions(table, role) for table in tables)
 
-    def _actions(self, permissions: Mapping[str, list[str]], role: str) -> set[str]:
+    def _actions(self, permissions: Mapping[str, list[str | None]], role: str) -> set[str | None]:
         """Return the actions of a role. A permitted role may contain a wildcard, if the setting allows it."""
         found = set(permissions.get(role, ()))
         if self._wildcards:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 ANSWERS = Path(__file__).with_name("answers.jsonl")
 PARTITIONS = Path(__file__).with_name("answers-of-partitions.jsonl")
+POLICIES = Path(__file__).with_name("answers-of-policies.jsonl")
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -50,6 +53,34 @@ def test_responses_equal_a_real_brokers(rest):
         elif "reason" in (asked.get("answer") or {}) and answer.status == asked["status"]:
             assert answer.json["reason"], what
     assert len(lines) > 400
+    assert wrong == []
+
+
+def comparable(data, media):
+    """Return a response to compare: the lines of a stack and the page of the HTTP server do not count."""
+    if media.startswith("text/html"):
+        return "page"
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return data
+    if isinstance(value, dict) and "Stacktrace" in str(value.get("reason")):
+        return value["reason"].partition("Stacktrace")[0]
+    return masked(value)
+
+
+@pytest.mark.parametrize("recording", [POLICIES], ids=lambda path: path.stem)
+def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
+    """Bodies are sent as recorded, because the errors contain positions."""
+    _, rest = make_rest(forceDeleteNamespaceAllowed=True)
+    wrong = []
+    for line in recording.read_text().splitlines():
+        recorded = json.loads(line)
+        answer = rest(recorded["method"], recorded["path"], recorded.get("body", "").encode())
+        found = comparable(answer.data.decode(), answer.headers.get("content-type", ""))
+        expected = comparable(recorded.get("text", ""), "text/html" if "page" in recorded else "")
+        if (answer.status, found) != (recorded["status"], expected):
+            wrong.append((recorded, answer.status, found))
     assert wrong == []
 
 

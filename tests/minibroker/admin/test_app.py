@@ -14,11 +14,15 @@ from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 TOPIC = "/admin/v2/persistent/public/default/t"
 
 
-def test_unserved_paths_are_explained(rest):
-    answer = rest("GET", "/admin/v3/packages/x")
+def test_unknown_paths_and_methods(rest):
+    """The real broker's HTTP server answers them: with a page, and with the list of methods."""
+    answer = rest("GET", "/admin/v2/<x>")
     assert answer.status == 404
-    assert answer.json == {"reason": "pcli's mini-broker does not support GET /admin/v3/packages/x"}
-    assert rest("POST", "/admin/v2/tenants").status == 405
+    assert answer.headers["content-type"] == "text/html;charset=iso-8859-1"
+    assert b"<tr><th>URI:</th><td>/admin/v2/&lt;x&gt;</td></tr>" in answer.data
+    answer = rest("POST", "/admin/v2/tenants")
+    assert (answer.status, answer.data) == (405, b"")
+    assert "GET" in answer.headers["allow"]
 
 
 def test_a_slash_at_the_end(rest):
@@ -43,9 +47,9 @@ def test_a_name_with_a_slash_is_invalid(rest):
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000])
 def test_an_invalid_json_body(rest, body):
-    answer = rest("PUT", f"{TOPIC}/partitions", body)
+    answer = rest("PUT", f"{TOPIC}", body)
     assert answer.status == 400
-    assert "invalid JSON" in answer.json["reason"]
+    assert b"line: 1, column:" in answer.data
 
 
 def test_an_oversized_body(rest):
@@ -65,7 +69,8 @@ def test_an_exception_is_a_500_and_reported(rest, world, monkeypatch):
 def test_every_endpoint_responds(rest, world):
     """Requests with valid names and no body never cause an internal error. A disabled feature is a 503.
 
-    The real broker responds with 500 if a role is removed from a subscription that is not restricted.
+    A missing body is a 500 if it is one on the real broker, and so is the removal of a role from a subscription that is
+    not restricted.
     """
     rest("PUT", TOPIC)
     words = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t", "subscription": "s"}
@@ -73,10 +78,9 @@ def test_every_endpoint_responds(rest, world):
     for endpoint in ENDPOINTS:
         path = re.sub(r"{(\w+)}", lambda part: words.get(part[1], "1" if part[1] in numbers else "none"), endpoint.path)
         answer = rest(endpoint.method, path)
-        allowed = answer.status < 500 or answer.status == 503 or b"couldn't find subscription" in answer.data
-        assert allowed, (endpoint.method, path, answer.data)
-        if answer.status >= 400:
-            assert answer.data
+        texts = (b"An unexpected error", b"HTTP ERROR 500", b"couldn't find subscription")
+        as_real = answer.status == 503 or any(text in answer.data for text in texts)
+        assert answer.status < 500 or as_real, (endpoint.method, path, answer.data)
         assert endpoint.text
     assert not world.broker.failures
 
@@ -112,4 +116,4 @@ def test_the_http_library_is_imported_late():
 @pytest.mark.parametrize(("body", "status"), [(b"NaN", 400), (b"Infinity", 400), (b"1e999", 500), (b"4294967296", 500)])
 def test_numbers_that_are_no_integers(rest, body, status):
     answer = rest("PUT", "/admin/v2/persistent/public/default/p/partitions", body)
-    assert (answer.status, bool(answer.json["reason"])) == (status, True)
+    assert (answer.status, bool(answer.data)) == (status, True)

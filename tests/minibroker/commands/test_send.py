@@ -194,9 +194,9 @@ def test_the_size_limit_of_a_topic_includes_all_bytes_after_the_command(client, 
     assert place(client.one(send(), large))[1] == 2
 
 
-def test_a_topic_allows_no_more_than_the_broker(client, world):
+def test_the_brokers_limit_as_a_policy(client, world):
     client.producer()
-    world.broker.policies.set_topic(TopicName.parse("t"), "maxMessageSize", 10_000_000)
+    world.broker.policies.set_topic(TopicName.parse("t"), "maxMessageSize", 5_242_880)
     assert world.broker.topics[T].fast_path
 
 
