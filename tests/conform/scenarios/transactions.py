@@ -1,5 +1,9 @@
 """Transactions, on a broker with transactionCoordinatorEnabled=true."""
 
+import socket
+
+import wire
+
 ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign"
 
 
@@ -15,6 +19,17 @@ def _begin(tc, ttl=60000, tc_id=0):
     tc.NEW_TXN(txn_ttl_millis=ttl, tc_id=tc_id)
     answer = tc.last("NEW_TXN_RESPONSE")
     return answer.txnid_most_bits, answer.txnid_least_bits
+
+
+def _use_numbers(s, count):
+    """Open and end transactions of coordinator 0, unseen, so that their numbers differ from those of coordinator 1."""
+    commands = [wire.command("CONNECT", client_version="conform", protocol_version=21)]
+    commands += [wire.command("NEW_TXN", request_id=n, txn_ttl_millis=0, tc_id=0) for n in range(count)]
+    with socket.create_connection(s.address, timeout=10) as sock:
+        sock.sendall(b"".join(map(wire.frame, commands)))
+        data = b""
+        while len(wire.frames(data)[0]) <= count:
+            data += sock.recv(65536)
 
 
 def _bits(txn):
@@ -58,6 +73,7 @@ def two_coordinators(s):
     tc, p, c = _txn(s, "p", "c")
     s.look_up(ASSIGN + "-partition-1")
     tc.TC_CLIENT_CONNECT_REQUEST(tc_id=1)
+    _use_numbers(s, 50)
     t = s.topic()
     p.producer(t)
     c.subscribe(t)
