@@ -190,7 +190,9 @@ class CommandSource:
 
 
 def _in_pieces(value: str | bytes) -> list[str]:
-    return [f"    {piece}" for piece in split_literal(value, 100)]
+    """Return the indented lines of a literal: one line if it fits."""
+    fits = len(literal(value)) <= WIDTH - 4
+    return [f"    {piece}" for piece in split_literal(value, WIDTH - 4 if fits else 100)]
 
 
 def _is_long(payload: bytes) -> bool:

@@ -86,6 +86,9 @@ def _settings(script: Script) -> Iterator[tuple[str, str]]:
     if classes:
         yield "exposingBrokerEntryMetadataToClientEnabled", "true"
         yield "brokerEntryMetadataInterceptors", ",".join(classes)
+    coordinators = (step.frame for step in script.steps if step.name == "TC_CLIENT_CONNECT_RESPONSE")
+    if any(not frame.command.tcClientConnectResponse.HasField("error") for frame in coordinators if frame is not None):
+        yield "transactionCoordinatorEnabled", "true"
 
 
 # -- namespaces, topics and schemas ------------------------------------------------------------------------------------

@@ -15,8 +15,13 @@ from pcli.replay.player.script.script import Script
 __all__ = ["Transactions", "is_refusal"]
 
 _INSIDE: Final = frozenset(BY_NAME[name].number for name in ("SEND", "ACK"))
-_REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
-"""Errors of a broker without transactions (ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable)."""
+_REFUSALS: Final = (
+    "Transactions are not enabled.",
+    "Transaction buffer disable!",
+    "org.apache.pulsar.broker.service.BrokerServiceException$NotAllowedException: "
+    "Server don't support transaction ack!",
+)
+"""Errors of a broker without transactions (classes ServerCnx, TransactionBufferDisable and Consumer)."""
 
 
 class Transactions:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from pcli.replay.player.comparison.rules import RULES
 
 DOCS = Path(__file__).parents[3] / "docs" / "replay.md"
 
-OBEYED = {field.name for field in fields(Settings)} - {"bindAddress", "advertisedAddress"}
+NOT_REPLAYED = re.compile(
+    "bindAddress|advertised|authenti|authoriz|token|basicAuth|anonymous|superUser|proxyRoles|.*Tls|tls"
+)
+"""Addresses and credentials of the captured broker. Captures do not contain its keys."""
+
+OBEYED = {field.name for field in fields(Settings) if not NOT_REPLAYED.match(field.name)}
 
 POLICIES = {
     "python/24-stuck-unacked.pcap": {"maxUnackedMessagesPerConsumer": "50"},

@@ -160,15 +160,19 @@ def test_every_rule_has_a_fault_that_it_does_not_explain():
     assert tested - rules == set(), "rows in FAULTS without a rule in replay/player/comparison/rules.py"
 
 
+WITHOUT_TRANSACTIONS = {"transactionCoordinatorEnabled": "false"}
+
+
 @pytest.mark.parametrize(("rule", "capture", "fault", "found"), FAULTS)
 def test_a_fault_is_not_explained(rule, capture, fault, found, captures, play, faults):
     intervention, *words = fault
     administered = rule != "no administrator"
     path = captures / (capture or OTHERWISE[rule])
-    sound = play(path, administered=administered)
+    settings = WITHOUT_TRANSACTIONS if rule == "no transactions" else None
+    sound = play(path, settings, administered=administered)
     assert rule in sound.rules or capture is None
     assert found not in unexplained(sound)
-    report = play(path, fault=getattr(faults, intervention)(*words), administered=administered)
+    report = play(path, settings, fault=getattr(faults, intervention)(*words), administered=administered)
     assert found in unexplained(report)
     assert not report.good
 
@@ -176,7 +180,15 @@ def test_a_fault_is_not_explained(rule, capture, fault, found, captures, play, f
 @pytest.mark.parametrize(("capture", "fault", "found"), EXCUSED_ONCE)
 def test_a_fault_is_not_explained_by_another_rule(capture, fault, found, captures, play, faults):
     intervention, *words = fault
-    assert found in unexplained(play(captures / capture, fault=getattr(faults, intervention)(*words)))
+    fault = getattr(faults, intervention)(*words)
+    assert found in unexplained(play(captures / capture, WITHOUT_TRANSACTIONS, fault=fault))
+
+
+def test_transactions_are_enabled_if_the_captured_broker_had_them(captures, play):
+    for capture in ("java/txn-commit.pcap", "go/transaction.pcap"):
+        report = play(captures / capture)
+        assert unexplained(report) == set()
+        assert "no transactions" not in report.rules
 
 
 def test_acks_that_the_broker_loses_are_unexplained(captures, play, monkeypatch):
