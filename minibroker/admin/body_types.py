@@ -53,7 +53,9 @@ def _strings(*names: str) -> dict[str, tuple[JavaType, Any]]:
     return dict.fromkeys(names, (STRING, None))
 
 
-TENANT: Final = Bean(f"{_DATA}.TenantInfoImpl", {"adminRoles": (STRING_SET, []), "allowedClusters": (STRING_SET, None)})
+TENANT: Final = Bean(
+    f"{_DATA}.TenantInfoImpl", {"adminRoles": (STRING_SET, None), "allowedClusters": (STRING_SET, None)}
+)
 _URLS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
 CLUSTER: Final = Bean(
     f"{_DATA}.ClusterDataImpl",
@@ -83,7 +85,7 @@ CLUSTER: Final = Bean(
     },
 )
 CLUSTER_URLS: Final = Bean(f"{_DATA}.ClusterPolicies$ClusterUrl", _strings(*_URLS))
-FAILURE_DOMAIN: Final = Bean(f"{_DATA}.FailureDomainImpl", {"brokers": (STRING_SET, [])})
+FAILURE_DOMAIN: Final = Bean(f"{_DATA}.FailureDomainImpl", {"brokers": (STRING_SET, None)})
 ISOLATION_POLICY: Final = Bean(
     f"{_DATA}.NamespaceIsolationDataImpl",
     {

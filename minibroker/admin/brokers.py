@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
+from pcli.codec.errors import LocalError
+from pcli.minibroker.admin.dynamic_settings import DYNAMIC
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import Settings
@@ -13,40 +16,7 @@ __all__ = ["ENDPOINTS"]
 _BROKERS: Final = "/admin/v2/brokers"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"
 
-_AT_START: Final = frozenset(
-    (
-        "clusterName",
-        "bindAddress",
-        "advertisedAddress",
-        "brokerServicePort",
-        "webServicePort",
-        "maxMessageSize",
-        "keepAliveIntervalSeconds",
-        "replicatorPrefix",
-        "defaultNumberOfNamespaceBundles",
-        "brokerEntryMetadataInterceptors",
-        "exposingBrokerEntryMetadataToClientEnabled",
-        "enableBrokerTopicListWatcher",
-        "enableBrokerSideSubscriptionPatternEvaluation",
-        "pulsarChannelWriteBufferHighWaterMark",
-        "pulsarChannelWriteBufferLowWaterMark",
-        "statsUpdateFrequencyInSecs",
-        "backlogQuotaCheckEnabled",
-        "backlogQuotaCheckIntervalInSeconds",
-        "backlogQuotaDefaultLimitGB",
-        "backlogQuotaDefaultLimitBytes",
-        "backlogQuotaDefaultLimitSecond",
-        "backlogQuotaDefaultRetentionPolicy",
-        "preciseTimeBasedBacklogQuotaCheck",
-        "brokerServiceCompactionThresholdInBytes",
-        "brokerServiceCompactionMonitorIntervalInSeconds",
-        "topicCompactionRetainNullKey",
-        "compactionServiceFactoryClassName",
-    )
-)
-"""Settings that the broker reads only at startup."""
-
-_NAMES: Final = tuple(row.name for row in Settings.describe() if row.name not in _AT_START)
+_IMPLEMENTED: Final = frozenset(row.name for row in Settings.describe())
 
 
 def _text(text: str) -> Reply:
@@ -79,7 +49,7 @@ def _runtime(call: Call) -> Any:
 
 
 def _names(call: Call) -> Any:
-    return list(_NAMES)
+    return list(DYNAMIC)
 
 
 def _values(call: Call) -> Any:
@@ -88,14 +58,19 @@ def _values(call: Call) -> Any:
 
 def _dynamic(call: Call, verb: str) -> str:
     name = call.path_text("name")
-    if name not in _NAMES:
+    if name not in DYNAMIC:
         raise RestError(412, f"Can't {verb} non-dynamic configuration")
     return name
 
 
 def _set(call: Call) -> Reply:
+    """Change a setting. A value of the wrong type is stored, but has no effect, as on the real broker."""
     name, value = _dynamic(call, "update"), call.path_text("value")
-    call.broker.settings.put(name, value)
+    if name == "loadManagerClassName" and not value.startswith("org.apache.pulsar.broker.loadbalance."):
+        raise RestError(412, " Invalid dynamic-config value")
+    if name in _IMPLEMENTED:
+        with suppress(LocalError):
+            call.broker.settings.put(name, value)
     call.broker.policies.dynamic[name] = value
     _changed(call)
     return Reply(200)
@@ -104,7 +79,7 @@ def _set(call: Call) -> Reply:
 def _unset(call: Call) -> Reply:
     """Reset a setting to its default."""
     name = _dynamic(call, "delete")
-    if call.broker.policies.dynamic.pop(name, None) is not None:
+    if call.broker.policies.dynamic.pop(name, None) is not None and name in _IMPLEMENTED:
         call.broker.settings.put(name, Settings().text(name))
         _changed(call)
     return Reply(200)

@@ -70,9 +70,9 @@ def _add(call: Call) -> Reply:
     name = call.path_text("cluster")
     if call.body is None:
         raise RestError(400, "cluster data is required")
-    _check_urls(call.body)
     if not _NAMED.fullmatch(name):
         raise RestError(412, "Cluster name is not valid")
+    _check_urls(call.body)
     if name in call.broker.policies.clusters:
         raise RestError(409, "Cluster already exists")
     call.broker.policies.clusters[name] = Cluster(call.body)
@@ -114,19 +114,15 @@ def _set_peers(call: Call) -> None:
 
 
 def _migration(call: Call) -> Any:
-    cluster = _cluster(call)
-    if cluster.migration is None:
+    found = call.broker.policies.migrations.get(call.path_text("cluster"))
+    if found is None:
         raise RestError(404, "Cluster does not exist")
-    return cluster.migration
+    return found
 
 
 def _set_migration(call: Call) -> Reply:
-    urls = call.body or {}
-    if not urls.get("serviceUrl") and not urls.get("serviceUrlTls"):
-        raise RestError(400, "Service url must not be empty")
-    if not urls.get("brokerServiceUrl") and not urls.get("brokerServiceUrlTls"):
-        raise RestError(400, "Broker service url must not be empty")
-    _cluster(call).migration = {"migrated": call.flag("migrated"), "migratedClusterUrl": urls}
+    urls = {} if call.body is None else {"migratedClusterUrl": {**call.body, "empty": False}}
+    call.broker.policies.migrations[call.path_text("cluster")] = {"migrated": call.flag("migrated"), **urls}
     return Reply(200)
 
 
@@ -136,7 +132,8 @@ _PRECONDITION: Final = "Cluster {} does not exist."
 
 
 def _domains(call: Call) -> Any:
-    return _cluster(call, 412, _PRECONDITION).domains
+    cluster = call.broker.policies.clusters.get(call.path_text("cluster"))
+    return cluster.domains if cluster is not None else {}
 
 
 def _domain(call: Call) -> Any:
@@ -151,19 +148,21 @@ def _set_domain(call: Call) -> None:
     domains = _cluster(call, 412, _PRECONDITION).domains
     name = call.path_text("domain_name")
     for other, domain in domains.items():
-        taken = [broker for broker in (call.body or {}).get("brokers", ()) if broker in domain["brokers"]]
+        taken = [broker for broker in (call.body or {}).get("brokers", ()) if broker in domain.get("brokers", ())]
         if other != name and taken:
             raise RestError(409, f"{taken[0]} already exists into {other}")
     if call.body is None:
-        raise unexpected("null")
-    domains[name] = call.body
+        domains.pop(name, None)
+    else:
+        domains[name] = call.body
 
 
-def _remove_domain(call: Call) -> None:
+def _remove_domain(call: Call) -> Reply:
     domains = _cluster(call, 412, _PRECONDITION).domains
     name = call.path_text("domain_name")
     if domains.pop(name, None) is None:
         raise RestError(404, f"Domain-name {name} or cluster {call.path_text('cluster')} does not exist")
+    return Reply(200)
 
 
 # -- isolation policies ------------------------------------------------------------------------------------------------
@@ -227,11 +226,8 @@ def _valid_isolation(data: dict[str, Any]) -> bool:
 
 def _remove_isolation(call: Call) -> None:
     cluster, name = _cluster(call, 412, _PRECONDITION), call.path_text("policy")
-    if cluster.isolation is None:
-        cluster.isolation = {}
-        return
-    if cluster.isolation.pop(name, None) is None:
-        raise RestError(404, f"NamespaceIsolationPolicies for cluster {call.path_text('cluster')} does not exist")
+    policies = cluster.isolation or {}
+    cluster.isolation = {key: policy for key, policy in policies.items() if key != name}
 
 
 def _isolated_brokers(call: Call) -> Any:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["Call", "Endpoint", "PageError", "Reply", "RestError", "unexpected"]
+__all__ = ["NAMED", "Call", "Endpoint", "PageError", "Reply", "RestError", "unexpected"]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _LIMIT: Final = 1 << 63
 
-_NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
 
 class RestError(Exception):
@@ -111,7 +111,7 @@ class Call:
     def namespace_name(self) -> str:
         """The ``tenant/namespace`` in the path. Raises 412 if it is invalid."""
         tenant, name = self.path_text("tenant"), self.path_text("namespace")
-        if not (_NAMED.fullmatch(tenant) and _NAMED.fullmatch(name)):
+        if not (NAMED.fullmatch(tenant) and NAMED.fullmatch(name)):
             raise RestError(412, "Namespace name is not valid")
         return f"{tenant}/{name}"
 
@@ -129,7 +129,7 @@ class Call:
         """The topic name in the path. Raises 412 if it is invalid."""
         try:
             name = TopicName.decoded(self.path["domain"], self.namespace_name, self.path["topic"])
-        except LocalError:
+        except (LocalError, RestError):
             raise RestError(412, "Topic name is not valid") from None
         if name.cluster is not None:
             raise RestError(412, "Topic name is not valid")
@@ -149,8 +149,9 @@ class Call:
         if not self.broker.settings.topicLevelPoliciesEnabled:
             raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
         name = self.topic_name
-        if name.partition >= 0 and self.broker.topic_registry.partitions(name.base):
+        if name.partition >= 0:
             raise RestError(412, "Not allowed to set/get topic policy for a partition")
+        self.namespace("Namespace not found")
         if not self.broker.topic_registry.exists(name):
             raise RestError(404, f"Topic {name} not found")
         return name

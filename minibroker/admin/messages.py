@@ -78,14 +78,11 @@ def _by_id(call: Call) -> Reply:
 
 
 def _examine(call: Call) -> Reply:
+    position = call.query_number("messagePosition")
     ledger, topic = _ledger(call, "Examine messages")
     if ledger.next == ledger.first:
         raise RestError(412, "Could not examine messages due to the total message is zero")
-    try:
-        place = int(call.query.get("messagePosition", "1"))
-    except ValueError:
-        raise RestError(400, "messagePosition must be a number") from None
-    place = max(1, place)
+    place = max(1, position or 1)
     earliest = call.query.get("initialPosition") == "earliest"
     entry = ledger.entry(ledger.first + place - 1 if earliest else ledger.next - place)
     if entry is None:

@@ -6,14 +6,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, RestError
 from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies import policy_types as types
 from pcli.minibroker.policies.backlog_quotas import read_quota
 from pcli.minibroker.policies.java_types import (
+    BOOLEAN,
     BOOLEAN_OBJECT,
     INT,
     INTEGER,
+    LONG,
     LONG_OBJECT,
     STRING_LIST,
     STRING_MAP,
@@ -48,6 +50,15 @@ def _policy_type(policy: Policy) -> JavaType:
     return {"int": INTEGER, "long": LONG_OBJECT}.get(policy.kind.name, policy.kind) if policy.kind else BOOLEAN_OBJECT
 
 
+_STORED: Final[dict[str, tuple[JavaType, Any]]] = {
+    "deleted": (BOOLEAN, None),
+    "migrated": (BOOLEAN, None),
+    "offload_threshold": (LONG, None),
+    "offload_threshold_in_seconds": (LONG, None),
+    "offload_deletion_lag_ms": (LONG_OBJECT, None),
+}
+"""Fields of the policies that are only stored."""
+
 _BODY: Final = Bean(
     "org.apache.pulsar.common.policies.data.Policies",
     {
@@ -62,6 +73,7 @@ _BODY: Final = Bean(
         ),
         "backlog_quota_map": (Map(types.BACKLOG_QUOTA), None),
         "properties": (STRING_MAP, None),
+        **_STORED,
         **{name: (_policy_type(policy), None) for name, policy in _BY_JSON.items()},
     },
 )
@@ -95,6 +107,7 @@ def _policies(call: Call) -> Any:
         "bundles": _bundles(call),
         "backlog_quota_map": space.quotas,
         **_EMPTY,
+        **space.stored,
         "properties": space.properties,
     }
     for policy in POLICIES:
@@ -123,6 +136,9 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
     space.quotas = {kind: read_quota(value, space.name) for kind, value in quotas.items() if value is not None}
     space.allowed_clusters = body.get("allowed_clusters") or []
     space.properties = body.get("properties") or {}
+    space.stored = {name: value for name, value in body.items() if name in _STORED}
+    if body.get("message_ttl_in_seconds", 0) < 0:
+        raise RestError(412, "Invalid value for message TTL")
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------------
@@ -130,6 +146,8 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
 
 def _names(call: Call) -> Any:
     tenant = call.path_text("tenant")
+    if not NAMED.fullmatch(tenant):
+        raise RestError(412, "Tenant name is not valid")
     if tenant not in call.broker.policies.tenants:
         raise RestError(404, "Tenant not found")
     return sorted(name for name in call.broker.policies.namespaces if name.startswith(f"{tenant}/"))
@@ -190,9 +208,9 @@ def _partitioned(broker: Broker, name: str) -> list[str]:
 
 
 def _topics(call: Call) -> Any:
-    name, mode = call.namespace().name, call.query.get("mode", "PERSISTENT").upper()
+    name, mode = call.namespace().name, call.query.get("mode") or "PERSISTENT"
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
-        raise RestError(404, f"mode {mode!r} is not one of PERSISTENT, NON_PERSISTENT, ALL")
+        raise PageError(404)
     system, listed = call.flag("includeSystemTopic"), call.broker.topic_registry.names
     found = listed(name, system=system) if mode != "NON_PERSISTENT" else []
     return found + (listed(name, persistent=False, system=system) if mode != "PERSISTENT" else [])

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.admin.body_types import GRANTED_TOPICS, REVOKED_TOPICS
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 from pcli.minibroker.policies.java_types import STRING_SET
 from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 
 __all__ = ["ENDPOINTS", "check_permission"]
 
+_NAMESPACES: Final = "/admin/v2/namespaces"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
 _SUBSCRIPTION: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{subscription}"
 
@@ -89,7 +92,36 @@ def _revoke_on_subscription(call: Call) -> None:
         del permissions[name]
 
 
+def _grant_on_topics(call: Call) -> None:
+    for name, role, actions in _listed(call):
+        call.broker.policies.topic_permissions.setdefault(str(name), {})[role] = actions
+
+
+def _revoke_on_topics(call: Call) -> None:
+    for name, role, _ in _listed(call):
+        call.broker.policies.topic_permissions.get(str(name), {}).pop(role, None)
+
+
+def _listed(call: Call) -> list[tuple[TopicName, str, list[str | None]]]:
+    """Return the topics, roles and actions in the body. Raises 404 if a topic does not exist."""
+    if call.body is None or any(one is None or one.get("topic") is None for one in call.body):
+        raise PageError(500)
+    listed = [(TopicName.parse(one["topic"]), one.get("role", ""), one.get("actions", [])) for one in call.body]
+    if len({(name.tenant, name.namespace) for name, _, _ in listed}) != 1:
+        raise RestError(400, "The namespace should be the same")
+    for name, _, _ in listed:
+        if not call.broker.topic_registry.exists(name):
+            raise RestError(404, f"Topic {name} not found")
+    return listed
+
+
 ENDPOINTS: Final = (
+    Endpoint(
+        "POST", f"{_NAMESPACES}/grantPermissionsOnTopics", _grant_on_topics, "set roles of topics", GRANTED_TOPICS
+    ),
+    Endpoint(
+        "POST", f"{_NAMESPACES}/revokePermissionsOnTopics", _revoke_on_topics, "remove roles of topics", REVOKED_TOPICS
+    ),
     Endpoint("GET", _TOPIC, _topic_permissions, "permissions by role, of the topic and its namespace"),
     Endpoint("POST", f"{_TOPIC}/{{role}}", _grant_on_topic, "set the permissions of a role on a topic", AUTH_ACTIONS),
     Endpoint("DELETE", f"{_TOPIC}/{{role}}", _revoke_on_topic, "remove the permissions of a role on a topic"),

@@ -15,6 +15,27 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
+_NO_NAMESPACE: Final = "Namespace does not exist"
+_NO_POLICIES: Final = "Namespace policies does not exist"
+_MISSING: Final = {
+    **dict.fromkeys(
+        (
+            "deduplicationSnapshotInterval",
+            "delayedDelivery",
+            "inactiveTopicPolicies",
+            "maxSubscriptionsPerTopic",
+            "maxTopicsPerNamespace",
+            "retention",
+        ),
+        (_NO_NAMESPACE, _NO_POLICIES),
+    ),
+    "dispatcherPauseOnAckStatePersistent": (_NO_POLICIES, _NO_NAMESPACE),
+    "persistence/bookieAffinity": ("Namespace not found", "Namespace not found"),
+    "replicatorDispatchRate": (_NO_POLICIES, ""),
+}
+"""The errors for a missing namespace of requests that read, and that change, a policy."""
+
+
 def _given(value: Any, *, no_content: bool) -> Reply:
     """Return the value, or an empty response if it is None."""
     return Reply(204 if value is None and no_content else 200, value)
@@ -25,20 +46,21 @@ def _given(value: Any, *, no_content: bool) -> Reply:
 
 def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
     path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{'' if policy.settings else ' (stored only)'}"
+    missing = _MISSING.get(policy.name, (_NO_NAMESPACE, _NO_NAMESPACE))
 
     def read(call: Call) -> Reply:
-        value = call.namespace().policies.get(policy.name, policy.unset)
+        value = call.namespace(missing[0]).policies.get(policy.name, policy.unset)
         return _given(value, no_content=policy.name_no_content)
 
     def put(call: Call) -> None:
         value = policy.read(call.body, call.broker.settings)  # an error is reported before a missing namespace
-        space = call.namespace("Namespace policies does not exist")
+        space = call.namespace(missing[1])
         if policy.name == "retention" and value is not None:
             check_retention_of_namespace(call.broker, space, value)
         call.broker.policies.set_namespace(space.name, policy.name, value)
 
     def remove(call: Call) -> None:
-        call.broker.policies.unset_namespace(call.namespace("Namespace policies does not exist").name, policy.name)
+        call.broker.policies.unset_namespace(call.namespace(missing[1]).name, policy.name)
 
     yield Endpoint("GET", path, read, f"policy {what}")
     yield Endpoint(policy.verb, path, put, f"set policy {what}", policy.kind)

@@ -29,21 +29,22 @@ def _tenant(call: Call) -> Tenant:
 
 def _get(call: Call) -> Any:
     tenant = _tenant(call)
-    return {"adminRoles": tenant.roles, "allowedClusters": tenant.clusters}
+    roles = {} if tenant.roles is None else {"adminRoles": tenant.roles}
+    return {**roles, "allowedClusters": tenant.clusters}
 
 
 def _read(call: Call) -> Tenant:
     """Return the tenant in the body. Raises 412 if the body lists no cluster or an unknown cluster."""
     if call.body is None:
         raise RestError(412, "TenantInfo is null")
-    clusters, roles = call.body.get("allowedClusters"), call.body.get("adminRoles") or []
+    clusters, roles = call.body.get("allowedClusters"), call.body.get("adminRoles")
     if clusters is None:
         raise RestError(412, "Clusters cannot be null")
     if not clusters or not all((cluster or "").strip() for cluster in clusters):
         raise RestError(412, "Clusters cannot be empty or blank")
     if not set(clusters) <= set(call.broker.policies.clusters):
         raise RestError(412, "Clusters do not exist")
-    for role in roles:
+    for role in roles or ():
         if role is None:
             trim = '"org.apache.commons.lang3.StringUtils.trim(String)"'
             raise unexpected(f'Cannot invoke "String.equals(Object)" because the return value of {trim} is null')

@@ -27,6 +27,7 @@ __all__ = [
     "INTEGER",
     "LONG",
     "LONG_OBJECT",
+    "RAW_TEXT",
     "STRING",
     "STRING_LIST",
     "STRING_MAP",
@@ -38,6 +39,7 @@ __all__ = [
     "EnumSet",
     "JavaType",
     "Map",
+    "RawText",
     "Strings",
     "convert",
     "convert_value",
@@ -76,6 +78,8 @@ class JavaType(Protocol):
 
 def convert(data: bytes, kind: JavaType) -> Any:
     """Return the value of a body. Raises JsonError, or EmptyBodyError for a primitive type and no body."""
+    if isinstance(kind, RawText):
+        return data.decode(errors="replace")
     parser = JsonParser(data)
     if not parser.next():
         if isinstance(kind, _Number | _Boolean) and kind.primitive:
@@ -198,6 +202,18 @@ class _Double:
 
 
 @dataclass(frozen=True, slots=True)
+class RawText:
+    """A body that is not JSON (StringMessageProvider)."""
+
+    name: str = "java.lang.String"
+    null: str = ""
+
+    def read(self, parser: JsonParser) -> str:
+        """Return an empty text; `convert` does not parse such a body."""
+        return self.null
+
+
+@dataclass(frozen=True, slots=True)
 class _String:
     name: str = "java.lang.String"
     null: None = None
@@ -216,6 +232,7 @@ BOOLEAN: Final = _Boolean()
 BOOLEAN_OBJECT: Final = _Boolean("java.lang.Boolean", primitive=False)
 DOUBLE: Final = _Double()
 STRING: Final = _String()
+RAW_TEXT: Final = RawText()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pcli.minibroker.policies.backlog_quotas import default_quota
 from pcli.minibroker.policies.policy_table import BY_SETTING, NAMESPACE, TOPIC, Policy
 from pcli.minibroker.settings import Settings
 
-__all__ = ["Cluster", "Namespace", "Policies", "Tenant"]
+__all__ = ["Cluster", "Namespace", "Policies", "Tenant", "TopicValues"]
 
 _HASHES: Final = 1 << 32
 _SUBSTITUTES: Final = {
@@ -37,7 +37,8 @@ _RATE_PERIOD: Final = {"ratePeriodInSecond": 1}
 class Tenant:
     """A tenant. Its lists are stored and returned, but not used for authorization."""
 
-    roles: list[str] = field(default_factory=list)
+    roles: list[str] | None = field(default_factory=list)
+    """The administrators; None if the tenant was created without a list."""
     clusters: list[str] = field(default_factory=list)
 
 
@@ -51,7 +52,6 @@ class Cluster:
     """Failure domains."""
     isolation: dict[str, dict[str, Any]] | None = None
     """Isolation policies; None if none was ever set."""
-    migration: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -72,6 +72,11 @@ class Namespace:
     subscription_permissions: dict[str, list[str]] = field(default_factory=dict)
     """The roles that may use a subscription, by the subscription's name."""
     properties: dict[str, str] = field(default_factory=dict)
+    anti_affinity: str = ""
+    """The anti-affinity group."""
+    resource_group: str = ""
+    stored: dict[str, Any] = field(default_factory=dict)
+    """Values in the policies of the namespace that have no effect and no request of their own."""
 
     @property
     def boundaries(self) -> list[str]:
@@ -86,6 +91,16 @@ class Namespace:
         return f"{edges[index]}_{edges[index + 1]}"
 
 
+@dataclass(slots=True)
+class TopicValues:
+    """Values of a topic besides its policies. They have no effect."""
+
+    clusters: list[str] | None = None
+    """The clusters to which the topic is replicated."""
+    dispatch_rates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Dispatch rates by subscription."""
+
+
 class Policies:
     """All values that the REST API can set."""
 
@@ -94,6 +109,8 @@ class Policies:
         self.on_change = on_change or (lambda _: None)
         """A function that is called with the name of the namespace or base topic whose policies have changed."""
         self.clusters = {settings.clusterName: Cluster()}
+        self.migrations: dict[str, dict[str, Any]] = {}
+        """The migrations of clusters, which can be unknown. They have no effect."""
         self.tenants: dict[str, Tenant] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.partitioned: dict[str, int] = {}
@@ -104,6 +121,11 @@ class Policies:
         """The backlog quotas of each topic, by type."""
         self.default_quota = default_quota(settings)
         """The backlog quota of topics and namespaces without their own one."""
+        self.topic_values: dict[str, TopicValues] = {}
+        """Values of topics, by full topic name without partition."""
+        self.resource_groups: dict[str, dict[str, Any]] = {}
+        self.resource_quotas: dict[str, dict[str, Any]] = {}
+        """Resource quotas by bundle; the name of the default is empty."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
         self.topic_permissions: dict[str, dict[str, list[str | None]]] = {}
@@ -210,11 +232,16 @@ class Policies:
         self.topics.setdefault(base, {}).pop(policy, None)
         self.on_change(base)
 
+    def values_of(self, topic: TopicName) -> TopicValues:
+        """Return the values of a topic. The caller may change them."""
+        return self.topic_values.setdefault(str(topic.base), TopicValues())
+
     def forget(self, topic: TopicName) -> None:
         """Remove policies, properties and quotas of a deleted topic."""
         base = str(topic.base)
         for table in (self.topics, self.quotas, self.properties):
             table.pop(base, None)
+        self.topic_values.pop(base, None)
 
 
 def _store(values: dict[str, Any], name: str, value: Any) -> None:

@@ -44,7 +44,7 @@ class AuthorizationService:
     def is_administrator(self, role: str, tenant: str) -> bool:
         """Return whether a role is a superuser or an administrator of a tenant."""
         entry = self._policies.tenants.get(tenant)
-        return role in self._superusers or (entry is not None and role in entry.roles)
+        return role in self._superusers or (entry is not None and role in (entry.roles or ()))
 
     def is_proxy(self, role: str) -> bool:
         """Return whether a role belongs to a proxy."""

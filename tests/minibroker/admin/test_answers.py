@@ -10,6 +10,9 @@ import pytest
 ANSWERS = Path(__file__).with_name("answers.jsonl")
 PARTITIONS = Path(__file__).with_name("answers-of-partitions.jsonl")
 POLICIES = Path(__file__).with_name("answers-of-policies.jsonl")
+CLUSTERS = Path(__file__).with_name("answers-of-clusters-and-tenants.jsonl")
+NAMES = Path(__file__).with_name("answers-of-missing-names.jsonl")
+CURSORS = Path(__file__).with_name("answers-of-cursors-and-properties.jsonl")
 
 STATUS = {
     "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
@@ -69,7 +72,7 @@ def comparable(data, media):
     return masked(value)
 
 
-@pytest.mark.parametrize("recording", [POLICIES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("recording", [POLICIES, CLUSTERS, NAMES, CURSORS], ids=lambda path: path.stem)
 def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
     """Bodies are sent as recorded, because the errors contain positions."""
     _, rest = make_rest(forceDeleteNamespaceAllowed=True)

@@ -164,7 +164,7 @@ def test_messages_by_position(rest, full):
     assert examine("initialPosition=earliest&messagePosition=2").data == b"m1"
     assert examine("initialPosition=latest&messagePosition=2").data == b"m8"
     assert examine("initialPosition=latest&messagePosition=11").status == 404
-    assert examine("messagePosition=x").status == 400
+    assert examine("messagePosition=x").status == 404
 
 
 def test_a_backlog_is_analyzed(rest, full):
@@ -237,7 +237,10 @@ def test_dynamic_settings_change_at_runtime(world, rest):
     assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/50").status == 200
     assert world.broker.settings.dispatcherMaxReadBatchSize == 50
     assert rest("GET", f"{path}/runtime").json["dispatcherMaxReadBatchSize"] == "50"
-    assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/many").status == 412
+    assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/many").status == 200
+    assert world.broker.settings.dispatcherMaxReadBatchSize == 50
+    assert rest("POST", f"{path}/maxMessageSize/5").json == {"reason": "Can't update non-dynamic configuration"}
+    assert len(rest("GET", path).json) == 159
     assert rest("DELETE", f"{path}/dispatcherMaxReadBatchSize").status == 200
     assert world.broker.settings.dispatcherMaxReadBatchSize == 100
     assert rest("GET", f"{path}/values").json == {}

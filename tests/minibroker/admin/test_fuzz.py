@@ -24,6 +24,7 @@ EXPECTED = (
     b"HTTP ERROR 500 Request failed.",
     b"An unexpected error occurred in the server",
     b"couldn't find subscription",
+    b"Package Management Service is not enabled",
 )
 """Texts of the responses that are a 500 on the real broker, too."""
 

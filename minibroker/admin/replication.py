@@ -1,0 +1,90 @@
+"""Clusters of a topic, and values of its subscriptions (PersistentTopicsBase of 4.2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.policies.java_types import BOOLEAN, STRING_LIST
+from pcli.minibroker.policies.policy_types import DISPATCH_RATE
+
+if TYPE_CHECKING:
+    from pcli.minibroker.policies.policy_store import TopicValues
+
+__all__ = ["ENDPOINTS"]
+
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+_STATUS: Final = f"{_TOPIC}/subscription/{{subscription}}/replicatedSubscriptionStatus"
+_RATE: Final = f"{_TOPIC}/{{subscription}}/dispatchRate"
+
+
+def _values(call: Call) -> TopicValues:
+    return call.broker.policies.values_of(call.topic_with_policies())
+
+
+def _clusters(call: Call) -> Reply:
+    clusters = _values(call).clusters
+    if clusters is None and call.flag("applied"):
+        clusters = call.namespace().clusters
+    return Reply(200, clusters)
+
+
+def _set_clusters(call: Call) -> None:
+    values, clusters = _values(call), call.broker.policies
+    if not call.body:
+        raise RestError(412, "ClusterIds should not be null or empty")
+    if clusters.settings.clusterName not in call.body:
+        text = "Can not remove local cluster from the local topic-level replication clusters policy"
+        raise RestError(412, text)
+    for cluster in call.body:
+        if cluster not in clusters.clusters:
+            raise RestError(403, f"Invalid cluster id: {'null' if cluster is None else cluster}")
+    values.clusters = list(dict.fromkeys(call.body))
+
+
+def _unset_clusters(call: Call) -> None:
+    _values(call).clusters = None
+
+
+def _rate(call: Call) -> Reply:
+    found = _values(call).dispatch_rates.get(call.path_text("subscription"))
+    if found is None and call.flag("applied"):
+        found = call.broker.policies.policy(call.topic_name, "subscriptionDispatchRate")
+    return Reply(200, found)
+
+
+def _set_rate(call: Call) -> None:
+    """Set the rate. A rate without limits, and null, have no effect, as on the real broker."""
+    values = _values(call)
+    rate = call.body or {}
+    if any(rate.get(f"dispatchThrottlingRateIn{unit}", 0) > 0 for unit in ("Msg", "Byte")):
+        values.dispatch_rates[call.path_text("subscription")] = call.body
+
+
+def _unset_rate(call: Call) -> None:
+    _values(call).dispatch_rates.pop(call.path_text("subscription"), None)
+
+
+def _replicated(call: Call) -> Any:
+    name, topics = call.path_text("subscription"), call.topics()
+    having = [topic for topic in topics if name in topic.subscriptions]
+    if not having:
+        raise RestError(404, f"Subscription {name} not found for topic {call.topic_name}")
+    return {topic.full_name: topic.subscriptions[name].replicated for topic in having}
+
+
+def _set_replicated(call: Call) -> None:
+    for topic in call.topics():
+        call.subscription(topic).replicated = call.body
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_TOPIC}/replication", _clusters, "the clusters of a topic (stored only)"),
+    Endpoint("POST", f"{_TOPIC}/replication", _set_clusters, "set the clusters of a topic", STRING_LIST),
+    Endpoint("DELETE", f"{_TOPIC}/replication", _unset_clusters, "remove the clusters of a topic"),
+    Endpoint("GET", _RATE, _rate, "the dispatch rate of a subscription (stored only)"),
+    Endpoint("POST", _RATE, _set_rate, "set the dispatch rate of a subscription (stored only)", DISPATCH_RATE),
+    Endpoint("DELETE", _RATE, _unset_rate, "remove the dispatch rate of a subscription"),
+    Endpoint("GET", _STATUS, _replicated, "whether a subscription is replicated (stored only)"),
+    Endpoint("POST", _STATUS, _set_replicated, "set whether a subscription is replicated", BOOLEAN),
+)

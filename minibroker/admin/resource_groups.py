@@ -1,0 +1,86 @@
+"""Resource groups and resource quotas. They are stored and returned, but have no effect."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.body_types import RESOURCE_GROUP, RESOURCE_QUOTA
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
+
+__all__ = ["ENDPOINTS"]
+
+_GROUPS: Final = "/admin/v2/resourcegroups"
+_QUOTAS: Final = "/admin/v2/resource-quotas"
+_BUNDLE: Final = f"{_QUOTAS}/{{tenant}}/{{namespace}}/{{bundle}}"
+_DEFAULT: Final = {
+    "msgRateIn": 40.0,
+    "msgRateOut": 120.0,
+    "bandwidthIn": 100000.0,
+    "bandwidthOut": 300000.0,
+    "memory": 80.0,
+    "dynamic": True,
+}
+"""The quota of bundles without their own one."""
+
+
+def _groups(call: Call) -> Any:
+    return sorted(call.broker.policies.resource_groups)
+
+
+def _group(call: Call) -> Any:
+    found = call.broker.policies.resource_groups.get(call.path_text("resourcegroup"))
+    if found is None:
+        raise RestError(404, "ResourceGroup does not exist")
+    return found
+
+
+def _set_group(call: Call) -> None:
+    """Create a group, or change the given values of a group."""
+    if call.body is None:
+        raise unexpected("null")
+    groups, name = call.broker.policies.resource_groups, call.path_text("resourcegroup")
+    groups[name] = {**groups.get(name, {}), **call.body}
+
+
+def _remove_group(call: Call) -> None:
+    groups, name = call.broker.policies.resource_groups, call.path_text("resourcegroup")
+    if name not in groups:
+        exception = "org.apache.pulsar.metadata.api.MetadataStoreException$NotFoundException"
+        raise unexpected(f"path /admin/resourcegroups/{name} not found.", exception)
+    if any(space.resource_group == name for space in call.broker.policies.namespaces.values()):
+        raise RestError(412, "ResourceGroup is in use")
+    del groups[name]
+
+
+def _quota(call: Call) -> Any:
+    quotas = call.broker.policies.resource_quotas
+    return quotas.get(_key(call)) or quotas.get("") or _DEFAULT
+
+
+def _set_quota(call: Call) -> None:
+    call.broker.policies.resource_quotas[_key(call)] = call.body or _DEFAULT
+
+
+def _remove_quota(call: Call) -> None:
+    call.broker.policies.resource_quotas.pop(_key(call), None)
+
+
+def _key(call: Call) -> str:
+    """Return the name of the bundle in the path, or an empty text for the default."""
+    if "bundle" not in call.path:
+        return ""
+    call.namespace()
+    return f"{call.namespace_name}/{call.path_text('bundle')}"
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _GROUPS, _groups, "names of the resource groups"),
+    Endpoint("GET", f"{_GROUPS}/{{resourcegroup}}", _group, "a resource group (stored only)"),
+    Endpoint("PUT", f"{_GROUPS}/{{resourcegroup}}", _set_group, "create or change a resource group", RESOURCE_GROUP),
+    Endpoint("DELETE", f"{_GROUPS}/{{resourcegroup}}", _remove_group, "remove a resource group"),
+    Endpoint("GET", _QUOTAS, _quota, "the default resource quota (stored only)"),
+    Endpoint("POST", _QUOTAS, _set_quota, "set the default resource quota", RESOURCE_QUOTA),
+    Endpoint("GET", _BUNDLE, _quota, "the resource quota of a bundle (stored only)"),
+    Endpoint("POST", _BUNDLE, _set_quota, "set the resource quota of a bundle", RESOURCE_QUOTA),
+    Endpoint("DELETE", _BUNDLE, _remove_quota, "remove the resource quota of a bundle"),
+)
