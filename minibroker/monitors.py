@@ -55,9 +55,9 @@ class Monitors:
         """Run a check on every topic at an interval. An interval of 0 disables the check."""
 
         def tick() -> None:
+            self._broker.call_later(interval_ms, tick)
             for topic in list(self._topics()):
                 check(topic)
-            self._broker.call_later(interval_ms, tick)
 
         if interval_ms > 0:
             self._broker.call_later(interval_ms, tick)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
-from pcli.minibroker.admin.permissions import check_permission
+from pcli.minibroker.admin.permissions import UNAUTHENTICATED, check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.errors import BadValueError
 from pcli.minibroker.policies.java_types import EmptyBodyError, convert
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from pcli.minibroker.broker import Broker
-    from pcli.minibroker.security.authentication import Principal
 
 __all__ = ["application"]
 
@@ -95,7 +94,7 @@ def _server(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         try:
-            principal = _authenticate(broker, request, now())
+            roles = () if endpoint.path in UNAUTHENTICATED else _roles(broker, request, now())
             data, media = await _body(request), request.headers.get("content-type", "")
             kind = endpoint.body_type(media)
             call = Call(
@@ -105,7 +104,8 @@ def _server(
                 convert(data, kind) if kind is not None else None,
                 media,
             )
-            check_permission(call, endpoint, principal.role if principal is not None else "")
+            for role in roles:
+                check_permission(call, endpoint, role)
             broker.begin_turn(now())
             value = endpoint.function(call)
         except EmptyBodyError:
@@ -132,16 +132,23 @@ def _server(
     return serve
 
 
-def _authenticate(broker: Broker, request: Request, now: int) -> Principal | None:
-    """Return the principal of a request; None without authentication. Raises 401."""
+def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
+    """Return the roles that need the permission: the client's, and the proxy's if a proxy forwards the client.
+
+    Returns no roles without authentication. Raises 401.
+    """
     if broker.authentication is None:
-        return None
+        return ()
     certificate_role = request.scope.get("certificate_role", "")
+    original = request.headers.get("x-original-principal", "")
     try:
-        return broker.authentication.authenticate_http(request.headers, certificate_role, now)
-    except AuthenticationError as fault:
+        role = broker.authentication.authenticate_http(request.headers, certificate_role, now).role
+        if broker.authorization is not None:
+            broker.authorization.check_original_principal(role, original, "")
+    except (AuthenticationError, Refused) as fault:
         _log.warning("a request was refused: %s", fault)
         raise RestError(401, "Authentication required", media="text/html") from None
+    return (original, role) if original else (role,)
 
 
 async def _body(request: Request) -> bytes:

@@ -16,6 +16,8 @@ __all__ = ["ENDPOINTS"]
 _BROKERS: Final = "/admin/v2/brokers"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"
 
+_SECRETS: Final = frozenset(("basicAuthConf", "tokenSecretKey"))
+"""Settings that can contain secrets. They are not in the responses."""
 _IMPLEMENTED: Final = frozenset(row.name for row in Settings.describe())
 
 
@@ -45,7 +47,7 @@ def _leader(call: Call) -> Any:
 
 def _runtime(call: Call) -> Any:
     settings = call.broker.settings
-    return {row.name: settings.text(row.name) for row in Settings.describe()}
+    return {row.name: settings.text(row.name) for row in Settings.describe() if row.name not in _SECRETS}
 
 
 def _names(call: Call) -> Any:

@@ -128,7 +128,7 @@ class Call:
     def topic_name(self) -> TopicName:
         """The topic name in the path. Raises 412 if it is invalid."""
         try:
-            name = TopicName.decoded(self.path["domain"], self.namespace_name, self.path["topic"])
+            name = TopicName.decoded(self.path["domain"] or "persistent", self.namespace_name, self.path["topic"])
         except (LocalError, RestError):
             raise RestError(412, "Topic name is not valid") from None
         if name.cluster is not None:

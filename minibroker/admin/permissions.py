@@ -19,15 +19,16 @@ from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 from pcli.minibroker.policies.java_types import STRING_SET
 from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 
-__all__ = ["ENDPOINTS", "check_permission"]
+__all__ = ["ENDPOINTS", "UNAUTHENTICATED", "check_permission"]
 
 _NAMESPACES: Final = "/admin/v2/namespaces"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
 _SUBSCRIPTION: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{subscription}"
 
-_PUBLIC: Final = frozenset(
-    ("/admin/v2/clusters", "/admin/v2/brokers/ready", "/admin/v2/brokers/version", "/metrics", "/status.html")
-)
+UNAUTHENTICATED: Final = frozenset(("/metrics", "/status.html"))
+"""Paths that require no authentication (authenticateMetricsEndpoint is false)."""
+_PUBLIC: Final = frozenset(("/admin/v2/clusters", "/admin/v2/brokers/ready", "/admin/v2/brokers/version"))
+"""Paths that require authentication, but no permission."""
 _LOOKUPS: Final = ("/lookup/v2/topic/", "/admin/v2/schemas/")
 
 

@@ -61,7 +61,7 @@ def _schedule_refresh(connection: Connection, *, challenged: bool) -> None:
     """Check the credentials after the next interval. ``challenged`` is true if a challenge was sent at this time."""
     principal = connection.principal
     if principal is not None and principal.expires is not None:
-        interval = connection.broker.settings.authenticationRefreshCheckSeconds * 1000
+        interval = max(1, connection.broker.settings.authenticationRefreshCheckSeconds) * 1000
         connection.broker.call_later(interval, lambda: _refresh(connection, principal if challenged else None))
 
 
@@ -97,6 +97,8 @@ def _auth_response(connection: Connection, command: pb.CommandAuthResponse, fram
     if principal.role != before.role:
         raise RemoteError(f"AUTH_RESPONSE with the role {principal.role} instead of {before.role}")
     connection.principal = principal
+    if before.expires is None:
+        _schedule_refresh(connection, challenged=False)
 
 
 def _ping(connection: Connection, command: pb.CommandPing, frame: Frame) -> None:

@@ -19,11 +19,12 @@ from pcli.codec.wire.message_id import signed
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
-from pcli.minibroker.transactions.txn_id import txn_of
+from pcli.minibroker.transactions.txn_id import text_of, txn_of
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler, PulsarService
+    from pcli.minibroker.transactions.txn_id import TxnId
 
 __all__ = ["HANDLERS"]
 
@@ -70,7 +71,9 @@ def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, 
 
 def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
     answer.txnid_most_bits = command.tc_id
-    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), signed(command.txn_ttl_millis))
+    owner = connection.principal.role if connection.principal is not None else ""
+    timeout = signed(command.txn_ttl_millis)
+    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, owner)
     if txn is None:
         return False
     answer.txnid_least_bits = txn[1]
@@ -79,14 +82,14 @@ def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool
 
 def _add_partitions(connection: Connection, command: pb.CommandAddPartitionToTxn, answer: Any) -> bool:
     _copy_id(command, answer)
-    txn = txn_of(command)
+    txn = _owned(connection, command)
     connection.broker.transactions.store(txn[0]).add_topics(txn, command.partitions)
     return True
 
 
 def _add_subscriptions(connection: Connection, command: pb.CommandAddSubscriptionToTxn, answer: Any) -> bool:
     _copy_id(command, answer)
-    txn = txn_of(command)
+    txn = _owned(connection, command)
     pairs = [(one.topic, one.subscription) for one in command.subscription]
     connection.broker.transactions.store(txn[0]).add_subscriptions(txn, pairs)
     return True
@@ -102,8 +105,30 @@ def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool
         connection.send_command(answer)
 
     commit = command.txn_action == pb.COMMIT
-    connection.broker.transactions.end_transaction(txn_of(command), on_end, commit=commit)
+    connection.broker.transactions.end_transaction(_owned(connection, command), on_end, commit=commit)
     return False
+
+
+def _owned(connection: Connection, command: Any) -> TxnId:
+    """Return the transaction of a command. Raises Refused if another role owns it (ServerCnx.verifyTxnOwnership)."""
+    txn, principal = txn_of(command), connection.principal
+    if principal is not None and not _is_superuser(connection):
+        meta = connection.broker.transactions.store(txn[0]).meta(txn)
+        if meta.owner != principal.role:
+            raise Refused(pb.TransactionNotFound, f"Transaction owner mismatch for {text_of(txn)}")
+    return txn
+
+
+def _is_superuser(connection: Connection) -> bool:
+    """Return whether a client has all permissions. Without authorization, every client has."""
+    authorization, principal = connection.broker.authorization, connection.principal
+    return authorization is None or (principal is not None and authorization.is_superuser(principal.role))
+
+
+def _require_superuser(connection: Connection) -> None:
+    """Raise Refused if a client may not send the commands of coordinators to brokers."""
+    if not _is_superuser(connection):
+        raise Refused(pb.UnknownError, "Client is not authorized to end transactions on topics")
 
 
 def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartition, frame: Frame) -> None:
@@ -111,6 +136,7 @@ def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartiti
     _copy_id(command, answer)
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     try:
+        _require_superuser(connection)
         _check_loadable(broker, command.topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_topic(command.topic, txn_of(command), mark, commit=commit)
@@ -125,6 +151,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     topic, name = command.subscription.topic, command.subscription.subscription
     try:
+        _require_superuser(connection)
         _check_loadable(broker, topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_subscription(topic, name, txn_of(command), mark, commit=commit)

@@ -96,6 +96,9 @@ class MiniBroker:
         self.tokens: dict[str, str] = {}
         """The token of each role in the argument ``tokens``."""
         if self._roles:
+            given = sorted(name for name in chosen if name.startswith(("authe", "autho", "token", "superUser")))
+            if given:
+                raise LocalError(f"tokens: cannot be combined with the setting {given[0]}")
             secret = f"data:;base64,{b64encode(token_bytes(32)).decode()}"
             self.tokens = {role: create_token({"sub": role}, secret=secret) for role in self._roles}
             chosen |= {
@@ -103,9 +106,10 @@ class MiniBroker:
                 "authorizationEnabled": True,
                 "authenticationProviders": "AuthenticationProviderToken",
                 "tokenSecretKey": secret,
-                "superUserRoles": ",".join(role for role, actions in self._roles.items() if actions is None),
             }
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
+        if self._roles:
+            self._settings.superUserRoles = [role for role, actions in self._roles.items() if actions is None]
         self._settings.brokerServicePort = port_of("port", port)
         self._settings.webServicePort = port_of("http_port", http_port)
         self._settings.bindAddress = host_of("bind", bind)
@@ -187,7 +191,7 @@ class MiniBroker:
                 taps = [*self._taps, *self._open_capture(stack)]
                 if self._tls:
                     self._enable_tls(stack)
-            except LocalError as fault:
+            except BaseException as fault:
                 ready.set_exception(fault)
                 return
             runner = stack.enter_context(asyncio.Runner(loop_factory=new_event_loop))
@@ -222,12 +226,17 @@ class MiniBroker:
         pool = Pool(max_backlog=self._max_backlog)
         intercept = bool(taps) or len(self.faults) > 0
         http_taps = [self._recording] if self._recording is not None else []
-        server = InterceptingServer(
-            self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, intercept=intercept
-        )
-        if len(self.faults):
-            self.faults.inject(server)
         try:
+            server = InterceptingServer(
+                self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, intercept=intercept
+            )
+        except BaseException as fault:
+            pool.close()
+            ready.set_exception(fault)
+            return
+        try:
+            if len(self.faults):
+                self.faults.inject(server)
             await server.start()
             permissions = server.broker.policies.namespaces["public/default"].permissions
             permissions.update({role: [*actions] for role, actions in self._roles.items() if actions is not None})

@@ -242,6 +242,7 @@ class Policies:
         for table in (self.topics, self.quotas, self.properties):
             table.pop(base, None)
         self.topic_values.pop(base, None)
+        self.topic_permissions.pop(str(topic), None)
 
 
 def _store(values: dict[str, Any], name: str, value: Any) -> None:

@@ -1,3 +1,3 @@
-"""Authentication and authorization: who a client is, and what it may do."""
+"""Authentication and authorization: the roles of clients, and their permissions."""
 
 __all__: list[str] = []

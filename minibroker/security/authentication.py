@@ -40,7 +40,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client presents."""
+    """The credentials of a client."""
 
     data: bytes
     certificate_role: str = ""

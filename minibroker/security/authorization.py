@@ -1,4 +1,4 @@
-"""What roles may do on the binary protocol (PulsarAuthorizationProvider).
+"""The permissions of roles on the binary protocol (PulsarAuthorizationProvider).
 
 Rules of this file
 1. Superusers and the administrators of a tenant may do everything on the tenant's topics.
@@ -32,33 +32,27 @@ class AuthorizationService:
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        settings = policies.settings
-        self._superusers = frozenset(settings.superUserRoles)
-        self._proxies = frozenset(settings.proxyRoles)
-        self._wildcards = settings.authorizationAllowWildcardsMatching
+        self._settings = policies.settings
 
     def is_superuser(self, role: str) -> bool:
         """Return whether a role has all permissions."""
-        return role in self._superusers
+        return role in self._settings.superUserRoles
 
     def is_administrator(self, role: str, tenant: str) -> bool:
         """Return whether a role is a superuser or an administrator of a tenant."""
         entry = self._policies.tenants.get(tenant)
-        return role in self._superusers or (entry is not None and role in (entry.roles or ()))
-
-    def is_proxy(self, role: str) -> bool:
-        """Return whether a role belongs to a proxy."""
-        return role in self._proxies
+        return self.is_superuser(role) or (entry is not None and role in (entry.roles or ()))
 
     def check_original_principal(self, role: str, original: str, proxy_version: str) -> None:
         """Raise Refused if a client that is no proxy, or a proxy itself, gives an invalid original principal."""
-        if role in self._proxies:
-            valid = bool(original) and original not in self._proxies
+        proxies = self._settings.proxyRoles
+        if role in proxies:
+            valid = bool(original) and original not in proxies
         else:
             valid = original in ("", role)
         if not valid:
             raise Refused(pb.AuthorizationError, "Invalid roles.")
-        if proxy_version and role not in self._proxies:
+        if proxy_version and role not in proxies:
             text = "Must not set proxyVersion without connecting as a ProxyRole."
             raise Refused(pb.AuthorizationError, text)
 
@@ -108,7 +102,7 @@ class AuthorizationService:
     def _actions(self, permissions: Mapping[str, list[str | None]], role: str) -> set[str | None]:
         """Return the actions of a role. A permitted role may contain a wildcard, if the setting allows it."""
         found = set(permissions.get(role, ()))
-        if self._wildcards:
+        if self._settings.authorizationAllowWildcardsMatching:
             for pattern, actions in permissions.items():
                 if (pattern.endswith("*") and role.startswith(pattern[:-1])) or (
                     pattern.startswith("*") and role.endswith(pattern[1:])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -49,16 +50,16 @@ def key_bytes(source: str) -> bytes:
             return base64.b64decode(text, validate=True) if separator and "base64" in header else text.encode()
         except (binascii.Error, ValueError):
             raise LocalError("a key in a data: URL must be base64") from None
-    path = Path(source.removeprefix("file://"))
     try:
-        return path.read_bytes()
-    except OSError as fault:
-        if not source.startswith("file:"):
-            with suppress(binascii.Error, ValueError):
-                key = base64.b64decode(source, validate=True)
-                if len(key) >= _HMAC["HS256"]:  # a short text is more likely to be a wrong path
-                    return key
-        raise LocalError(f"{path}: {(fault.strerror or str(fault)).lower()}") from None
+        return Path(source.removeprefix("file://")).read_bytes()
+    except (OSError, ValueError) as fault:
+        if source.startswith(("file:", "/", ".")):
+            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+            raise LocalError(f"{source.removeprefix('file://')}: {reason.lower()}") from None
+    with suppress(binascii.Error, ValueError):
+        return base64.b64decode(source, validate=True)
+    # The text is not printed, because it may be a key.
+    raise LocalError("a key is neither an existing file nor base64")
 
 
 def _asymmetric(data: bytes, *, private: bool) -> Any:
@@ -115,7 +116,9 @@ class TokenKey:
             raise InvalidTokenError(str(fault)) from None
         expiry, start = claims.get("exp"), claims.get("nbf")
         for name, time in (("exp", expiry), ("nbf", start)):
-            if time is not None and (isinstance(time, bool) or not isinstance(time, int | float)):
+            if time is not None and (
+                isinstance(time, bool) or not isinstance(time, int | float) or not math.isfinite(time)
+            ):
                 raise InvalidTokenError(f"the claim {name} is not a number")
         if expiry is not None and now >= expiry * 1000:
             raise InvalidTokenError("the token has expired")

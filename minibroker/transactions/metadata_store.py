@@ -50,6 +50,8 @@ class TxnMeta:
     """Topics with messages of the transaction, as the client named them."""
     subscriptions: set[tuple[str, str]] = field(default_factory=set)
     """Topics and names of subscriptions with acknowledgements of the transaction."""
+    owner: str = ""
+    """The role that opened the transaction; empty without authentication."""
     waiting: list[OnEnd] = field(default_factory=list)
     """The clients that wait for the end."""
     timer: Timer | None = None
@@ -87,10 +89,10 @@ class MLTransactionMetadataStore:
         self.opened_ms = 0
         """Time at which a client connected to the coordinator first since the broker started."""
 
-    def new(self, timeout_ms: int, now: int) -> TxnMeta:
+    def new(self, timeout_ms: int, now: int, owner: str) -> TxnMeta:
         """Open a transaction."""
         self.sequence_id += 1
-        meta = TxnMeta((self.coordinator, self.sequence_id), now, timeout_ms)
+        meta = TxnMeta((self.coordinator, self.sequence_id), now, timeout_ms, owner=owner)
         self.metas[self.sequence_id] = meta
         return meta
 

@@ -115,12 +115,12 @@ class TransactionMetadataStoreService:
 
     # -- transactions --------------------------------------------------------------------------------------------------
 
-    def new_transaction(self, coordinator: int, timeout_ms: int) -> TxnId | None:
+    def new_transaction(self, coordinator: int, timeout_ms: int, owner: str = "") -> TxnId | None:
         """Open a transaction. Return None at the limit of active transactions. Raises Refused."""
         store = self.store(coordinator)
         if 0 < self._settings.maxActiveTransactionsPerCoordinator <= len(store.metas):
             return None
-        meta = store.new(timeout_ms, self._scheduler.now)
+        meta = store.new(timeout_ms, self._scheduler.now, owner)
         self._start_timeout(meta)
         return meta.id
 

@@ -58,6 +58,18 @@ def test_a_role_without_permissions_may_only_send_public_requests(request_as):
     assert [request_as("alice", *request).status for request in refused] == [401, 403, 401, 401]
 
 
+def test_metrics_require_no_authentication_and_secrets_are_not_listed(request_as):
+    assert request_as(None, "GET", "/metrics").status == 200
+    assert "tokenSecretKey" not in request_as("admin", "GET", "/admin/v2/brokers/configuration/runtime").json
+
+
+def test_a_role_needs_a_permission_to_get_a_schema(request_as):
+    schema = "/admin/v2/schemas/public/default/t/schema"
+    assert request_as("alice", "GET", schema).status == 401
+    request_as("admin", "POST", NAMESPACE + "/permissions/alice", ["consume"])
+    assert request_as("alice", "GET", schema).status == 404
+
+
 def test_an_administrator_of_the_tenant_may_manage_its_namespaces(request_as):
     request_as("admin", "PUT", "/admin/v2/tenants/t2", {"adminRoles": ["boss"], "allowedClusters": ["standalone"]})
     assert request_as("boss", "PUT", "/admin/v2/namespaces/t2/n").status == 204

@@ -28,6 +28,19 @@ def test_clients_need_tokens_and_permissions():
         bob.close()
 
 
+def test_an_unknown_provider_ends_the_start():
+    with (
+        pytest.raises(LocalError, match="X is not one of"),
+        MiniBroker(authenticationEnabled=True, authenticationProviders="X"),
+    ):
+        pass
+
+
+def test_settings_of_authentication_cannot_be_combined_with_tokens():
+    with pytest.raises(LocalError, match="cannot be combined with the setting superUserRoles"):
+        MiniBroker(tokens={"alice": ["produce"]}, superUserRoles="bob")
+
+
 def test_an_unknown_action_is_refused():
     with pytest.raises(LocalError, match="alice: 'write' is not superuser, produce or consume"):
         MiniBroker(tokens={"alice": ["write"]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
 
 TOPIC = "persistent://public/default/t"
 
@@ -131,3 +132,31 @@ def test_a_proxy_and_its_client_both_need_the_permission(make_secure_world, toke
     assert client.one(lookup).error == pb.AuthorizationError
     permissions["proxy"] = ["produce"]
     assert client.one(lookup).response == pb.CommandLookupTopicResponse.Connect
+
+
+def test_only_the_owner_or_a_superuser_ends_a_transaction(make_secure_world, token):
+    world = make_secure_world(transactionCoordinatorEnabled=True)
+    alice, bob, admin = (
+        world.client(auth_method_name="token", auth_data=token(role)) for role in ("alice", "bob", "admin")
+    )
+    admin.look_up("persistent://pulsar/system/transaction_coordinator_assign-partition-0")
+    assert not alice.one(pb.CommandTcClientConnectRequest(tc_id=0, request_id=1)).HasField("error")
+    ids = [alice.one(pb.CommandNewTxn(request_id=2, txn_ttl_millis=60000)).txnid_least_bits for _ in range(2)]
+    end = [pb.CommandEndTxn(request_id=3, txnid_least_bits=least, txn_action=pb.ABORT) for least in ids]
+    assert bob.one(end[0]).error == pb.TransactionNotFound
+    assert not alice.one(end[0]).HasField("error")
+    assert not admin.one(end[1]).HasField("error")
+
+
+def test_only_a_superuser_ends_a_transaction_on_a_topic(make_secure_world, token):
+    world = make_secure_world(transactionCoordinatorEnabled=True)
+    command = pb.CommandEndTxnOnPartition(topic=TOPIC, request_id=1, txn_action=pb.COMMIT)
+    for role, refused in (("alice", True), ("admin", False)):
+        client = world.client(auth_method_name="token", auth_data=token(role))
+        assert client.one(command).HasField("error") == refused
+
+
+def test_permissions_of_a_topic_end_with_the_topic(policies):
+    policies.topic_permissions[TOPIC] = {"alice": ["produce"]}
+    policies.forget(TopicName.parse(TOPIC))
+    assert policies.topic_permissions == {}
