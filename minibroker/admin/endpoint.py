@@ -160,9 +160,19 @@ class Call:
         """Return a topic by name. Raises 404 if it does not exist."""
         topic = self.broker.topic_registry.load(name)
         if topic is None:
-            raise RestError(404, f"Topic {name} not found")
+            raise self._not_found(name)
         self.broker.topic_registry.look_up(name)
         return topic
+
+    def _not_found(self, name: TopicName) -> RestError:
+        """Return the error for a missing topic or partition (PersistentTopicsBase.topicNotFoundReasonAsync)."""
+        if name.partition < 0:
+            return RestError(404, f"Topic {name} not found")
+        if self.broker.topic_registry.partitions(name.base):
+            return RestError(404, "Topic partitions were not yet created")
+        if name.persistent:
+            return RestError(404, f"Partitioned Topic not found: {name} has zero partitions")
+        return RestError(409, f"Partition metadata not found for the partitioned topic: {name}")
 
     def topics(self) -> list[Topic]:
         """Return the topic in the path, or all of its existing partitions. Raises 404 if it does not exist."""

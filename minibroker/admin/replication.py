@@ -66,6 +66,8 @@ def _unset_rate(call: Call) -> None:
 
 
 def _replicated(call: Call) -> Any:
+    if not call.topic_name.persistent:
+        raise RestError(405, "Cannot get replicated subscriptions on non-persistent topics")
     name, topics = call.path_text("subscription"), call.topics()
     having = [topic for topic in topics if name in topic.subscriptions]
     if not having:
@@ -74,6 +76,8 @@ def _replicated(call: Call) -> Any:
 
 
 def _set_replicated(call: Call) -> None:
+    if not call.topic_name.persistent:
+        raise RestError(405, "Cannot enable/disable replicated subscriptions on non-persistent topics")
     for topic in call.topics():
         call.subscription(topic).replicated = call.body
 

@@ -174,6 +174,9 @@ def _expire_to_id(call: Call) -> None:
 
 
 def _expire_all(call: Call) -> None:
+    if not call.topic_name.persistent:
+        call.topics()
+        raise RestError(405, "Expire messages for all subscriptions on a non-persistent topic is not allowed")
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
             if subscription.name != COMPACTION:

@@ -120,6 +120,9 @@ def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:
 
 def _truncate(call: Call) -> None:
     """Acknowledge all entries of all subscriptions, roll the ledger, and trim closed ledgers."""
+    if not call.topic_name.persistent:
+        call.namespace("Namespace not found")
+        raise RestError(412, "unsupport truncate")
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
             subscription.skip_all()
@@ -199,7 +202,27 @@ def _compaction_status(call: Call) -> Any:
     return {"status": compaction.status, "lastError": compaction.error}
 
 
+def _delete_policies(call: Call) -> None:
+    """Remove all policies of a topic, which need not exist."""
+    policies, base = call.broker.policies, str(call.topic_name.base)
+    policies.topics.pop(base, None)
+    policies.quotas.pop(base, None)
+    policies.on_change(base)
+
+
+def _create_missing_partitions(call: Call) -> None:
+    name, registry = call.topic_name, call.broker.topic_registry
+    count = registry.partitions(name)
+    if not count:
+        raise RestError(404, f"Topic {name} does not exist")
+    for part in (name.with_partition(index) for index in range(count)):
+        if not registry.exists(part):
+            registry.create(part)
+
+
 ENDPOINTS: Final = (
+    Endpoint("DELETE", f"{_TOPIC}/policies", _delete_policies, "remove all policies of a topic"),
+    Endpoint("POST", f"{_TOPIC}/createMissedPartitions", _create_missing_partitions, "create the missing partitions"),
     Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, with all partitions"),
     Endpoint("PUT", _TOPIC, _create, "create a topic", STRING_MAP),
     Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),

@@ -109,7 +109,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         **_transactions(topic),
         **_backlog_quota(topic),
         "earliestMsgPublishTimeInBacklogs": min(
-            (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
+            (time for one in subscriptions.values() if (time := one["earliestMsgPublishTimeInBacklog"]) > 0), default=0
         ),
         "publishers": publishers,
         "waitingPublishers": topic.producer_access.waiting,
@@ -301,7 +301,9 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
         **_client(consumer.connection, consumer.connected_since),
         "lastAckedTimestamp": consumer.last_acked,
         "lastConsumedTimestamp": consumer.last_consumed,
+        "firstMessagesSentTimestamp": consumer.first_consumed,
         "lastConsumedFlowTimestamp": consumer.last_flow,
+        "firstConsumedFlowTimestamp": consumer.first_flow,
         **slots.shown(consumer, draining),
         "metadata": consumer.metadata,
         "lastAckedTime": instant_text(consumer.last_acked),
@@ -358,11 +360,11 @@ def _blocked(subscription: Subscription) -> bool:
 
 
 def _earliest(subscription: Subscription) -> int:
-    """Return the publish time of the first unacknowledged entry, or 0 if there is none."""
+    """Return the publish time of the first unacknowledged entry, or -1 if there is none."""
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     entry = None if cursor is None or ledger is None else ledger.entry(cursor.next_unacked(cursor.mark_delete + 1))
     if entry is None:
-        return 0
+        return -1
     if not entry.parsed:
         entry.parse()
     return 0 if entry.metadata is None else entry.metadata.publish_time

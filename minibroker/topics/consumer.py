@@ -46,6 +46,8 @@ class Consumer:
         "connection",
         "epoch",
         "fast_path",
+        "first_consumed",
+        "first_flow",
         "hashes",
         "id",
         "individual",
@@ -114,6 +116,7 @@ class Consumer:
         self.avg_messages_per_entry = 0.0
         self.messages_out = self.bytes_out = self.messages_redelivered = self.messages_acked = 0
         self.last_flow = self.last_consumed = self.last_acked = 0
+        self.first_flow = self.first_consumed = 0
         self.fast_path = connection.session.plain_delivery
         """Whether entries are sent as they are stored."""
 
@@ -125,6 +128,8 @@ class Consumer:
     def flow(self, permits: int) -> int:
         """Add permits. Return how many of the added permits are available immediately: 0 if the consumer is blocked."""
         self.last_flow = self.subscription.topic.broker.now
+        if not self.first_flow:
+            self.first_flow = self.last_flow
         if self.blocked:
             self.permits_while_blocked += permits
             return 0
@@ -177,6 +182,8 @@ class Consumer:
         self.permits -= total
         self.bytes_out += size
         self.last_consumed = self.subscription.topic.broker.now
+        if not self.first_consumed:
+            self.first_consumed = self.last_consumed
         old = self.avg_messages_per_entry
         self.avg_messages_per_entry = old * 0.9 + average * 0.1 if old else average
         if self.individual:

@@ -160,3 +160,27 @@ def test_drops_since_the_last_measurement_survive_consumer_changes(make_world):
     client(pb.CommandCloseConsumer(consumer_id=1))
     world.advance(1_000)
     assert topic_stats(world.broker.topics[name])["msgDropRate"] == pytest.approx(1 / 10)
+
+
+def test_the_first_and_last_times_of_a_consumer(world):
+    client = world.client()
+    client.producer("t")
+    client.subscribe("t")
+    first = world.now
+    client.flow(10)
+    client.publish()
+    world.advance(5000)
+    client.flow(10)
+    client.publish(sequence_id=1)
+    [consumer] = topic_stats(world.broker.topics[T])["subscriptions"]["sub"]["consumers"]
+    assert (consumer["firstConsumedFlowTimestamp"], consumer["lastConsumedFlowTimestamp"]) == (first, world.now)
+    assert (consumer["firstMessagesSentTimestamp"], consumer["lastConsumedTimestamp"]) == (first, world.now)
+
+
+def test_the_earliest_time_in_an_empty_backlog(world):
+    """-1 for a subscription, 0 for the topic, as on a real broker."""
+    client = world.client()
+    client.subscribe("t")
+    stats = topic_stats(world.broker.topics[T], earliest=True)
+    assert stats["subscriptions"]["sub"]["earliestMsgPublishTimeInBacklog"] == -1
+    assert stats["earliestMsgPublishTimeInBacklogs"] == 0
