@@ -26,7 +26,6 @@ from pcli.minibroker.policies.java_types import (
 from pcli.minibroker.policies.policy_types import AUTH_ACTION
 
 __all__ = [
-    "BOOKIE_INFO",
     "CLUSTER",
     "CLUSTER_NAMES",
     "CLUSTER_URLS",
@@ -124,7 +123,6 @@ RESOURCE_QUOTA: Final = Bean(
         "dynamic": (BOOLEAN, True),
     },
 )
-BOOKIE_INFO: Final = Bean(f"{_DATA}.BookieInfo", {"rack": (STRING, None), "hostname": (STRING, None)})
 GRANTED_TOPICS: Final = BeanList(
     Bean(
         "org.apache.pulsar.client.admin.GrantTopicPermissionOptions",

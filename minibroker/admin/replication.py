@@ -47,9 +47,10 @@ def _unset_clusters(call: Call) -> None:
 
 
 def _rate(call: Call) -> Reply:
-    found = _values(call).dispatch_rates.get(call.path_text("subscription"))
-    if found is None and call.flag("applied"):
-        found = call.broker.policies.policy(call.topic_name, "subscriptionDispatchRate")
+    name = call.path_text("subscription")
+    found = _values(call).dispatch_rates.get(name)
+    if call.flag("applied"):
+        found = call.broker.policies.subscription_dispatch_rate(call.topic_name, name)
     return Reply(200, found)
 
 
@@ -59,10 +60,12 @@ def _set_rate(call: Call) -> None:
     rate = call.body or {}
     if any(rate.get(f"dispatchThrottlingRateIn{unit}", 0) > 0 for unit in ("Msg", "Byte")):
         values.dispatch_rates[call.path_text("subscription")] = call.body
+        call.broker.policies.on_change(str(call.topic_name.base))
 
 
 def _unset_rate(call: Call) -> None:
     _values(call).dispatch_rates.pop(call.path_text("subscription"), None)
+    call.broker.policies.on_change(str(call.topic_name.base))
 
 
 def _replicated(call: Call) -> Any:
@@ -86,8 +89,8 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_TOPIC}/replication", _clusters, "the clusters of a topic (stored only)"),
     Endpoint("POST", f"{_TOPIC}/replication", _set_clusters, "set the clusters of a topic", STRING_LIST),
     Endpoint("DELETE", f"{_TOPIC}/replication", _unset_clusters, "remove the clusters of a topic"),
-    Endpoint("GET", _RATE, _rate, "the dispatch rate of a subscription (stored only)"),
-    Endpoint("POST", _RATE, _set_rate, "set the dispatch rate of a subscription (stored only)", DISPATCH_RATE),
+    Endpoint("GET", _RATE, _rate, "the dispatch rate of a subscription"),
+    Endpoint("POST", _RATE, _set_rate, "set the dispatch rate of a subscription", DISPATCH_RATE),
     Endpoint("DELETE", _RATE, _unset_rate, "remove the dispatch rate of a subscription"),
     Endpoint("GET", _STATUS, _replicated, "whether a subscription is replicated (stored only)"),
     Endpoint("POST", _STATUS, _set_replicated, "set whether a subscription is replicated", BOOLEAN),

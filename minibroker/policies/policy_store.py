@@ -93,10 +93,10 @@ class Namespace:
 
 @dataclass(slots=True)
 class TopicValues:
-    """Values of a topic besides its policies. They have no effect."""
+    """Values of a topic besides its policies."""
 
     clusters: list[str] | None = None
-    """The clusters to which the topic is replicated."""
+    """The clusters to which the topic is replicated. They have no effect."""
     dispatch_rates: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Dispatch rates by subscription."""
 
@@ -231,6 +231,13 @@ class Policies:
         base = str(topic.base)
         self.topics.setdefault(base, {}).pop(policy, None)
         self.on_change(base)
+
+    def subscription_dispatch_rate(self, topic: TopicName, subscription: str) -> dict[str, Any]:
+        """Return the dispatch rate of a subscription: its own one, or else the policy subscriptionDispatchRate."""
+        values = self.topic_values.get(str(topic.base)) if self.topic_values else None
+        own = values.dispatch_rates.get(subscription) if values is not None else None
+        found: dict[str, Any] = own or self.policy(topic, "subscriptionDispatchRate")
+        return found
 
     def values_of(self, topic: TopicName) -> TopicValues:
         """Return the values of a topic. The caller may change them."""

@@ -21,6 +21,7 @@ from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, S
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
 __all__ = ["EffectivePolicies", "Interceptors"]
@@ -97,7 +98,8 @@ class EffectivePolicies:
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
         """Whether deduplication is enabled."""
         self._set_publish_rate()
-        self.dispatch_limiter = self._dispatch_limiter("dispatchRate", self.dispatch_limiter)
+        rate = self._broker.policies.policy(self._name, "dispatchRate")
+        self.dispatch_limiter = self._dispatch_limiter(rate, self.dispatch_limiter)
         self._set_subscribe_rate()
 
     def _set_subscribe_rate(self) -> None:
@@ -124,9 +126,8 @@ class EffectivePolicies:
         if self._publish_throttle is not None:
             self._publish_throttle.release()
 
-    def _dispatch_limiter(self, policy: str, before: RateLimiter | None) -> RateLimiter | None:
-        """Return the limiter of a dispatch rate policy, or the previous limiter if its limits are the same."""
-        rate = self._broker.policies.policy(self._name, policy)
+    def _dispatch_limiter(self, rate: dict[str, Any], before: RateLimiter | None) -> RateLimiter | None:
+        """Return the limiter of a dispatch rate, or the previous limiter if its limits are the same."""
         messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
         limiter = RateLimiter(messages, size, self._broker.now, max(1, rate["ratePeriodInSecond"]) * 1000)
         if before is not None and before.terms == limiter.terms:
@@ -145,9 +146,10 @@ class EffectivePolicies:
             or self.interceptors.any
         )
 
-    def dispatch_limiters(self, subscription: object) -> list[RateLimiter]:
+    def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
         """Return the dispatch rate limits for a subscription: those of the broker, the topic and the subscription."""
-        own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
+        rate = self._broker.policies.subscription_dispatch_rate(self._name, subscription.name)
+        own = self._dispatch_limiter(rate, self._own_limiters.pop(subscription, None))
         if own is not None:
             self._own_limiters[subscription] = own
         return [one for one in (self._broker.dispatch_rate, self.dispatch_limiter, own) if one is not None]

@@ -231,6 +231,18 @@ def test_limits(make_rest, setting, value, calls):
         assert rest(method, path, body).status == status
 
 
+def test_the_dispatch_rate_of_a_subscription(world, rest):
+    client = world.client()
+    client.subscribe("t", subscription="fast")
+    client.subscribe("t", consumer_id=2, subscription="slow")
+    [topic] = world.broker.topics.values()
+    assert rest("POST", f"{TOPIC}/slow/dispatchRate", {"dispatchThrottlingRateInMsg": 5}).status == 204
+    assert [one.messages.rate for one in topic.dispatch_limiters(topic.subscriptions["slow"])] == [5]
+    assert topic.dispatch_limiters(topic.subscriptions["fast"]) == []
+    assert rest("DELETE", f"{TOPIC}/slow/dispatchRate").status == 204
+    assert topic.dispatch_limiters(topic.subscriptions["slow"]) == []
+
+
 def test_dynamic_settings_change_at_runtime(world, rest):
     """dispatcherMaxReadBatchSize is a dynamic setting of a real broker as well."""
     path = "/admin/v2/brokers/configuration"
