@@ -257,6 +257,16 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     running.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder as slow, except those with the Python client only: the others build programs."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            parameters = getattr(getattr(item, "callspec", None), "params", {})
+            if parameters.get("client") != "python":
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=list(BUILDERS))
 def client(request: pytest.FixtureRequest, programs: Programs) -> str:
     """The name of a client that is available."""
