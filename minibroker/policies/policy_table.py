@@ -339,6 +339,8 @@ POLICIES: Final = (
         LONG,
         (("brokerServiceCompactionThresholdInBytes", ""),),
         verb="PUT",
+        check=checks.not_negative("compactionThreshold must be 0 or more"),
+        topic_check=checks.not_negative("Invalid value for compactionThreshold"),
     ),
     # Policies without effect: replication, entry filters and bookies are not implemented.
     Policy(
