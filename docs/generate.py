@@ -105,7 +105,7 @@ def limits() -> Iterator[str]:
     yield f"- **Policies that are stored and returned but have no effect**: {policies}."
     yield (
         f"- **Settings that are ignored** in a `--conf` file and refused by `--set` ({len(IGNORED)}), mainly for "
-        "clusters, BookKeeper, TLS and authentication:\n"
+        "clusters, BookKeeper, functions and plugins:\n"
     )
     yield "<details><summary>all of these settings</summary>\n"
     yield f"{words(sorted(IGNORED))}\n"

@@ -1,8 +1,8 @@
 """Keys of broker.conf and standalone.conf (4.2.4) that are accepted in a file and ignored.
 
-The keys belong to features that this broker lacks (cluster, BookKeeper, ZooKeeper, TLS, authentication, proxies, load
-balancer, transactions). Sources: the runtime configuration of a real broker, and the
-keys for BookKeeper and plugins in the broker's conf files.
+The keys belong to features that this broker lacks (cluster, BookKeeper, ZooKeeper, functions, geo-replication, load
+balancer). Sources: the runtime configuration of a real broker, and the keys for BookKeeper and plugins in the broker's
+conf files.
 """
 
 from __future__ import annotations

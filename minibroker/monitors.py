@@ -70,9 +70,7 @@ class Monitors:
         if topic.producers or _has_subscriptions(topic, effective("brokerDeleteInactiveTopicsMode")):
             topic.last_active = now
             return
-        settings = self._broker.settings
-        longest = effective("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds")
-        longest = (longest or settings.brokerDeleteInactiveTopicsFrequencySeconds) * _SECOND
+        longest = effective("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds") * _SECOND
         has_data = topic.ledger is not None and topic.ledger.next > topic.ledger.first
         retention = effective("defaultRetentionTimeInMinutes") * _MINUTE if has_data else 0
         if retention >= 0 and not topic.consumers and now - topic.last_active >= max(longest, retention):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -10,6 +10,8 @@ from pcli.cli.common.completion import complete_setting
 from pcli.cli.common.options import LogKind, TextOrJson
 
 __all__ = ["broker"]
+
+_PORT: Final[dict[str, Any]] = {"metavar": "PORT", "min": 0, "max": 65535}
 
 
 def broker(
@@ -20,9 +22,7 @@ def broker(
         int | None,
         typer.Option(
             "--port",
-            metavar="PORT",
-            min=0,
-            max=65535,
+            **_PORT,
             help="Port of the binary protocol; 0 selects any free port. [6650]",
         ),
     ] = None,
@@ -30,9 +30,7 @@ def broker(
         int | None,
         typer.Option(
             "--http-port",
-            metavar="PORT",
-            min=0,
-            max=65535,
+            **_PORT,
             help="Port of the REST API; 0 selects any free port. [8080]",
         ),
     ] = None,
@@ -67,9 +65,7 @@ def broker(
         int,
         typer.Option(
             "--tls-port",
-            metavar="PORT",
-            min=0,
-            max=65535,
+            **_PORT,
             help="Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port.",
             rich_help_panel="TLS",
         ),
@@ -78,9 +74,7 @@ def broker(
         int,
         typer.Option(
             "--tls-http-port",
-            metavar="PORT",
-            min=0,
-            max=65535,
+            **_PORT,
             help="Port of the REST API over TLS (https); 0 selects any free port.",
             rich_help_panel="TLS",
         ),

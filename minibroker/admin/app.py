@@ -26,6 +26,7 @@ from pcli.minibroker.policies.errors import BadValueError
 from pcli.minibroker.policies.java_types import EmptyBodyError, convert
 from pcli.minibroker.policies.json_parser import JsonError
 from pcli.minibroker.security.authentication import AuthenticationError
+from pcli.minibroker.security.authorization import required_roles
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -133,10 +134,7 @@ def _server(
 
 
 def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
-    """Return the roles that need the permission: the client's, and the proxy's if a proxy forwards the client.
-
-    Returns no roles without authentication. Raises 401.
-    """
+    """Return the roles that need the permission for a request; none without authentication. Raises 401."""
     if broker.authentication is None:
         return ()
     certificate_role = request.scope.get("certificate_role", "")
@@ -148,7 +146,7 @@ def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
     except (AuthenticationError, Refused) as fault:
         _log.warning("a request was refused: %s", fault)
         raise RestError(401, "Authentication required", media="text/html") from None
-    return (original, role) if original else (role,)
+    return required_roles(role, original)
 
 
 async def _body(request: Request) -> bytes:

@@ -1,11 +1,11 @@
-"""Values of a namespace that are stored and returned, but have no effect (NamespacesBase of 4.2.4)."""
+"""Clusters, groups and properties of a namespace: stored and returned, but without effect (NamespacesBase, 4.2.4)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
-from pcli.minibroker.policies.java_types import BOOLEAN, RAW_TEXT, STRING_LIST
+from pcli.minibroker.policies.java_types import BOOLEAN, RAW_TEXT, STRING_LIST, STRING_MAP
 
 __all__ = ["ENDPOINTS"]
 
@@ -13,6 +13,20 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 
 # -- clusters ----------------------------------------------------------------------------------------------------------
+
+
+def _clusters(call: Call) -> Any:
+    return call.namespace().clusters
+
+
+def _set_clusters(call: Call) -> Reply:
+    if not call.body:
+        raise RestError(412, "ClusterIds should not be null or empty")
+    for cluster in call.body:
+        if cluster not in call.broker.policies.clusters:
+            raise RestError(403, f"Invalid cluster id: {'null' if cluster is None else cluster}")
+    call.namespace("Namespace policies does not exist").clusters = list(dict.fromkeys(call.body))
+    return Reply(200)
 
 
 def _allowed_clusters(call: Call) -> Any:
@@ -88,6 +102,18 @@ def _unset_resource_group(call: Call) -> None:
 # -- properties --------------------------------------------------------------------------------------------------------
 
 
+def _properties(call: Call) -> Any:
+    return call.namespace().properties
+
+
+def _set_properties(call: Call) -> None:
+    call.namespace().properties.update(call.body or {})
+
+
+def _unset_properties(call: Call) -> None:
+    call.namespace().properties.clear()
+
+
 def _property(call: Call) -> Reply:
     value = call.namespace().properties.get(call.path_text("key"))
     return Reply(200, None if value is None else value.encode())
@@ -103,6 +129,8 @@ def _remove_property(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
+    Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
+    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the namespace's clusters (stored only)", STRING_LIST),
     Endpoint("GET", f"{_SPACE}/allowedClusters", _allowed_clusters, "allowed clusters (stored only)"),
     Endpoint("POST", f"{_SPACE}/allowedClusters", _set_allowed_clusters, "set the allowed clusters", STRING_LIST),
     Endpoint("POST", f"{_SPACE}/migration", _migrate, "mark a namespace as migrated (stored only)", BOOLEAN),
@@ -120,6 +148,9 @@ ENDPOINTS: Final = (
         "POST", f"{_SPACE}/resourcegroup/{{resourcegroup}}", _set_resource_group, "set the resource group (stored only)"
     ),
     Endpoint("DELETE", f"{_SPACE}/resourcegroup", _unset_resource_group, "remove the resource group"),
+    Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
+    Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace", STRING_MAP),
+    Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of the namespace"),
     Endpoint("GET", f"{_SPACE}/property/{{key}}", _property, "a property of a namespace"),
     Endpoint("PUT", f"{_SPACE}/property/{{key}}/{{value}}", _set_property, "set a property of a namespace"),
     Endpoint("DELETE", f"{_SPACE}/property/{{key}}", _remove_property, "remove a property of a namespace"),

@@ -1,4 +1,4 @@
-"""Permissions of topics and subscriptions, and the permission that a request requires.
+"""Permissions of namespaces, topics and subscriptions, and the permission that a request requires.
 
 Rules of this file
 1. With authorization, a superuser may send every request, and a tenant's administrator every request about the tenant.
@@ -22,8 +22,8 @@ from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
 __all__ = ["ENDPOINTS", "UNAUTHENTICATED", "check_permission"]
 
 _NAMESPACES: Final = "/admin/v2/namespaces"
+_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
-_SUBSCRIPTION: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{subscription}"
 
 UNAUTHENTICATED: Final = frozenset(("/metrics", "/status.html"))
 """Paths that require no authentication (authenticateMetricsEndpoint is false)."""
@@ -48,6 +48,20 @@ def check_permission(call: Call, endpoint: Endpoint, role: str) -> None:
     if "namespace" in call.path:
         raise RestError(403, f"Unauthorized to {endpoint.method} {endpoint.path} on namespace [{call.namespace_name}]")
     raise RestError(401, "This operation requires super-user access")
+
+
+def _namespace_permissions(call: Call) -> Any:
+    return call.namespace().permissions
+
+
+def _grant_on_namespace(call: Call) -> None:
+    if call.body is None:
+        raise RestError(400, "Actions should not be null")
+    call.namespace("Topic's namespace does not exist").permissions[call.path_text("role")] = call.body
+
+
+def _revoke_on_namespace(call: Call) -> None:
+    call.namespace().permissions.pop(call.path_text("role"), None)
 
 
 def _topic_permissions(call: Call) -> Any:
@@ -123,19 +137,28 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST", f"{_NAMESPACES}/revokePermissionsOnTopics", _revoke_on_topics, "remove roles of topics", REVOKED_TOPICS
     ),
+    Endpoint("GET", _NAMESPACE, _namespace_permissions, "permissions by role"),
+    Endpoint("POST", f"{_NAMESPACE}/{{role}}", _grant_on_namespace, "set the permissions of a role", AUTH_ACTIONS),
+    Endpoint("DELETE", f"{_NAMESPACE}/{{role}}", _revoke_on_namespace, "remove a role's permissions"),
     Endpoint("GET", _TOPIC, _topic_permissions, "permissions by role, of the topic and its namespace"),
     Endpoint("POST", f"{_TOPIC}/{{role}}", _grant_on_topic, "set the permissions of a role on a topic", AUTH_ACTIONS),
     Endpoint("DELETE", f"{_TOPIC}/{{role}}", _revoke_on_topic, "remove the permissions of a role on a topic"),
     Endpoint(
         "GET",
-        "/admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription",
+        f"{_NAMESPACE}/subscription",
         _subscription_permissions,
         "the roles that may use restricted subscriptions",
     ),
-    Endpoint("POST", _SUBSCRIPTION, _grant_on_subscription, "restrict a subscription to roles", STRING_SET),
+    Endpoint(
+        "POST",
+        f"{_NAMESPACE}/subscription/{{subscription}}",
+        _grant_on_subscription,
+        "restrict a subscription to roles",
+        STRING_SET,
+    ),
     Endpoint(
         "DELETE",
-        "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{subscription}/{role}",
+        f"{_NAMESPACE}/{{subscription}}/{{role}}",
         _revoke_on_subscription,
         "remove a role from a restricted subscription",
     ),

@@ -45,7 +45,7 @@ def _given(value: Any, *, no_content: bool) -> Reply:
 
 
 def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
-    path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{'' if policy.settings else ' (stored only)'}"
+    path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{' (stored only)' if policy.stored_only else ''}"
     missing = _MISSING.get(policy.name, (_NO_NAMESPACE, _NO_NAMESPACE))
 
     def read(call: Call) -> Reply:
@@ -72,7 +72,10 @@ def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
 
 
 def _of_topic(policy: Policy) -> Iterator[Endpoint]:
-    path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (stored only)'}"
+    path, what = (
+        f"{_TOPIC}/{policy.topic}",
+        f"{policy.topic} of a topic{' (stored only)' if policy.stored_only else ''}",
+    )
 
     def read(call: Call) -> Reply:
         name, policies = call.topic_with_policies(), call.broker.policies

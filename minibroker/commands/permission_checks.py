@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.security.authorization import required_roles
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.connection import Connection
 
-__all__ = ["require_consume", "require_list", "require_lookup", "require_produce"]
+__all__ = [
+    "is_superuser",
+    "require_consume",
+    "require_list",
+    "require_lookup",
+    "require_produce",
+    "require_superuser",
+]
 
 
 def _roles(connection: Connection) -> tuple[str, ...]:
-    """Return the roles that need the permission: the client's, and the proxy's if a proxy forwards the client."""
     role = connection.principal.role if connection.principal is not None else ""
-    return (connection.original_principal, role) if connection.original_principal else (role,)
+    return required_roles(role, connection.original_principal)
 
 
 def _refuse(text: str) -> Refused:
@@ -53,3 +60,15 @@ def require_list(connection: Connection, namespace: str, text: str) -> None:
     authorization = connection.broker.authorization
     if authorization is not None and not authorization.may_list_topics(_roles(connection), namespace):
         raise _refuse(text)
+
+
+def is_superuser(connection: Connection) -> bool:
+    """Return whether a client has all permissions. Without authorization, every client has."""
+    authorization, principal = connection.broker.authorization, connection.principal
+    return authorization is None or (principal is not None and authorization.is_superuser(principal.role))
+
+
+def require_superuser(connection: Connection) -> None:
+    """Raise Refused if a client may not send the commands of coordinators to brokers."""
+    if not is_superuser(connection):
+        raise Refused(pb.UnknownError, "Client is not authorized to end transactions on topics")

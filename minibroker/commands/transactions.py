@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import signed
+from pcli.minibroker.commands.permission_checks import is_superuser, require_superuser
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import topic_name
 from pcli.minibroker.transactions.metadata_store_service import assign_topic
@@ -112,23 +113,11 @@ def _end(connection: Connection, command: pb.CommandEndTxn, answer: Any) -> bool
 def _owned(connection: Connection, command: Any) -> TxnId:
     """Return the transaction of a command. Raises Refused if another role owns it (ServerCnx.verifyTxnOwnership)."""
     txn, principal = txn_of(command), connection.principal
-    if principal is not None and not _is_superuser(connection):
+    if principal is not None and not is_superuser(connection):
         meta = connection.broker.transactions.store(txn[0]).meta(txn)
         if meta.owner != principal.role:
             raise Refused(pb.TransactionNotFound, f"Transaction owner mismatch for {text_of(txn)}")
     return txn
-
-
-def _is_superuser(connection: Connection) -> bool:
-    """Return whether a client has all permissions. Without authorization, every client has."""
-    authorization, principal = connection.broker.authorization, connection.principal
-    return authorization is None or (principal is not None and authorization.is_superuser(principal.role))
-
-
-def _require_superuser(connection: Connection) -> None:
-    """Raise Refused if a client may not send the commands of coordinators to brokers."""
-    if not _is_superuser(connection):
-        raise Refused(pb.UnknownError, "Client is not authorized to end transactions on topics")
 
 
 def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartition, frame: Frame) -> None:
@@ -136,7 +125,7 @@ def _end_on_partition(connection: Connection, command: pb.CommandEndTxnOnPartiti
     _copy_id(command, answer)
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     try:
-        _require_superuser(connection)
+        require_superuser(connection)
         _check_loadable(broker, command.topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_topic(command.topic, txn_of(command), mark, commit=commit)
@@ -151,7 +140,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
     broker, mark = connection.broker, signed(command.txnid_least_bits_of_low_watermark)
     topic, name = command.subscription.topic, command.subscription.subscription
     try:
-        _require_superuser(connection)
+        require_superuser(connection)
         _check_loadable(broker, topic)
         commit = command.txn_action == pb.COMMIT
         broker.transaction_buffers.end_on_subscription(topic, name, txn_of(command), mark, commit=commit)

@@ -35,7 +35,7 @@ _RATE_PERIOD: Final = {"ratePeriodInSecond": 1}
 
 @dataclass(slots=True)
 class Tenant:
-    """A tenant. Its lists are stored and returned, but not used for authorization."""
+    """A tenant: the roles of its administrators and the clusters that it may use."""
 
     roles: list[str] | None = field(default_factory=list)
     """The administrators; None if the tenant was created without a list."""
@@ -154,7 +154,7 @@ class Policies:
     def effective(self, topic: TopicName, setting: str) -> Any:
         """Return the value of a setting for a topic."""
         row = BY_SETTING.get(setting)
-        default = getattr(self.settings, setting)
+        default = self._default(setting)
         if row is None:
             return default
         policy, key = row

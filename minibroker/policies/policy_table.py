@@ -44,6 +44,8 @@ class Policy:
     """The type of the value; None if setting the policy means the value True."""
     settings: tuple[tuple[str, str], ...] = ()
     """The overridden settings, each with the key inside the value; an empty key means the value itself."""
+    enforced: bool = False
+    """Whether a policy without settings has an effect."""
     topic_kind: JavaType | None = None
     """The type of a topic's value, if it differs."""
     check: checks.Check | None = None
@@ -78,6 +80,11 @@ class Policy:
     """Whether the policy cannot be removed from a topic."""
     null_ignored: bool = False
     """Whether setting a topic's policy to null has no effect; otherwise null removes the policy."""
+
+    @property
+    def stored_only(self) -> bool:
+        """Return whether the policy has no effect."""
+        return not self.settings and not self.enforced
 
     def read(self, value: Any, settings: Settings) -> Any:
         """Return the value for a namespace. Raises BadValueError."""
@@ -376,6 +383,7 @@ POLICIES: Final = (
         "",
         "subscription_auth_mode",
         types.SUBSCRIPTION_AUTH_MODE,
+        enforced=True,
         unset="None",
         keep=True,
         listed=True,

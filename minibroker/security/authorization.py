@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.policies.policy_store import Policies
 
-__all__ = ["CONSUME", "PRODUCE", "AuthorizationService"]
+__all__ = ["CONSUME", "PRODUCE", "AuthorizationService", "required_roles"]
 
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
+
+
+def required_roles(role: str, original: str) -> tuple[str, ...]:
+    """Return the roles that need a permission: the client's, and the original principal if a proxy gives one."""
+    return (original, role) if original else (role,)
 
 
 class AuthorizationService:

@@ -1,8 +1,8 @@
 """MLTransactionMetadataStore: the transactions of one coordinator.
 
 Rules of this file
-1. A transaction is OPEN, then COMMITTING or ABORTING until all its topics and subscriptions have ended it. Then the
-   coordinator forgets it.
+1. A transaction is OPEN, then COMMITTING or ABORTING until all its topics and subscriptions have ended it. Then it
+   is removed.
 2. Topics and subscriptions can be added only to an OPEN transaction.
 3. The low water mark is the number before the oldest transaction; 0 if there are no transactions.
 

@@ -10,7 +10,7 @@ Rules of this file
 4. An acknowledgement outside transactions always succeeds and removes the pending one. Messages of batches that are
    acknowledged in this way on Shared and Key_Shared subscriptions are recorded here, too. A seek does not remove them
    (verified on 4.2.4).
-5. The subscription does not know which transactions are open: any transaction id is accepted. An individual
+5. A transaction id is not compared with the open transactions: any id is accepted. An individual
    acknowledgement of a transaction up to the low water mark is aborted at the next end, if it is the oldest one.
 
 Source of the rules: PendingAckHandleImpl, PositionAckSetUtil, AbstractBaseDispatcher.

@@ -18,8 +18,9 @@ TxnId = tuple[int, int]
 """The most and least significant bits, as Java longs: the coordinator's id and a number of this coordinator."""
 
 TXN_COMMIT: Final = 21
+"""``marker_type`` of a marker that commits a transaction (MarkerType.TXN_COMMIT)."""
 TXN_ABORT: Final = 22
-"""Values of ``marker_type`` (MarkerType)."""
+"""``marker_type`` of a marker that aborts a transaction (MarkerType.TXN_ABORT)."""
 
 _PRODUCER: Final = "pulsar.txn.marker"
 

@@ -31,7 +31,7 @@ def administrator(difference: Difference, outcome: Outcome, evidence: Evidence) 
 
 
 def authentication(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """The mini-broker has no authentication or authorization: it sends no challenge and refuses no login or access."""
+    """The mini-broker of a replay runs without authentication: it sends no challenge and refuses no login or access."""
     step = outcome.step
     if not evidence.own_broker or step is None:
         return False

@@ -143,33 +143,34 @@ def test_a_client_that_does_not_support_challenges_is_closed_when_its_token_expi
     assert client.connection.reason == "the credentials have expired"
 
 
-# Hashes of the password "secret": openssl passwd -apr1, -1, -5, -6.
+# Hashes of the password "secret": openssl passwd -apr1, -1, -5 and -6; and a format that the real broker refuses.
 HASHES = {
     "apr1": "$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/",
+    "md5": "$1$abcdefgh$cHJi5PXp/ki/ktXzqlk6I1",
+    "sha256": "$5$abcdefgh$gruCpC7VkOTspMQTTSAR8mtlO9Upms.fwqE5y16JVM.",
+    "sha512": "$6$abcdefgh$ltjgWl6579NluT/Vi1nwEvcil.G5Nbc4NiXZaNGStk8PSwGfQv72N2CKPPrVACtLtip/cZ/1GM/O6IND4WQhG.",
     "other": "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "accepted"),
-    [
-        (b"apr1:secret", True),
-        (b"apr1:wrong", False),
-        (b"apr1", False),
-        (b"nobody:secret", False),
-        (b"other:secret", False),
-    ],
-)
-def test_basic_authentication_uses_an_htpasswd_file(given, accepted):
+@pytest.fixture
+def basic_service():
+    pytest.importorskip("passlib")
     lines = "".join(f"{user}:{hashed}\n" for user, hashed in HASHES.items())
     file = "data:;base64," + base64.b64encode(lines.encode()).decode()
-    settings = Settings(authenticationProviders=["AuthenticationProviderBasic"], basicAuthConf=file)
-    service = AuthenticationService(settings)
-    if accepted:
-        assert service.authenticate("basic", Credentials(given), START).role == "apr1"
-    else:
-        with pytest.raises(AuthenticationError):
-            service.authenticate("basic", Credentials(given), START)
+    return AuthenticationService(Settings(authenticationProviders=["AuthenticationProviderBasic"], basicAuthConf=file))
+
+
+@pytest.mark.parametrize("user", ["apr1", "md5", "sha256", "sha512"])
+def test_basic_authentication_accepts_the_password_of_an_htpasswd_file(basic_service, user):
+    credentials = Credentials(f"{user}:secret".encode())
+    assert basic_service.authenticate("basic", credentials, START).role == user
+
+
+@pytest.mark.parametrize("given", [b"apr1:wrong", b"sha512:", b"apr1", b"nobody:secret", b"other:secret"])
+def test_basic_authentication_refuses_other_passwords(basic_service, given):
+    with pytest.raises(AuthenticationError):
+        basic_service.authenticate("basic", Credentials(given), START)
 
 
 def test_the_role_of_a_client_certificate_is_its_common_name():
