@@ -69,7 +69,12 @@ def _package_of(path: str) -> str | None:
     return next((package for package in PACKAGES_OF_ONE_WORKER if path.startswith(f"{package}/")), None)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start Spark as slow."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: _package_of(item.nodeid) is None)
 
 

@@ -14,14 +14,10 @@ ROOT_COMMAND = get_command(app)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
-def test_no_python_type_is_shown(pcli, arguments):
+def test_placeholders(pcli, arguments):
+    """A page shows no types of Python, and every option with a value has a placeholder."""
     page = pcli(*arguments, "--help").out
     assert not re.search(r"<(str|int|float|list|bool)|\bx[<>]=|\{|\[\[", page.replace("{cluster}", "")), page
-
-
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments))
-def test_every_option_with_a_value_has_a_placeholder(pcli, arguments):
-    page = pcli(*arguments, "--help").out
     flags = re.findall(r"^  (?:-\w, )?(--[\w-]+) {2,}", page, re.MULTILINE)
     command = ROOT_COMMAND
     for name in arguments:

@@ -24,6 +24,7 @@ def rows(out):
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
 
+@pytest.mark.slow
 def test_a_run(small_captures, tmp_path):
     """Run in a separate process, because a process has one Spark session."""
     capture, only = small_captures / NAME, "messages,connections"
