@@ -121,6 +121,7 @@ class Connection:
         "congested",
         "connected_since",
         "consumers",
+        "credentials_timer",
         "input_paused",
         "original_principal",
         "out",
@@ -182,6 +183,8 @@ class Connection:
         """The authenticated client; None without authentication."""
         self.original_principal = ""
         """The role of the client behind a proxy, as given by the proxy."""
+        self.credentials_timer: Timer | None = None
+        """The timer of the next check whether the credentials have expired."""
         self.client_socket: Any = None
         """The server's socket object for this connection."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
@@ -365,10 +368,6 @@ class Connection:
         """Queue ERROR for a request."""
         self.send_command(error(request_id, refused))
 
-    def pong(self) -> None:
-        """Queue PONG."""
-        self.send(_PONG_FRAME)
-
     # -- close ---------------------------------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
@@ -394,8 +393,9 @@ class Connection:
         self.closing = self.released = True
         self.writable = False
         self._buffer.clear()
-        if self._keep_alive_timer is not None:
-            self._keep_alive_timer.cancel()
+        for timer in (self._keep_alive_timer, self.credentials_timer):
+            if timer is not None:
+                timer.cancel()
         for producer in list(self.producers.values()):
             producer.leave()
         self.producers.clear()

@@ -62,23 +62,23 @@ def broker(
         ),
     ] = False,
     tls_port: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--tls-port",
             **_PORT,
-            help="Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port.",
+            help="Port of the binary protocol over TLS (pulsar+ssl); 0 selects any free port. [6651]",
             rich_help_panel="TLS",
         ),
-    ] = 6651,
+    ] = None,
     tls_http_port: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--tls-http-port",
             **_PORT,
-            help="Port of the REST API over TLS (https); 0 selects any free port.",
+            help="Port of the REST API over TLS (https); 0 selects any free port. [8443]",
             rich_help_panel="TLS",
         ),
-    ] = 8443,
+    ] = None,
     bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [127.0.0.1]")] = "",
     advertised_address: Annotated[
         str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")

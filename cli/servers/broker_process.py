@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import json_text, say
 from pcli.cli.common.signals import stop_event
@@ -29,23 +29,33 @@ class TlsOptions:
     key: str
     trust: str
     require_client_certificate: bool
-    port: int
-    http_port: int
+    port: int | None
+    http_port: int | None
 
     def apply(self, settings: Settings) -> None:
         """Change the settings that these options override. Raises LocalError if a certificate is missing."""
-        if not self.certificate:
-            if self.key or self.trust or self.require_client_certificate:
-                raise LocalError("TLS requires a certificate: give --tls-cert")
-            return
-        settings.tlsCertificateFilePath = self.certificate
-        settings.tlsKeyFilePath = self.key or self.certificate
+        if self.certificate:
+            settings.tlsCertificateFilePath = settings.tlsKeyFilePath = self.certificate
+            self._open_default_ports(settings)
+        elif self != _NO_TLS and not settings.tlsCertificateFilePath:
+            raise LocalError("TLS requires a certificate: give --tls-cert")
+        settings.tlsKeyFilePath = self.key or settings.tlsKeyFilePath
         settings.tlsTrustCertsFilePath = self.trust or settings.tlsTrustCertsFilePath
         settings.tlsRequireTrustedClientCertOnConnect |= self.require_client_certificate
-        if settings.brokerServicePortTls < 0:
+        if self.port is not None:
             settings.brokerServicePortTls = self.port
-        if settings.webServicePortTls < 0:
+        if self.http_port is not None:
             settings.webServicePortTls = self.http_port
+
+    @staticmethod
+    def _open_default_ports(settings: Settings) -> None:
+        if settings.brokerServicePortTls < 0:
+            settings.brokerServicePortTls = 6651
+        if settings.webServicePortTls < 0:
+            settings.webServicePortTls = 8443
+
+
+_NO_TLS: Final = TlsOptions("", "", "", require_client_certificate=False, port=None, http_port=None)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,9 @@ def _schedule_refresh(connection: Connection, *, challenged: bool) -> None:
     principal = connection.principal
     if principal is not None and principal.expires is not None:
         interval = max(1, connection.broker.settings.authenticationRefreshCheckSeconds) * 1000
-        connection.broker.call_later(interval, lambda: _refresh(connection, principal if challenged else None))
+        connection.credentials_timer = connection.broker.call_later(
+            interval, lambda: _refresh(connection, principal if challenged else None)
+        )
 
 
 def _refresh(connection: Connection, challenged: Principal | None) -> None:
@@ -102,7 +104,7 @@ def _auth_response(connection: Connection, command: pb.CommandAuthResponse, fram
 
 
 def _ping(connection: Connection, command: pb.CommandPing, frame: Frame) -> None:
-    connection.pong()
+    connection.send_command(pb.CommandPong())
 
 
 def _pong(connection: Connection, command: pb.CommandPong, frame: Frame) -> None:

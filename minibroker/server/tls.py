@@ -96,7 +96,7 @@ class ServerContext(ssl.SSLContext):
             settings.tlsTrustCertsFilePath,
         )
         try:
-            context.load_cert_chain(certificate, key)
+            context.load_cert_chain(certificate, key, lambda: _refuse_encrypted(key))
         except OSError as fault:
             raise LocalError(
                 f"{certificate} and {key}: not a certificate and its private key (PEM): {_reason(fault)}"
@@ -117,6 +117,11 @@ def certificate_role(transport: asyncio.BaseTransport) -> str:
     certificate = transport.get_extra_info("peercert") or {}
     names = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
     return names[0] if names else ""
+
+
+def _refuse_encrypted(key: str) -> str:
+    """Raise LocalError instead of returning the password of a key. OpenSSL would read it from the terminal."""
+    raise LocalError(f"{key}: the private key is encrypted: decrypt it, for example with openssl pkey")
 
 
 def _reason(fault: OSError) -> str:

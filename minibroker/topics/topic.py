@@ -27,6 +27,7 @@ from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
+from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.subscription import Subscription
@@ -52,6 +53,7 @@ class Topic:
 
     __slots__ = (
         "_bytes_in_removed",
+        "_last_dispatchable",
         "_ledgers_checked",
         "_messages_in_removed",
         "backlog_quota",
@@ -106,6 +108,7 @@ class Topic:
         """Whether clients may use transactions with this topic."""
         self.transaction_buffer: TopicTransactionBuffer | None = None
         """The transactions of the topic, or None before the first one."""
+        self._last_dispatchable = LastDispatchableEntry()
         self.message_index = -1
         """Index of the last message, as counted by the index interceptor."""
         self.created = broker.now
@@ -389,17 +392,7 @@ class Topic:
 
     def last_dispatchable_entry(self) -> Entry | None:
         """Return the last readable entry that is neither a marker nor aborted, or None."""
-        ledger, buffer = self.ledger, self.transaction_buffer
-        if ledger is None:
-            return None
-        for offset in range((ledger.next if buffer is None else buffer.read_end) - 1, ledger.first - 1, -1):
-            entry = ledger.entry(offset)
-            assert entry is not None
-            if not entry.parsed:
-                entry.parse()
-            if not entry.marker and not (buffer is not None and buffer.is_aborted(entry)):
-                return entry
-        return None
+        return None if self.ledger is None else self._last_dispatchable.find(self.ledger, self.transaction_buffer)
 
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""

@@ -196,6 +196,9 @@ class TopicCompaction:
             error = f"java.lang.IndexOutOfBoundsException: {damage}"
         except StorageFull as full:
             error = full.text
+        except Exception as fault:
+            self._end("ERROR", f"{type(fault).__name__}: {fault}")
+            raise
         finally:
             if error:
                 ledger.delete()

@@ -52,7 +52,9 @@ def acknowledge(consumer: Consumer, txn: TxnId, acks: list[tuple[Place, int | No
         for place, bits, _ in acks:
             if bits is not None and handle.is_complete(place):
                 _release(consumer, place, -1)
-    consumer.messages_acked += sum(max(1, size) if bits is None else size - bits.bit_count() for _, bits, size in acks)
+    consumer.messages_acked += sum(
+        max(1, size) if bits is None else max(0, size - bits.bit_count()) for _, bits, size in acks
+    )
 
 
 def _release(consumer: Consumer, place: Place, messages: int) -> None:

@@ -103,6 +103,13 @@ def test_tls_ports_are_printed_and_in_the_ready_file(start, tmp_path):
     ]
 
 
+def test_the_options_of_tls_ports_win_over_settings(start, tmp_path):
+    files = self_signed_certificate.create(tmp_path, "127.0.0.1")
+    settings = (f"tlsCertificateFilePath={files.certificate}", f"tlsKeyFilePath={files.key}", "brokerServicePortTls=1")
+    broker = start("--tls-port", "0", *(part for setting in settings for part in ("--set", setting)))
+    assert set(broker.ready_file) == {"service_url", "http_url", "service_url_tls", "pid"}
+
+
 def test_clients_are_notified_at_the_end(start):
     broker = start()
     broker.ask(pb.CommandLookupTopic(topic="orders", request_id=3))
@@ -213,6 +220,8 @@ def test_a_closed_stdout_ends_it(start):
         (["--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
         (["--port", "70000"], "--port"),
         (["--tls-key", "broker.key"], "give --tls-cert"),
+        (["--tls-port", "6651"], "give --tls-cert"),
+        (["--tls-http-port", "8443"], "give --tls-cert"),
         (["--tls-cert", "/nowhere/broker.pem"], "/nowhere/broker.pem: no such file"),
     ],
 )

@@ -120,6 +120,10 @@ class TestExpiry:
         wait(secure_world, client, 1)
         assert client.connection.reason == "the credentials have expired"
 
+    def test_a_disconnected_client_is_not_checked(self, secure_world, client):
+        client.leave()
+        assert not client.connection.credentials_timer.active
+
     def test_it_is_closed_if_it_responds_with_another_role(self, secure_world, client, token):
         secure_world.wait(SECOND)
         client.hear()

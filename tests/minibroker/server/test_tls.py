@@ -168,6 +168,17 @@ def test_a_changed_certificate_is_used_for_new_connections(caplog, certificate):
     assert line.startswith("the changed certificates are not used: ")
 
 
+def test_an_encrypted_key_is_reported_at_the_start(certificate):
+    from cryptography.hazmat.primitives import serialization as pem
+
+    files = certificate("broker")
+    key, encryption = pem.load_pem_private_key(files.key.read_bytes(), None), pem.BestAvailableEncryption(b"secret")
+    files.key.write_bytes(key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, encryption))
+    settings = {"tlsCertificateFilePath": files.certificate, "tlsKeyFilePath": files.key}
+    with pytest.raises(LocalError, match="the private key is encrypted"), MiniBroker(tls=True, **settings):
+        pass
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [

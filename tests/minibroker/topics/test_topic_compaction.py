@@ -6,6 +6,7 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
+from pcli.minibroker.compaction.compactor import TwoPhaseCompactor
 from pcli.minibroker.topics.topic_compaction import COMPACTION, AlreadyRunningError
 
 TOPIC = "persistent://public/default/t"
@@ -182,3 +183,16 @@ def test_broker_entry_metadata_is_kept_if_clients_receive_it(make_world, exposes
     entry = scene.compaction.compacted.ledger.last()
     entry.parse()
     assert (entry.entry_id, entry.block > 0) == (2, exposes)
+
+
+def test_an_internal_error_ends_a_compaction(world, scene, monkeypatch):
+    scene.publish(1)
+    monkeypatch.setattr(TwoPhaseCompactor, "run", lambda _: 1 // 0)
+    scene.compaction.trigger()
+    world.wait(5)
+    assert (scene.compaction.status, scene.compaction.error[:18]) == ("ERROR", "ZeroDivisionError:")
+    assert isinstance(world.broker.failures.pop(), ZeroDivisionError)
+    monkeypatch.undo()
+    scene.compaction.trigger()
+    world.wait(5)
+    assert scene.compaction.status == "SUCCESS"

@@ -196,3 +196,11 @@ def test_many_acknowledged_entries_are_forgotten(handle, target):
     target.mark_delete_place = (7, 5_000)
     handle.forget((7, 4_999))
     assert (handle.places, handle._sorted_places) == ({}, [])
+
+
+def test_an_ack_set_with_more_messages_than_the_batch_counts_none(scene):
+    place = scene.publish("m0")
+    scene.subscribe()
+    place.batch_size, place.ack_set[:] = 1, [0b111]
+    assert scene.ack(place, (9, 1)) == 0
+    assert scene.subscription.consumers[0].messages_acked == 0
