@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -91,6 +91,13 @@ bench: $(READY)
 # Recorded conversations of a real broker, replayed against the mini-broker.
 conform: $(READY)
 	$(BIN)/python tests/conform/run.py
+
+# Generated plans against a real broker and the mini-broker (tests/scenarios). URL and ADMIN name a running real broker.
+SEEDS ?= 100
+START ?= 0
+differential: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m scenarios.differential --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
+	  $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(DIFFERENTIAL_OPTIONS)
 
 # Replays of all captures against a new real broker: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
 replay-real: $(READY)

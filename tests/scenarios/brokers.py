@@ -1,0 +1,98 @@
+"""The brokers that plans run against: processes that are started for a run, or given URLs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scenarios.executor import Broker
+
+__all__ = ["BrokerError", "mini_broker", "real_broker"]
+
+_START_S = 120
+_SETTINGS = ("transactionCoordinatorEnabled=true", "forceDeleteNamespaceAllowed=true")
+"""Settings of both brokers. The first is part of the real broker's standalone.conf."""
+
+
+class BrokerError(Exception):
+    """A broker cannot be started. The text is one line."""
+
+
+@contextmanager
+def mini_broker() -> Iterator[Broker]:
+    """Run `pcli broker` in its own process."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder) / "ready"
+        command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
+        command += [word for setting in _SETTINGS for word in ("--set", setting)]
+        with _process([*command, "--ready-file", str(ready)], Path(folder) / "log") as process:
+            _wait(process, lambda: ready.exists() and bool(ready.read_text()), Path(folder) / "log")
+            urls = json.loads(ready.read_text())
+            yield Broker(urls["service_url"], urls["http_url"], "mini-broker")
+
+
+@contextmanager
+def real_broker(start: Path) -> Iterator[Broker]:
+    """Run a real broker with the script ``start`` (its first argument is a folder, the others are settings)."""
+    if not start.is_file():
+        raise BrokerError(f"{start}: no such script; set REAL to a script that starts a Pulsar 4.2.4, or URL and ADMIN")
+    if shutil.which("java") is None:
+        raise BrokerError("java: not found; a real broker needs Java 17 or newer, or set URL and ADMIN")
+    with tempfile.TemporaryDirectory() as folder:
+        ports = _free_port(), _free_port()
+        command = [str(start), f"{folder}/data", f"brokerServicePort={ports[0]}", f"webServicePort={ports[1]}"]
+        broker = Broker(f"pulsar://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", "real broker")
+        with _process([*command, *_SETTINGS], Path(folder) / "log") as process:
+            _wait(
+                process, lambda: _answers(f"{broker.http_url}/admin/v2/persistent/public/default"), Path(folder) / "log"
+            )
+            yield broker
+
+
+@contextmanager
+def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], is_ready, log: Path) -> None:
+    until = time.monotonic() + _START_S
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > until:
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            raise BrokerError(f"the broker did not start: {lines[-1] if lines else 'no output'}")
+        time.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

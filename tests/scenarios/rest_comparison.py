@@ -1,0 +1,98 @@
+"""Comparison of the REST responses of two recordings.
+
+Rules of this file
+1. Ledger ids are numbered in the order of their first appearance in a recording's responses.
+2. Times and rates are compared by presence: zero, negative or positive. Addresses and versions are not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scenarios.recording import Recording
+
+__all__ = ["differences_of_exchanges"]
+
+_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$|(?:At|Time)$")
+_RATE = re.compile(r"(?i)rate|throughput|perSecond|averageMsgSize|chunkedMessageRate")
+_IGNORED = re.compile(r"(?i)^(address|clientVersion|ownerBroker|lastAckedTimestamp|producerName|metadata)$")
+_POSITION = re.compile(r"\b(\d+):(-?\d+)\b")
+
+
+def differences_of_exchanges(first: Recording, second: Recording, made: Callable[..., Any]) -> Iterator[Any]:
+    """Yield the differences between the responses."""
+    mine, theirs = _Names(first), _Names(second)
+    for one, other in zip(first.exchanges, second.exchanges):
+        area = f"{one.method} {_template(one.path)}"
+        request = f"{one.method} {one.path}"
+        if one.status != other.status:
+            shown = (f"{each.status} {each.response}"[:300] for each in (one, other))
+            yield made(f"{area} status", one.step, *shown, request)
+            continue
+        left = _flat(mine.plain(one.response), "")
+        right = _flat(theirs.plain(other.response), "")
+        for path in sorted({**left, **right}):
+            values = left.get(path, "absent"), right.get(path, "absent")
+            if values[0] != values[1]:
+                yield made(f"{area} {_general(path)}", one.step, *(f"{path}={value}" for value in values), request)
+
+
+def _template(path: str) -> str:
+    """Return the path without names."""
+    path = path.partition("?")[0]
+    path = re.sub(r"^(non-persistent|persistent)/public/~/[^/]+", r"\1/TOPIC", path)
+    path = re.sub(r"namespaces/public/~", "namespaces/NAMESPACE", path)
+    path = re.sub(r"subscription/\w+", "subscription/SUB", path)
+    return re.sub(r"/\d+", "/N", path)
+
+
+def _general(path: str) -> str:
+    """Return the path of a field without names and indexes."""
+    return re.sub(r"(subscriptions|cursors)\.\w+", r"\1.SUB", re.sub(r"\[\d+\]", "[]", path))
+
+
+class _Names:
+    def __init__(self, recording: Recording) -> None:
+        self._token = recording.token
+        self._ledgers: dict[int, str] = {}
+
+    def _ledger(self, number: int) -> str:
+        return str(number) if number < 0 else self._ledgers.setdefault(number, f"L{len(self._ledgers) + 1}")
+
+    def plain(self, value: Any, name: str = "") -> Any:
+        """Return JSON without the values that differ between runs."""
+        if isinstance(value, dict):
+            return {self._text(key): self.plain(one, key) for key, one in value.items() if not _IGNORED.match(key)}
+        if isinstance(value, list):
+            return [self.plain(one, name) for one in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int | float):
+            if name == "ledgerId":
+                return self._ledger(int(value))
+            if _TIME.search(name) or _RATE.search(name):
+                return "positive" if value > 0 else "negative" if value < 0 else 0
+            return value
+        if _TIME.search(name):
+            return "time" if value else value
+        return self._text(value)
+
+    def _text(self, value: str) -> str:
+        value = value.replace(self._token, "~")
+        return _POSITION.sub(lambda match: f"{self._ledger(int(match[1]))}:{match[2]}", value)
+
+
+def _flat(value: Any, path: str) -> dict[str, Any]:
+    """Return the values of nested JSON by path."""
+    if not isinstance(value, dict | list) or not value:
+        return {path or "body": value}
+    found: dict[str, Any] = {}
+    if isinstance(value, dict):
+        for key, one in value.items():
+            found |= _flat(one, f"{path}.{key}" if path else key)
+    else:
+        for index, one in enumerate(value):
+            found |= _flat(one, f"{path}[{index}]")
+    return found

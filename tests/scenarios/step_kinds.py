@@ -1,0 +1,192 @@
+"""The kinds of steps: for each kind, a function that returns the step, or None if the plan has no object for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scenarios.plan_model import Model, Numbers
+
+__all__ = ["KINDS"]
+
+Step = dict[str, Any]
+
+_SUBSCRIPTIONS = ("s", "s", "s", "r")
+_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared", "Shared", "Key_Shared")
+_KEYS = (None, None, "k1", "k2", "k3", "k4")
+_PERMITS = (10, 100, 1, 2, 3, 1000)
+_QUERIES = ("stats", "stats", "internalStats", "subscriptions", "lastMessageId")
+
+
+def create_producer(model: Model, drawn: Numbers) -> Step:
+    """A PRODUCER on a new connection."""
+    target = drawn.pick(model.targets())
+    model.producers.append({"open": True, "target": target, "sequence": 0})
+    name = drawn.pick((None, "p", "p", "q"))
+    access = drawn.pick(("Shared",) * 6 + ("Exclusive", "WaitForExclusive", "ExclusiveWithFencing"))
+    return {"do": "producer", "producer": len(model.producers) - 1, "target": target, "name": name, "access": access}
+
+
+def send(model: Model, drawn: Numbers) -> Step | None:
+    """One or more entries of a producer, single messages or batches."""
+    choices = model.open(model.producers)
+    if not choices:
+        return create_producer(model, drawn)
+    number = drawn.pick(choices)
+    producer = model.producers[number]
+    count, batch = 1 + drawn.below(5), drawn.pick((0, 0, 0, 3, 2, 5))
+    key = drawn.pick(_KEYS)
+    if drawn.one_in(8):
+        producer["sequence"] = max(0, producer["sequence"] - 1 - drawn.below(3))
+    entries = []
+    for _ in range(count):
+        model.messages += max(batch, 1)
+        entries.append({"number": model.messages, "sequence": producer["sequence"], "batch": batch, "key": key})
+        producer["sequence"] += max(batch, 1)
+        key = key and f"k{model.messages % 5}"
+    return {
+        "do": "send",
+        "producer": number,
+        "entries": entries,
+        "one_by_one": model.is_spread(producer["target"]),
+        "compression": drawn.pick(("NONE",) * 5 + ("LZ4", "ZLIB")),
+    }
+
+
+def subscribe(model: Model, drawn: Numbers) -> Step:
+    """A SUBSCRIBE on a new connection, and a FLOW after its response."""
+    target, subscription = drawn.pick(model.targets()), drawn.pick(_SUBSCRIPTIONS)
+    others = model.consumers_of(target, subscription)
+    types = _TYPES if not others else (*[others[0]["type"]] * 9, *_TYPES)
+    kind, permits = drawn.pick(types), drawn.pick((10, 1000, 1, 2, 0))
+    position, durable = drawn.pick(("Earliest", "Latest")), not drawn.one_in(6)
+    model.consumers.append({"open": True, "target": target, "subscription": subscription, "type": kind})
+    return {
+        "do": "subscribe",
+        "consumer": len(model.consumers) - 1,
+        "target": target,
+        "subscription": subscription,
+        "type": kind,
+        "position": position,
+        "durable": durable,
+        "permits": permits,
+        "priority": drawn.pick((0, 0, 0, 1)),
+    }
+
+
+def _of_consumer(model: Model, drawn: Numbers, **fields: Any) -> Step | None:
+    choices = model.open(model.consumers)
+    return {"consumer": drawn.pick(choices), **fields} if choices else None
+
+
+def flow(model: Model, drawn: Numbers) -> Step | None:
+    """A FLOW."""
+    return _of_consumer(model, drawn, do="flow", permits=drawn.pick(_PERMITS))
+
+
+def acknowledge(model: Model, drawn: Numbers) -> Step | None:
+    """An ACK of entries that the consumer holds."""
+    step = _of_consumer(model, drawn, do="ack", which=drawn.below(8), count=1 + drawn.pick((0, 0, 0, 1, 2)))
+    if step is not None:
+        step["kind"] = drawn.pick(("Individual", "Individual", "Cumulative", "Batch"))
+        step["index"] = drawn.below(5)
+    return step
+
+
+def redeliver(model: Model, drawn: Numbers) -> Step | None:
+    """A REDELIVER of one entry, as after a negative acknowledgement, or of all entries."""
+    return _of_consumer(model, drawn, do="redeliver", which=drawn.pick((None, 0, 0, 1, 2)))
+
+
+def seek(model: Model, drawn: Numbers) -> Step | None:
+    """A SEEK to the start, the end, an entry or the time of a message."""
+    return _of_consumer(
+        model, drawn, do="seek", to=drawn.pick(("earliest", "latest", "entry", "time")), which=drawn.below(8)
+    )
+
+
+def unsubscribe(model: Model, drawn: Numbers) -> Step | None:
+    """An UNSUBSCRIBE."""
+    return _of_consumer(model, drawn, do="unsubscribe", force=drawn.one_in(4))
+
+
+def close_consumer(model: Model, drawn: Numbers) -> Step | None:
+    """The end of a consumer: CLOSE_CONSUMER, or the end of its connection."""
+    step = _of_consumer(model, drawn, do="close_consumer", how=drawn.pick(("command", "command", "socket")))
+    if step is not None:
+        model.consumers[step["consumer"]]["open"] = False
+    return step
+
+
+def close_producer(model: Model, drawn: Numbers) -> Step | None:
+    """The end of a producer: CLOSE_PRODUCER, or the end of its connection."""
+    choices = model.open(model.producers)
+    if not choices:
+        return None
+    number = drawn.pick(choices)
+    model.producers[number]["open"] = False
+    return {"do": "close_producer", "producer": number, "how": drawn.pick(("command", "command", "socket"))}
+
+
+def last_message_id(model: Model, drawn: Numbers) -> Step | None:
+    """A GET_LAST_MESSAGE_ID."""
+    return _of_consumer(model, drawn, do="last_message_id")
+
+
+def consumer_stats(model: Model, drawn: Numbers) -> Step | None:
+    """A CONSUMER_STATS."""
+    return _of_consumer(model, drawn, do="consumer_stats")
+
+
+def query(model: Model, drawn: Numbers) -> Step:
+    """A GET on a topic."""
+    return {"do": "rest", "method": "GET", "target": drawn.pick(model.targets()), "path": drawn.pick(_QUERIES)}
+
+
+def administer(model: Model, drawn: Numbers) -> Step:
+    """An administrative operation on a topic or a subscription."""
+    name = drawn.pick(_SUBSCRIPTIONS)
+    method, path, body = drawn.pick(
+        (
+            ("PUT", "unload", None),
+            ("POST", f"subscription/{name}/skip/{1 + drawn.below(3)}", None),
+            ("POST", f"subscription/{name}/skip_all", None),
+            ("POST", f"subscription/{name}/resetcursor/{{time}}", None),
+            ("POST", f"subscription/{name}/resetcursor", "{entry}"),
+            ("PUT", f"subscription/{name}", "{entry}"),
+            ("DELETE", f"subscription/{name}", None),
+            ("DELETE", f"subscription/{name}?force=true", None),
+            ("GET", f"subscription/{name}/position/{1 + drawn.below(3)}", None),
+            ("POST", "terminate", None),
+            ("DELETE", "", None),
+            ("DELETE", "?force=true", None),
+            ("POST", f"subscription/{name}/expireMessages/30", None),
+        )
+    )
+    step = {"do": "rest", "method": method, "target": drawn.pick(model.targets()), "path": path}
+    return {**step, "body": body, "which": drawn.below(8)}
+
+
+def wait(_model: Model, _drawn: Numbers) -> Step:
+    """A pause of a second."""
+    return {"do": "wait", "seconds": 1.2}
+
+
+KINDS: tuple[Callable[[Model, Numbers], Step | None], ...] = (
+    *[send] * 8,
+    *[subscribe] * 6,
+    *[create_producer] * 2,
+    *[flow] * 5,
+    *[acknowledge] * 8,
+    *[redeliver] * 3,
+    seek,
+    unsubscribe,
+    *[close_consumer] * 3,
+    close_producer,
+    last_message_id,
+    consumer_stats,
+    *[query] * 4,
+    *[administer] * 2,
+    wait,
+)
+"""The kinds, repeated by weight."""
