@@ -27,7 +27,7 @@ from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_ack, pull_flow, pull_send
-from pcli.minibroker.error_responses import error, refusal
+from pcli.minibroker.error_responses import error, invalid_frame, refusal
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topics.broker_service import BrokerService
 
@@ -250,7 +250,7 @@ class Connection:
             self.fail(fault.text)
         else:
             self.broker.report(fault, self)
-            self.fail("an internal error of the broker")
+            self.close("an internal error of the broker")
 
     def _handle_frames(self, data: bytes) -> int:
         """Process all whole frames. Return the start of the incomplete frame after them."""
@@ -309,7 +309,7 @@ class Connection:
             return position
         total = _length(data, position)[0]
         if total > self._limit or size - position >= total + 4:
-            raise RemoteError(f"a frame of {total + 4} bytes")
+            raise invalid_frame(data, position)
         self._bytes_needed = total + 4
         return position
 

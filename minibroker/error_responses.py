@@ -14,14 +14,25 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.minibroker.errors import Refused
 
-__all__ = ["NOBODY", "error", "refusal"]
+__all__ = ["NOBODY", "error", "invalid_frame", "refusal"]
 
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
 """The request id in an error for a command without a request id: -1 as an unsigned number."""
+
+
+def invalid_frame(data: bytes, position: int) -> RemoteError:
+    """Return the error for a frame with an invalid length. It names the other protocol if the bytes are TLS or HTTP."""
+    start = data[position : position + 4]
+    if start.startswith(b"\x16\x03"):
+        return RemoteError("a TLS handshake on a port without TLS")
+    if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE"):
+        return RemoteError("an HTTP request on the port of the binary protocol")
+    return RemoteError(f"a frame of {int.from_bytes(start, 'big') + 4} bytes")
 
 
 def error(request_id: int, refused: Refused) -> pb.CommandError:

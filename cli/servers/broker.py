@@ -118,6 +118,10 @@ def broker(
         list[str] | None,
         typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
     ] = None,
+    latency: Annotated[
+        str,
+        typer.Option("--latency", metavar="TIME", help="Delay all output to clients by this time, for example 3ms."),
+    ] = "",
     ready_file: Annotated[
         str,
         typer.Option(
@@ -171,6 +175,7 @@ def broker(
         filter=filter_,
         capture=capture,
         faults=fault or [],
+        latency=latency,
         ready_file=ready_file,
         json=output is not TextOrJson.text,
         tls=TlsOptions(

@@ -79,6 +79,7 @@ class Run:
     filter: str
     capture: str
     faults: list[str]
+    latency: str
     ready_file: str
     json: bool
     tls: TlsOptions
@@ -122,6 +123,7 @@ class Run:
             capture=self.capture or None,
             max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
             faults=faults,
+            latency=self.latency,
             taps=[log] if log is not None else [],
             max_log=0,
         )

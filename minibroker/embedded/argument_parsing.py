@@ -1,4 +1,4 @@
-"""Validation of sizes, hosts and ports given as arguments."""
+"""Validation of sizes, times, hosts and ports given as arguments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 
-__all__ = ["host_of", "port_of", "size_of"]
+__all__ = ["host_of", "port_of", "seconds_of", "size_of"]
 
+_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -22,6 +23,14 @@ def size_of(name: str, value: int | str) -> int:
     if size <= 0:
         raise LocalError(f"{name} {value}: must be a size such as 512M, 2G, or a number of bytes")
     return size
+
+
+def seconds_of(name: str, value: str) -> float:
+    """Convert a time such as ``3ms`` to seconds. Raises LocalError if it is invalid."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(us|ms|s)", value.strip(), re.ASCII)
+    if match is None:
+        raise LocalError(f"{name} {value}: must be a time such as 250us, 3ms or 1.5s")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def port_of(name: str, value: int) -> int:

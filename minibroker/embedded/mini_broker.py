@@ -27,7 +27,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.embedded import operations
-from pcli.minibroker.embedded.argument_parsing import host_of, port_of, size_of
+from pcli.minibroker.embedded.argument_parsing import host_of, port_of, seconds_of, size_of
 from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults
 from pcli.minibroker.embedded.conversation_log import Frames
 from pcli.minibroker.embedded.snapshots import TopicState
@@ -68,6 +68,7 @@ class MiniBroker:
         clock: Literal["real", "manual"] = "real",
         max_backlog: int | str | None = None,
         faults: Iterable[Fault] = (),
+        latency: str = "",
         taps: Iterable[Tap] = (),
         max_log: int | str = _LOG,
         tls: bool = False,
@@ -85,6 +86,7 @@ class MiniBroker:
         - ``max_backlog``: maximum size of stored entries, in bytes or as text (``2G``); entries that exceed it are
           refused
         - ``faults``, ``taps``: active from the first connection on
+        - ``latency``: time by which all output to clients is delayed, such as ``3ms``
         - ``max_log``: bytes of conversation kept for `frames`; if 0, nothing is kept, and faults can be added only here
         - ``tls``: also listen on TLS ports (any free ports, unless the settings select ports), with a new certificate
           unless the settings name one; see `service_url_tls`, `http_url_tls` and `tls_trust_certs`
@@ -122,6 +124,7 @@ class MiniBroker:
         self._capture = capture
         self._recording: Recording | None = None
         self._tls = tls
+        self._latency = seconds_of("latency", latency) if latency else 0.0
         self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
         limit = self._settings.maxMessageSize + FRAME_OVERHEAD
         self._frames = Frames(size_of("max_log", max_log), limit) if max_log else None
@@ -224,12 +227,13 @@ class MiniBroker:
     async def _serve(self, taps: list[Tap], ready: Future[None]) -> None:
         self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
         pool = Pool(max_backlog=self._max_backlog)
-        intercept = bool(taps) or len(self.faults) > 0
+        intercept = bool(taps) or len(self.faults) > 0 or self._latency > 0
         http_taps = [self._recording] if self._recording is not None else []
         try:
             server = InterceptingServer(
                 self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, intercept=intercept
             )
+            server.latency = self._latency
         except BaseException as fault:
             pool.close()
             ready.set_exception(fault)

@@ -4,7 +4,8 @@ Rules of this file
 1. The plain server in `tcp_server` does not depend on this module. In this server, each client socket reports its bytes
    to the taps and, if there are faults, passes them to the injector.
 2. Delayed bytes wait for a broker timer. A manual clock therefore also releases them.
-3. Waiters (functions that `wait_until` registers) are called after each turn.
+3. The latency is real time: it delays all output, in order, and does not depend on the broker's clock.
+4. Waiters (functions that `wait_until` registers) are called after each turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
@@ -140,6 +142,8 @@ class _InterceptedSocket(ClientSocket):
         self._ended = False
         """Whether the server has closed the socket."""
         self._cut = False
+        self._outgoing: deque[Callable[[], None]] = deque()
+        """The writes, and the close, that are delayed by the latency."""
         self._delayed: dict[bool, deque[Step]] = {True: deque(), False: deque()}
         """Delayed steps in order; the first value of a step is True for the broker and False for the client."""
 
@@ -166,7 +170,28 @@ class _InterceptedSocket(ClientSocket):
         server.flush()
 
     def write(self, data: bytes) -> None:
-        """Write bytes to the client."""
+        """Write bytes to the client, after the latency."""
+        self._do_after_latency(partial(self._write_through_faults, data))
+
+    def close(self) -> None:
+        """Close when the delayed steps are done."""
+        self._do_after_latency(self._close_after_steps)
+
+    def _do_after_latency(self, action: Callable[[], None]) -> None:
+        latency = self._watched.latency
+        if not latency:
+            action()
+            return
+        self._outgoing.append(action)
+        asyncio.get_running_loop().call_later(latency, self._do_next)
+
+    def _do_next(self) -> None:
+        action = self._outgoing.popleft()
+        if self._transport is not None:
+            action()
+            self._watched.flush()
+
+    def _write_through_faults(self, data: bytes) -> None:
         injector = self._watched.injector
         if injector is None:
             self._report_and_write(data)
@@ -174,8 +199,7 @@ class _InterceptedSocket(ClientSocket):
         for step in injector.feed(self.number, data, self._watched.clock.time_ns(), from_client=False):
             self._do(step)
 
-    def close(self) -> None:
-        """Close when the delayed steps are done."""
+    def _close_after_steps(self) -> None:
         server = self._watched
         due = 0 if server.injector is None else server.injector.last_due(self.number, from_client=False)
         if due > server.clock.time_ns():

@@ -8,7 +8,8 @@ Rules of this file
 3. If a client does not read, no entries are sent above the high-water mark of its socket. If its responses also
    accumulate (up to `_FULL`), its requests are no longer read. This limits the memory of a connection.
 4. The HTTP packages are imported at the first HTTP connection.
-5. Exceptions in the broker and the event loop are logged and kept in `failures`.
+5. Exceptions in the broker and the event loop are logged and kept in `failures`. A connection that is closed because of
+   a client error is logged in one line.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.session import State
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.server.tls import ServerContext, certificate_role
 from pcli.minibroker.settings import Settings
@@ -85,6 +87,8 @@ class Server:
         self.broker.on_failure = self._on_failure
         self.failures: list[BaseException] = []
         """Exceptions caused by bugs."""
+        self.latency = 0.0
+        """Time in seconds by which the output of intercepted sockets and HTTP responses is delayed."""
         self.client_sockets: set[ClientSocket] = set()
         self._listeners: dict[str, asyncio.Server] = {}
         """The listening sockets, by the setting with the port."""
@@ -244,7 +248,7 @@ class Server:
         if self._http_server is None:
             from pcli.minibroker.server.http_server import HttpServer
 
-            self._http_server = HttpServer(self.broker, self.now, self.flush)
+            self._http_server = HttpServer(self.broker, self.now, self.flush, self.latency)
         return self._http_server.protocol()
 
     # -- failures --------------------------------------------------------------------------------------------------
@@ -299,7 +303,9 @@ class ClientSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
         self._transport = None
-        server = self._server
+        server, connection = self._server, self.connection
+        if connection.session.state is State.FAILED:
+            _log.warning("%s:%d: %s; the connection is closed", *connection.peer, connection.reason)
         server.broker.disconnected(self.connection, server.now())
         server.flush()
         server.forget(self)

@@ -1,9 +1,9 @@
-"""Parsing of sizes, hosts and ports."""
+"""Parsing of sizes, times, hosts and ports."""
 
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.embedded.argument_parsing import host_of, port_of, size_of
+from pcli.minibroker.embedded.argument_parsing import host_of, port_of, seconds_of, size_of
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,17 @@ def test_sizes(text, size):
 def test_invalid_sizes(text):
     with pytest.raises(LocalError, match="must be a size"):
         size_of("max_backlog", text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("3ms", 0.003), ("250us", 0.00025), ("1.5s", 1.5)])
+def test_times(text, seconds):
+    assert seconds_of("latency", text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "3", "3 ms", "-1ms", "1m"])
+def test_invalid_times(text):
+    with pytest.raises(LocalError, match="must be a time"):
+        seconds_of("latency", text)
 
 
 @pytest.mark.parametrize("host", ["", "localhost", "10.0.0.1", "::1", "fe80::1"])

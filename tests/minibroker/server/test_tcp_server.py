@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 from contextlib import asynccontextmanager, suppress
 
@@ -286,11 +287,11 @@ def test_throttled_connections_are_not_read(run):
 # -- HTTP ------------------------------------------------------------------------------------------------------------
 
 
-async def http(server, method, path, body=b""):
+async def http(server, method, path, body=b"", headers=""):
     """Send one request on a new connection; return status and body."""
     host, port = server.http_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n{headers}"
     writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
     answer = await asyncio.wait_for(reader.read(), WAIT)
     writer.close()
@@ -307,6 +308,28 @@ def test_rest(run):
             assert (await http(server, "GET", "/nothing"))[0] == 404
 
     run(work())
+
+
+def test_an_upgrade_is_ignored_without_a_message(run, caplog):
+    """Java's HTTP client requests h2c with its first request."""
+
+    async def work():
+        async with listening() as server:
+            assert (await http(server, "GET", "/admin/v2/clusters", headers="Upgrade: h2c\r\n"))[0] == 200
+
+    run(work())
+    assert caplog.records == []
+
+
+def test_an_invalid_http_request_is_logged_in_one_line(run, caplog):
+    async def work():
+        async with listening() as server:
+            assert (await http(server, "GET", "/no path"))[0] == 400
+            assert (await http(server, "GET", "/admin/v2/clusters"))[0] == 200
+
+    run(work())
+    [record] = caplog.records
+    assert re.fullmatch(r"127\.0\.0\.1:\d+: an invalid HTTP request; the connection is closed", record.getMessage())
 
 
 def test_rest_causes_frames_to_clients(run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import re
 import socket
 import ssl
 import urllib.request
@@ -111,9 +112,18 @@ def test_plain_text_on_the_tls_port_is_logged_in_one_line_and_closed(caplog):
     assert line.startswith("a TLS handshake failed: ")
 
 
-def test_tls_on_the_plain_port_is_closed(caplog):
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("service_url", "a TLS handshake on a port without TLS; the connection is closed"),
+        ("http_url", "an invalid HTTP request; the connection is closed"),
+    ],
+)
+def test_tls_on_a_plain_port_is_logged_in_one_line_and_closed(caplog, url, line):
     with MiniBroker() as broker, pytest.raises((ssl.SSLError, ConnectionError)):
-        connect(broker.service_url, None)
+        connect(getattr(broker, url), None)
+    [logged] = log_lines(caplog)
+    assert re.fullmatch(rf"127\.0\.0\.1:\d+: {line}", logged)
 
 
 @pytest.mark.parametrize("presented", ["none", "other", "expired"])
