@@ -36,6 +36,7 @@ from pcli.minibroker.stats.rates import Rates
 from pcli.minibroker.storage.ledger import EntryCache
 from pcli.minibroker.storage.spilling_storage import Pool
 from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.topics.client_permissions import disconnect_unauthorized
 from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
@@ -306,8 +307,13 @@ class Broker:
     def policies_changed(self, name: str) -> None:
         """Apply changed policies of a namespace (``tenant/namespace``) or topic (the name without partition)."""
         for topic in list(self.topics.values()):
-            if name in (namespace_of(topic.name), str(topic.name.base)):
-                topic.policies_changed()
+            namespace = namespace_of(topic.name)
+            if name not in (namespace, str(topic.name.base)):
+                continue
+            # On a real broker, the policies of a non-persistent topic do not trigger a check of permissions.
+            if self.authorization is not None and (topic.persistent or name == namespace):
+                disconnect_unauthorized(topic, self.authorization)
+            topic.policies_changed()
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions with the durable subscriptions of the first partition.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
-from pcli.minibroker.admin.permissions import UNAUTHENTICATED, check_permission
+from pcli.minibroker.admin.permission_checks import UNAUTHENTICATED, check_permission
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.errors import BadValueError
 from pcli.minibroker.policies.java_types import EmptyBodyError, convert
@@ -105,8 +105,7 @@ def _server(
                 convert(data, kind) if kind is not None else None,
                 media,
             )
-            for role in roles:
-                check_permission(call, endpoint, role)
+            check_permission(call, endpoint, roles)
             broker.begin_turn(now())
             value = endpoint.function(call)
         except EmptyBodyError:

@@ -1,13 +1,4 @@
-"""Permissions of namespaces, topics and subscriptions, and the permission that a request requires.
-
-Rules of this file
-1. With authorization, a superuser may send every request, and a tenant's administrator every request about the tenant.
-2. A role that may look up a topic may also look it up over HTTP, and get its number of partitions and its schema.
-3. Some requests about the broker require no permission.
-
-A real broker permits some more requests to roles with permissions, such as statistics of topics, and names the missing
-permission in the error.
-"""
+"""Permissions of namespaces, topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -18,36 +9,13 @@ from pcli.minibroker.admin.body_types import GRANTED_TOPICS, REVOKED_TOPICS
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
 from pcli.minibroker.policies.java_types import STRING_SET
 from pcli.minibroker.policies.policy_types import AUTH_ACTIONS
+from pcli.minibroker.topic_names import namespace_of
 
-__all__ = ["ENDPOINTS", "UNAUTHENTICATED", "check_permission"]
+__all__ = ["ENDPOINTS"]
 
 _NAMESPACES: Final = "/admin/v2/namespaces"
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/permissions"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions"
-
-UNAUTHENTICATED: Final = frozenset(("/metrics", "/status.html"))
-"""Paths that require no authentication (authenticateMetricsEndpoint is false)."""
-_PUBLIC: Final = frozenset(("/admin/v2/clusters", "/admin/v2/brokers/ready", "/admin/v2/brokers/version"))
-"""Paths that require authentication, but no permission."""
-_LOOKUPS: Final = ("/lookup/v2/topic/", "/admin/v2/schemas/")
-
-
-def check_permission(call: Call, endpoint: Endpoint, role: str) -> None:
-    """Raise 401 or 403 if a role may not send a request."""
-    authorization = call.broker.authorization
-    if authorization is None or endpoint.path in _PUBLIC or authorization.is_superuser(role):
-        return
-    tenant = call.path_text("tenant") if "tenant" in call.path else ""
-    if tenant and endpoint.path != "/admin/v2/tenants/{tenant}" and authorization.is_administrator(role, tenant):
-        return
-    if "topic" in call.path:
-        looks_up = endpoint.path.startswith(_LOOKUPS) or endpoint.path.endswith("{topic}/partitions")
-        if endpoint.method == "GET" and looks_up and authorization.may_look_up((role,), call.topic_name):
-            return
-        raise RestError(401, f"Unauthorized to {endpoint.method} {endpoint.path} on topic [{call.topic_name}]")
-    if "namespace" in call.path:
-        raise RestError(403, f"Unauthorized to {endpoint.method} {endpoint.path} on namespace [{call.namespace_name}]")
-    raise RestError(401, "This operation requires super-user access")
 
 
 def _namespace_permissions(call: Call) -> Any:
@@ -58,10 +26,12 @@ def _grant_on_namespace(call: Call) -> None:
     if call.body is None:
         raise RestError(400, "Actions should not be null")
     call.namespace("Topic's namespace does not exist").permissions[call.path_text("role")] = call.body
+    _changed(call)
 
 
 def _revoke_on_namespace(call: Call) -> None:
     call.namespace().permissions.pop(call.path_text("role"), None)
+    _changed(call)
 
 
 def _topic_permissions(call: Call) -> Any:
@@ -82,10 +52,17 @@ def _grant_on_topic(call: Call) -> None:
         permissions.pop(call.path_text("role"), None)
     else:
         permissions[call.path_text("role")] = call.body
+    _changed(call)
+
+
+def _changed(call: Call) -> None:
+    """Check the connected clients, because permissions are policies of the namespace."""
+    call.broker.policies.on_change(call.namespace_name)
 
 
 def _revoke_on_topic(call: Call) -> None:
     call.broker.policies.topic_permissions.get(str(call.topic_name), {}).pop(call.path_text("role"), None)
+    _changed(call)
 
 
 def _subscription_permissions(call: Call) -> Any:
@@ -96,6 +73,7 @@ def _grant_on_subscription(call: Call) -> None:
     if call.body is None:
         raise RestError(400, "Roles should not be null")
     call.namespace().subscription_permissions[call.path_text("subscription")] = call.body
+    _changed(call)
 
 
 def _revoke_on_subscription(call: Call) -> None:
@@ -105,16 +83,21 @@ def _revoke_on_subscription(call: Call) -> None:
     permissions[name] = [role for role in permissions[name] if role != call.path_text("role")]
     if not permissions[name]:
         del permissions[name]
+    _changed(call)
 
 
 def _grant_on_topics(call: Call) -> None:
+    policies = call.broker.policies
     for name, role, actions in _listed(call):
-        call.broker.policies.topic_permissions.setdefault(str(name), {})[role] = actions
+        policies.topic_permissions.setdefault(str(name), {})[role] = actions
+        policies.on_change(namespace_of(name))
 
 
 def _revoke_on_topics(call: Call) -> None:
+    policies = call.broker.policies
     for name, role, _ in _listed(call):
-        call.broker.policies.topic_permissions.get(str(name), {}).pop(role, None)
+        policies.topic_permissions.get(str(name), {}).pop(role, None)
+        policies.on_change(namespace_of(name))
 
 
 def _listed(call: Call) -> list[tuple[TopicName, str, list[str | None]]]:

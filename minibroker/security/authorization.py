@@ -1,4 +1,4 @@
-"""The permissions of roles on the binary protocol (PulsarAuthorizationProvider).
+"""The permissions of roles (PulsarAuthorizationProvider).
 
 Rules of this file
 1. Superusers and the administrators of a tenant may do everything on the tenant's topics.
@@ -6,6 +6,8 @@ Rules of this file
    partitioned topic applies to its partitions. Either action permits a lookup.
 3. A subscription can be restricted to roles, and with the mode Prefix its name must begin with the role.
 4. If a proxy forwards the principal of its client, both roles need the permission.
+5. Requests over HTTP are operations. `_LOOKUPS`, `_CONSUMPTIONS` and the following tables list the operations that a
+   permission permits; the other operations require an administrator of the tenant.
 """
 
 from __future__ import annotations
@@ -25,6 +27,33 @@ __all__ = ["CONSUME", "PRODUCE", "AuthorizationService", "required_roles"]
 
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
+
+_LOOKUPS: Final = frozenset(("LOOKUP", "GET_STATS", "GET_METADATA"))
+"""Operations on topics that a permission to produce or to consume permits."""
+_CONSUMPTIONS: Final = frozenset(
+    (
+        "CONSUME",
+        "EXPIRE_MESSAGES",
+        "GET_BACKLOG_SIZE",
+        "GET_REPLICATED_SUBSCRIPTION_STATUS",
+        "GET_SUBSCRIPTIONS",
+        "PEEK_MESSAGES",
+        "RESET_CURSOR",
+        "SET_REPLICATED_SUBSCRIPTION_STATUS",
+        "SKIP",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+    )
+)
+"""Operations on topics that a permission to consume permits."""
+_NAMESPACE_ACTIONS: Final = {
+    "CLEAR_BACKLOG": frozenset((CONSUME,)),
+    "GET_BUNDLE": frozenset((CONSUME, PRODUCE)),
+    "GET_TOPICS": frozenset((CONSUME, PRODUCE)),
+    "PACKAGES": frozenset(("packages",)),
+    "UNSUBSCRIBE": frozenset((CONSUME,)),
+}
+"""The actions on a namespace that permit an operation."""
 
 
 def required_roles(role: str, original: str) -> tuple[str, ...]:
@@ -85,15 +114,29 @@ class AuthorizationService:
             for role in roles
         )
 
+    def allow_topic_operation(self, role: str, name: TopicName, operation: str, subscription: str) -> bool:
+        """Return whether a role may perform an operation (TopicOperation) on a topic. Raises Refused."""
+        if operation in _LOOKUPS:
+            return self.may_look_up((role,), name)
+        if operation == "PRODUCE":
+            return self.may_produce((role,), name)
+        if operation in _CONSUMPTIONS:
+            return self.may_consume((role,), name, subscription)
+        return self.is_administrator(role, name.tenant)
+
+    def allow_namespace_operation(self, role: str, namespace: str, operation: str) -> bool:
+        """Return whether a role may perform an operation (NamespaceOperation) on a namespace."""
+        if self.is_administrator(role, namespace.partition("/")[0]):
+            return True
+        policies = self._policies.namespaces.get(namespace)
+        permitting = _NAMESPACE_ACTIONS.get(operation)
+        if policies is None or permitting is None:
+            return False
+        return bool(permitting & self._actions(policies.permissions, role))
+
     def may_list_topics(self, roles: Iterable[str], namespace: str) -> bool:
         """Return whether all of these roles may list the topics of a namespace."""
-        policies = self._policies.namespaces.get(namespace)
-        tenant = namespace.partition("/")[0]
-        return all(
-            self.is_administrator(role, tenant)
-            or (policies is not None and bool({PRODUCE, CONSUME} & self._actions(policies.permissions, role)))
-            for role in roles
-        )
+        return all(self.allow_namespace_operation(role, namespace, "GET_TOPICS") for role in roles)
 
     def _permitted(self, role: str, name: TopicName, action: str) -> bool:
         namespace = self._policies.namespace_of(name)

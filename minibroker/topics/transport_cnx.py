@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pcli.codec.session import ServerSession
     from pcli.minibroker.errors import Refused
+    from pcli.minibroker.security.authentication import Principal
 
 __all__ = ["TransportCnx"]
 
@@ -20,6 +21,8 @@ class TransportCnx(Protocol):
     peer: tuple[str, int]
     """Address and port of the client."""
     session: ServerSession
+    principal: Principal | None
+    """The authenticated client; None without authentication."""
     closing: bool
     """Whether the connection ignores input and closes after the frames queued so far."""
     writable: bool

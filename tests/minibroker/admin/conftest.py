@@ -30,7 +30,11 @@ class Rest:
     def __init__(self, world: Any) -> None:
         self._world = world
         world.broker.http_url = "http://127.0.0.1:8080"
-        self._application = application(world.broker, lambda: world.now)
+        self.reload()
+
+    def reload(self) -> None:
+        """Use the current table of endpoints."""
+        self._application = application(self._world.broker, lambda: self._world.now)
 
     def __call__(
         self,
