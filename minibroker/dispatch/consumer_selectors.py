@@ -32,11 +32,11 @@ INT_RANGE: Final = (1 << 31) - 2
 class ConsumerSelector(Protocol):
     """Assignment of slots to consumers."""
 
-    def add(self, consumer: Consumer) -> None:
-        """Add a consumer. Raises Refused if no slots can be assigned to it."""
+    def add(self, consumer: Consumer) -> set[Consumer]:
+        """Add a consumer. Return the consumers that lost slots. Raises Refused if no slots can be assigned to it."""
 
-    def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer."""
+    def remove(self, consumer: Consumer) -> set[Consumer]:
+        """Remove a consumer. Return the consumers that received its slots."""
 
     def slot(self, key_hash: int) -> int:
         """Return the slot of a key from its 31-bit Murmur3 hash."""
@@ -61,26 +61,38 @@ class ConsistentHashing:
         self._points: list[int] = []
         self._owners: dict[int, list[Consumer]] = {}
         self._index: dict[Consumer, int] = {}
+        self._taken: dict[str, set[int]] = {}
+        """The indexes of consumers by their name."""
 
-    def add(self, consumer: Consumer) -> None:
-        """Add the points of a consumer to the ring."""
-        taken = {index for one, index in self._index.items() if one.name == consumer.name}
+    def add(self, consumer: Consumer) -> set[Consumer]:
+        """Add the points of a consumer to the ring. Return the owners of these slots until now."""
+        taken = self._taken.setdefault(consumer.name, set())
         index = next(free for free in range(len(taken) + 1) if free not in taken)
+        taken.add(index)
         self._index[consumer] = index
-        for point in self._points_of(consumer.name, index):
+        points = self._points_of(consumer.name, index)
+        before = self._owners_at(points)
+        for point in points:
             owners = self._owners.setdefault(point, [])
             if not owners:
                 insort(self._points, point)
             owners.append(consumer)
+        return before
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> set[Consumer]:
         """Remove the points of a consumer. The next consumer in the queue of a point becomes its owner."""
-        for point in self._points_of(consumer.name, self._index.pop(consumer)):
+        index, taken = self._index.pop(consumer), self._taken[consumer.name]
+        taken.remove(index)
+        if not taken:
+            del self._taken[consumer.name]
+        points = self._points_of(consumer.name, index)
+        for point in points:
             owners = self._owners[point]
             owners.remove(consumer)
             if not owners:
                 del self._owners[point]
                 self._points.pop(bisect_left(self._points, point))
+        return self._owners_at(points)
 
     def slot(self, key_hash: int) -> int:
         """Return the slot of a key, from 1 to the size of the ring."""
@@ -105,6 +117,9 @@ class ConsistentHashing:
             _join(found[self._owners[self._points[0]][0]], start, self._size)
         return found
 
+    def _owners_at(self, points: list[int]) -> set[Consumer]:
+        return {owner for owner in map(self.select, points) if owner is not None}
+
     def _points_of(self, name: str, index: int) -> list[int]:
         """Return the distinct points of a consumer."""
         found = (murmur3_31(f"{name}\0{index}\0{point}".encode()) % self._size + 1 for point in range(self._count))
@@ -122,11 +137,11 @@ class HashRangeAutoSplit:
         """Upper bounds, ascending; the last bound is SLOTS."""
         self._owners: dict[int, Consumer] = {}
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: Consumer) -> set[Consumer]:
         """Assign all slots, or half of the widest range. Raises Refused if no range can be halved."""
         if not self._bounds:
             self._put(SLOTS, consumer)
-            return
+            return set()
         lower, widest, upper = 0, 0, 0
         for bound in self._bounds:
             if bound - lower > widest:
@@ -135,8 +150,9 @@ class HashRangeAutoSplit:
         if widest <= 1:
             raise _refused("No more range can assigned to new consumer")
         self._put(upper - (widest >> 1), consumer)
+        return {self._owners[upper]}
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> set[Consumer]:
         """Merge the consumer's range into the next higher range. The highest range is merged into the one below it."""
         bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
         place = self._bounds.index(bound)
@@ -146,6 +162,8 @@ class HashRangeAutoSplit:
         else:
             del self._bounds[place]
             del self._owners[bound]
+        owner = self.select(bound)
+        return set() if owner is None else {owner}
 
     def slot(self, key_hash: int) -> int:
         """Return the slot of a key; never 0."""
@@ -180,8 +198,8 @@ class HashRangeExclusive:
         self._by_start: list[tuple[int, Consumer]] = []
         """End and owner of each range, ordered by the start of the range."""
 
-    def add(self, consumer: Consumer) -> None:
-        """Add a consumer and its ranges. Raises Refused if they are invalid or overlap another consumer's ranges."""
+    def add(self, consumer: Consumer) -> set[Consumer]:
+        """Add a consumer and its ranges. No consumer loses slots. Raises Refused if they are invalid or overlap another consumer's ranges."""
         meta = consumer.key_shared_meta
         ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()
@@ -192,15 +210,17 @@ class HashRangeExclusive:
             raise _refused(f"Range conflict with consumer {other.name}")
         self._ranges[consumer] = ranges
         self._sort_ranges()
+        return set()
 
     def overlapping_consumer(self, ranges: KeyHashRanges) -> Consumer | None:
         """Return a consumer whose ranges overlap the ranges in ``meta``, or None."""
         return next((one for one, taken in self._ranges.items() if taken.overlap(ranges)), None)
 
-    def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer and its ranges."""
+    def remove(self, consumer: Consumer) -> set[Consumer]:
+        """Remove a consumer and its ranges. No consumer receives them."""
         self._ranges.pop(consumer, None)
         self._sort_ranges()
+        return set()
 
     def _sort_ranges(self) -> None:
         dealt = sorted(

@@ -30,22 +30,29 @@ class _Draining:
 class DrainingHashesTracker:
     """The draining slots."""
 
-    __slots__ = ("_slots",)
+    __slots__ = ("_of", "_slots")
 
     def __init__(self) -> None:
         self._slots: dict[int, _Draining] = {}
+        self._of: dict[Consumer, set[int]] = {}
+        """The draining slots in which a consumer has pending entries."""
 
     def __len__(self) -> int:
         return len(self._slots)
 
     def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
-        """After slots were reassigned, track the pending entries of each consumer in slots that it lost."""
-        before, self._slots = self._slots, {}
+        """After slots of these consumers were reassigned, track their pending entries in slots that they do not own."""
         for consumer in consumers:
+            before = {slot: self._slots.pop(slot).blocking for slot in self._of.pop(consumer, ())}
             for slot, entries in Counter(consumer.hashes.values()).items():
                 if selector.select(slot) is not consumer:
-                    old = before.get(slot)
-                    self._slots[slot] = _Draining(consumer, entries, old.blocking if old is not None else 0)
+                    self._slots[slot] = _Draining(consumer, entries, before.get(slot, 0))
+                    self._of.setdefault(consumer, set()).add(slot)
+
+    def removed(self, consumer: Consumer) -> None:
+        """After a consumer was removed, its slots no longer drain."""
+        for slot in self._of.pop(consumer, ()):
+            del self._slots[slot]
 
     def blocks(self, slot: int, consumer: Consumer) -> bool:
         """Return whether an entry of this slot must wait before it is sent to this consumer."""
@@ -54,7 +61,7 @@ class DrainingHashesTracker:
             return False
         if one.consumer is consumer:
             # The slot was assigned to the previous consumer again.
-            del self._slots[slot]
+            self._drained(slot, consumer)
             return False
         one.blocking += 1
         return True
@@ -67,9 +74,17 @@ class DrainingHashesTracker:
         one.entries -= 1
         if one.entries > 0:
             return False
-        del self._slots[slot]
+        self._drained(slot, consumer)
         return one.blocking > 0
+
+    def _drained(self, slot: int, consumer: Consumer) -> None:
+        del self._slots[slot]
+        slots = self._of[consumer]
+        slots.remove(slot)
+        if not slots:
+            del self._of[consumer]
 
     def of(self, consumer: Consumer) -> list[tuple[int, int, int]]:
         """Return one consumer's draining slots, each with the numbers of pending entries and of blocked attempts."""
-        return [(slot, one.entries, one.blocking) for slot, one in self._slots.items() if one.consumer is consumer]
+        found = ((slot, self._slots[slot]) for slot in sorted(self._of.get(consumer, ())))
+        return [(slot, one.entries, one.blocking) for slot, one in found]

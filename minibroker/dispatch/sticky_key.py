@@ -88,21 +88,22 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
 
     def add(self, consumer: Consumer) -> None:
         """Add a consumer and assign its slots. Raises Refused if no slots can be assigned."""
-        self.selector.add(consumer)
+        losers = self.selector.add(consumer)
         super().add(consumer)
-        self._slots_reassigned()
+        self._slots_reassigned(losers)
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer: first reassign its slots, then redeliver its pending entries."""
-        self.selector.remove(consumer)
+        gainers = self.selector.remove(consumer)
         super().remove(consumer)
         consumer.hashes.clear()
-        self._slots_reassigned()
+        self.draining.removed(consumer)
+        self._slots_reassigned(gainers)
 
-    def _slots_reassigned(self) -> None:
+    def _slots_reassigned(self, consumers: set[Consumer]) -> None:
         self._replay_blocked = False
         if self.drains_hashes:
-            self.draining.changed(self.selector, self.consumers)
+            self.draining.changed(self.selector, consumers)
             self.broker.schedule(self)
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:

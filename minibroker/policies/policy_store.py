@@ -81,14 +81,15 @@ class Namespace:
     @property
     def boundaries(self) -> list[str]:
         """The first hash of each bundle, and the end of the last bundle."""
-        size = _HASHES // self.bundles
-        return [f"0x{size * index:08x}" for index in range(self.bundles)] + ["0xffffffff"]
+        return [self._boundary(index) for index in range(self.bundles + 1)]
 
     def bundle(self, topic: str) -> str:
         """Return the bundle of a topic (full name), for example ``0x00000000_0x40000000``."""
-        edges = self.boundaries
         index = min(zlib.crc32(topic.encode()) // (_HASHES // self.bundles), self.bundles - 1)
-        return f"{edges[index]}_{edges[index + 1]}"
+        return f"{self._boundary(index)}_{self._boundary(index + 1)}"
+
+    def _boundary(self, index: int) -> str:
+        return f"0x{_HASHES // self.bundles * index:08x}" if index < self.bundles else "0xffffffff"
 
 
 @dataclass(slots=True)
