@@ -67,42 +67,33 @@ class Scaled:
         heap = subprocess.run(["jcmd", pid, "GC.heap_info"], capture_output=True, text=True, check=True).stdout
         return sum(float(number) for number in re.findall(r"heap .*used (\d+)K", heap)) * 1024
 
-    def get(self, path: str) -> object:
-        """Return the JSON response of a GET request."""
+    def get(self, path: str, parse: Callable[[bytes], object] = json.loads) -> object:
+        """Return the parsed response of a GET request."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=600) as response:
-            return json.load(response)
+            return parse(response.read())
 
 
 def topics(run: Scaled, count: int) -> None:
     """Create topics with a producer and a subscription each, and read lists and statistics."""
-    client = Client(run.broker.port)
-    before, made = run.used(), 0
-    for until in (count // 4, count):
-        client.socket.settimeout(600)
+    client, before, quarter = Client(run.broker.port), run.used(), count // 4
 
-        def create(first: int = made, last: int = until) -> None:
-            for number in range(max(first, last - count // 4), last):
-                topic = f"persistent://public/default/many-{number}"
-                client.new_producer(topic, number)
-                request = pb.CommandSubscribe(topic=topic, subscription="sub", subType=SHARED, consumer_id=number)
-                client.exchange(request, "SUCCESS")
-
-        for number in range(made, until - count // 4):
+    def create(first: int) -> None:
+        for number in range(first, first + quarter):
             topic = f"persistent://public/default/many-{number}"
             client.new_producer(topic, number)
             request = pb.CommandSubscribe(topic=topic, subscription="sub", subType=SHARED, consumer_id=number)
             client.exchange(request, "SUCCESS")
-        run.time("new topic with producer and consumer", count // 4, create)
-        made = until
+
+    for first in range(0, count, quarter):
+        if 0 < first < count - quarter:
+            create(first)
+            continue
+        run.time("new topic with producer and consumer", quarter, lambda: create(first))  # noqa: B023
+        made = first + quarter
         run.time("list of topics, per topic", made, lambda: run.get("/admin/v2/persistent/public/default"))
         run.time("stats of a topic", 1, lambda: run.get("/admin/v2/persistent/public/default/many-1/stats"))
-        run.time("/metrics, per topic", made, lambda: read_metrics(run))
+        run.time("/metrics, per topic", made, lambda: run.get("/metrics/", parse=bytes.splitlines))
     run.memory["topic with producer and consumer"] = (run.used() - before) / count
-
-
-def read_metrics(run: Scaled) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{run.http_port}/metrics/", timeout=600) as response:
-        response.read()
 
 
 def send_all(client: Client, producer: int, count: int, keys: int = 0) -> None:

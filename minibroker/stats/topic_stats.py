@@ -249,7 +249,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         **_key_shared(subscription),
         "drainingHashesCount": sum(one["drainingHashesCount"] for one in consumers),
         "drainingHashesUnackedMessages": sum(one["drainingHashesUnackedMessages"] for one in consumers),
-        "nonContiguousDeletedMessagesRanges": 0 if cursor is None else len(cursor.deleted_ranges()),
+        "nonContiguousDeletedMessagesRanges": 0 if cursor is None else cursor.deleted_range_count,
         "subscriptionProperties": subscription.properties,
         **({} if cursor is not None else {"msgDropRate": subscription.topic.broker.rates.of(subscription).dropped}),
     }

@@ -267,6 +267,19 @@ class ManagedCursor:
                 page >>= skip + run
         return ranges
 
+    @property
+    def deleted_range_count(self) -> int:
+        """Number of runs of acknowledged entries after the mark-delete position."""
+        if not self._deleted:
+            return 0
+        count = 0
+        for number, page in self._pages.items():
+            undefined = self.mark_delete + 1 - (number << _SHIFT)
+            defined = page if undefined <= 0 else page >> undefined << undefined
+            before = self._pages.get(number - 1, 0) >> _MASK if undefined < 0 else 0
+            count += (defined & ~(defined << 1 | before)).bit_count()
+        return count
+
     def _advance(self, offset: int) -> None:
         """Move the mark-delete position to ``offset`` and past the run after it.
 

@@ -225,6 +225,7 @@ def play(ledger: ManagedLedger, moves: list[tuple[str, int, int]], order: random
         assert sub.has_more == any(each not in acked for each in range(position, size))
         runs = [each for run in sub.deleted_ranges() for each in range(run[0], run[1] + 1)]
         assert runs == sorted(each for each in acked if each > hole)
+        assert sub.deleted_range_count == len(sub.deleted_ranges())
         assert sub.nth_unacked(3) == [*sorted(set(range(size)) - acked)[:3], *[size - 1] * 3][2]
 
 
