@@ -199,7 +199,10 @@ class HashRangeExclusive:
         """End and owner of each range, ordered by the start of the range."""
 
     def add(self, consumer: Consumer) -> set[Consumer]:
-        """Add a consumer and its ranges. No consumer loses slots. Raises Refused if they are invalid or overlap another consumer's ranges."""
+        """Add a consumer and its ranges. No consumer loses slots.
+
+        Raises Refused if the ranges are invalid or overlap another consumer's ranges.
+        """
         meta = consumer.key_shared_meta
         ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()
