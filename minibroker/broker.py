@@ -81,6 +81,8 @@ class Broker:
         self.http_url = http_url
         self.service_url_tls = self.http_url_tls = ""
         """The URLs of the TLS ports; empty if there are none."""
+        self.created = now
+        """Time of the start, in milliseconds since 1970."""
         self.now = now
         """Time of the current turn or timer, in milliseconds since 1970."""
         self.turn_end = now

@@ -26,6 +26,7 @@ from pcli.minibroker.policies.java_types import (
 from pcli.minibroker.policies.policy_types import AUTH_ACTION
 
 __all__ = [
+    "BOOKIE_INFO",
     "CLUSTER",
     "CLUSTER_NAMES",
     "CLUSTER_URLS",
@@ -52,6 +53,7 @@ def _strings(*names: str) -> dict[str, tuple[JavaType, Any]]:
     return dict.fromkeys(names, (STRING, None))
 
 
+BOOKIE_INFO: Final = Bean(f"{_DATA}.impl.BookieInfoImpl", _strings("rack", "hostname"))
 TENANT: Final = Bean(
     f"{_DATA}.TenantInfoImpl", {"adminRoles": (STRING_SET, None), "allowedClusters": (STRING_SET, None)}
 )

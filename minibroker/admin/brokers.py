@@ -45,6 +45,27 @@ def _leader(call: Call) -> Any:
     return {"serviceUrl": call.broker.http_url_tls or call.broker.http_url, "brokerId": _address(call)}
 
 
+def _owned(call: Call) -> Any:
+    """Return the bundles that this broker serves."""
+    if call.path_text("broker") != _address(call):
+        raise RestError(404, f"Broker id '{call.path_text('broker')}' not found in available brokers.")
+    status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+    heartbeat = f"pulsar/{_address(call)}/0x00000000_0xffffffff"
+    return dict.fromkeys((heartbeat, *call.broker.topic_registry.served_bundles), status)
+
+
+def _internal(call: Call) -> Any:
+    store = "memory:local"
+    names = ("zookeeperServers", "configurationStoreServers", "metadataStoreUrl", "configurationMetadataStoreUrl")
+    return {**dict.fromkeys(names, store), "ledgersRootPath": "/ledgers"}
+
+
+def _check_backlog_quotas(call: Call) -> None:
+    for topic in list(call.broker.topics.values()):
+        if topic.backlog_quota is not None:
+            topic.backlog_quota.check()
+
+
 def _runtime(call: Call) -> Any:
     settings = call.broker.settings
     return {row.name: settings.text(row.name) for row in Settings.describe() if row.name not in _SECRETS}
@@ -98,6 +119,9 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
     Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that the broker reproduces"),
     Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "address of the leader (this broker)"),
+    Endpoint("GET", f"{_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces", _owned, "the bundles that a broker serves"),
+    Endpoint("GET", f"{_BROKERS}/internal-configuration", _internal, "metadata stores (only the one in memory)"),
+    Endpoint("GET", f"{_BROKERS}/backlog-quota-check", _check_backlog_quotas, "check all backlog quotas now"),
     Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
     Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings changed at runtime"),
     Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed at runtime"),

@@ -269,7 +269,6 @@ _PUBLIC_REQUESTS: Final = (
     f"GET {_CLUSTERS}",
     f"GET {_BROKERS}/ready",
     f"GET {_BROKERS}/version",
-    f"GET {_TOPIC}/getMessageIdByIndex",
     f"PUT {_TOPIC}/properties",
     f"GET {_NAMESPACE}/scanOffloadedLedgers",
     "GET /admin/v2/namespaces/{cluster}/antiAffinity/{namespace}",
@@ -329,6 +328,7 @@ def _rows() -> Iterator[tuple[str, tuple[Operation, ...]]]:
     for path in (_LOOKUP, _OLD_LOOKUP):
         yield f"GET {path}", (Operation("lookup", "LOOKUP"),)
     yield f"DELETE {_TOPIC}/truncate", (Operation("topic", "LOOKUP"), _ADMIN)
+    yield f"GET {_TOPIC}/getMessageIdByIndex", (Operation("index", "PEEK_MESSAGES"),)
     for path in ("coordinatorStats", "slowTransactions/{timeout}"):
         yield f"GET {_TRANSACTIONS}/{path}", (Operation("coordinators", "LOOKUP"),)
 

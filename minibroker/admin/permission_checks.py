@@ -175,6 +175,12 @@ def _topic_operation(check: _Check, name: TopicName, tenant: str, subscription: 
         raise check.refuse(401, "validateTopicOperation", f"topic [{name}]")
 
 
+def _index(check: _Check) -> None:
+    """Check a search by index. Without indexes, the request fails before its permission is checked."""
+    if check.call.broker.settings.brokerEntryMetadataInterceptors:
+        _topic(check)
+
+
 def _lookup(check: _Check) -> None:
     check.call.namespace("Namespace not found")
     _topic(check)
@@ -200,6 +206,7 @@ _CHECKS: Final[Mapping[str, Callable[[_Check], None]]] = {
     "topic": _topic,
     "topic policy": _topic_policy,
     "lookup": _lookup,
+    "index": _index,
     "coordinators": _coordinators,
 }
 """The check of each level of operations."""

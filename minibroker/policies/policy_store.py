@@ -100,6 +100,12 @@ class TopicValues:
     """The clusters to which the topic is replicated. They have no effect."""
     dispatch_rates: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Dispatch rates by subscription."""
+    offload: dict[str, Any] | None = None
+    """Offload policies. They have no effect."""
+    offload_requested: bool = False
+    """Whether an offload was requested, which then failed."""
+    shadow_topics: list[str] | None = None
+    """The shadow topics."""
 
 
 class Policies:
@@ -122,6 +128,8 @@ class Policies:
         """The backlog quotas of each topic, by type."""
         self.default_quota = default_quota(settings)
         """The backlog quota of topics and namespaces without their own one."""
+        self.bookie_racks: dict[str, dict[str, dict[str, Any]]] = {}
+        """The racks of bookies by group and bookie. They have no effect."""
         self.topic_values: dict[str, TopicValues] = {}
         """Values of topics, by full topic name without partition."""
         self.resource_groups: dict[str, dict[str, Any]] = {}

@@ -56,6 +56,11 @@ class TopicRegistry:
         if self._broker.settings.topicLevelPoliciesEnabled:
             self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
 
+    @property
+    def served_bundles(self) -> list[str]:
+        """The served bundles as ``tenant/namespace/range``, sorted."""
+        return sorted(f"{namespace}/{bundle}" for namespace, bundle in self._served)
+
     def check_namespace(self, name: TopicName) -> Namespace:
         """Return the namespace of a topic. Raises Refused (TopicNotFound) if the namespace does not exist."""
         namespace = self._broker.policies.namespaces.get(namespace_of(name))
