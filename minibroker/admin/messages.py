@@ -45,7 +45,11 @@ def _last(call: Call) -> Any:
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
-    return _id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1 if batch else -1)
+    if not batch:
+        return _id((entry.ledger_id, entry.entry_id), topic.partition)
+    # BatchMessageIdImpl has two more properties than MessageIdImpl.
+    found = _id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1)
+    return {**found, "originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
 
 
 def _at_time(call: Call) -> Any:

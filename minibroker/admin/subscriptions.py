@@ -13,7 +13,6 @@ from pcli.minibroker.admin.body_types import RESET_CURSOR
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.policies.java_types import STRING_MAP
-from pcli.minibroker.stats.topic_stats import shown_subscriptions
 from pcli.minibroker.topics.topic_compaction import COMPACTION
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[C
 
 
 def _list(call: Call) -> Any:
-    return list(dict.fromkeys(name for topic in call.topics() for name in shown_subscriptions(topic)))
+    return list(dict.fromkeys(name for topic in call.topics() for name in topic.subscriptions))
 
 
 # -- creating and deleting ---------------------------------------------------------------------------------------------
@@ -135,6 +134,7 @@ def _reset_to_id(call: Call) -> None:
     if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(405, "Reset-cursor at position is not allowed for partitioned-topic")
     topic = call.topic()
+    _check_persistent(topic)
     subscription = call.subscription(topic)
     if topic.ledger is not None:
         subscription.reset(*_place(topic.ledger, _message_id(call)))
@@ -145,14 +145,30 @@ def _skip(call: Call) -> None:
     call.subscription(topic).skip(call.path_number("count"))
 
 
-def _skip_all(call: Call, topic: Topic, subscription: Subscription) -> None:
-    subscription.skip_all()
+def _skip_all(call: Call) -> None:
+    if not call.topic_name.persistent:
+        _check_persistent(call.topic())
+    _each(lambda _call, _topic, subscription: subscription.skip_all())(call)
+
+
+def _check_persistent(topic: Topic) -> None:
+    """Raise the error of a cast in PersistentTopicsBase if the topic is non-persistent."""
+    if topic.ledger is None:
+        package = "org.apache.pulsar.broker.service"
+        given, wanted = f"{package}.nonpersistent.NonPersistentTopic", f"{package}.persistent.PersistentTopic"
+        why = f"({given} and {wanted} are in unnamed module of loader 'app')"
+        raise unexpected(f"class {given} cannot be cast to class {wanted} {why}", "java.lang.ClassCastException")
+
+
+def _expire_older(call: Call) -> None:
+    if not call.topic_name.persistent:
+        call.topics()
+        raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
+    _each(_expire)(call)
 
 
 def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
     seconds = call.path_number("seconds")
-    if topic.ledger is None:
-        raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
     if not subscription.expire_messages(seconds):
         raise RestError(
             409,
@@ -236,11 +252,11 @@ ENDPOINTS: Final = (
     Endpoint("POST", f"{_ONE}/resetcursor/{{timestamp}}", _each(_reset_to_time), "reset a subscription to a time"),
     Endpoint("POST", f"{_ONE}/resetcursor", _reset_to_id, "reset a subscription to a message id", RESET_CURSOR),
     Endpoint("POST", f"{_ONE}/skip/{{count}}", _skip, "acknowledge the next `count` entries"),
-    Endpoint("POST", f"{_ONE}/skip_all", _each(_skip_all), "acknowledge all messages of a subscription"),
+    Endpoint("POST", f"{_ONE}/skip_all", _skip_all, "acknowledge all messages of a subscription"),
     Endpoint(
         "POST",
         f"{_ONE}/expireMessages/{{seconds}}",
-        _each(_expire),
+        _expire_older,
         "acknowledge messages older than a number of seconds",
     ),
     Endpoint("POST", f"{_ONE}/expireMessages", _expire_to_id, "acknowledge all messages up to an id", RESET_CURSOR),

@@ -81,8 +81,12 @@ def check_unused(call: Call, names: list[TopicName]) -> None:
     consumers = sum(len(topic.consumers) for topic in found)
     producers = sum(len(topic.producers) for topic in found)
     if (consumers or producers) and not call.flag("force"):
+        count = consumers + producers
+        if not call.topic_name.persistent:
+            raise RestError(412, f"Topic has {count} connected producers/consumers")
+        clients = "client" if count == 1 else "clients"
         text = f"Including {consumers} consumers, {producers} producers, and 0 replicators."
-        raise RestError(412, f"Topic has {consumers + producers} clients connected {text}")
+        raise RestError(412, f"Topic has {count} {clients} connected {text}")
 
 
 def delete_topic(broker: Broker, name: TopicName) -> None:
@@ -110,7 +114,7 @@ def _terminate(call: Call) -> Any:
     if call.broker.topic_registry.partitions(name):
         raise RestError(405, "Termination of a partitioned topic is not allowed")
     topic = call.topic()
-    return message_id(call.broker.terminate(topic), topic.partition)
+    return message_id(call.broker.terminate(topic), -1)
 
 
 def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:

@@ -98,23 +98,25 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
             Subscription(topic, command.subscription, None, properties=_properties(command))
         )
     if found is not None and found.durable != command.durable:
-        kind = "durable" if found.durable else "non-durable"
-        raise Refused(pb.NotAllowedError, f"A {kind} subscription with the same name already exists.")
+        kind = "Durable" if found.durable else "NonDurable"
+        raise Refused(pb.NotAllowedError, f"{kind} subscription with the same name already exists.")
     if found is not None:
         return found
     topic.check_subscription_limit()
     assert topic.ledger is not None
-    mark_delete = _start(topic, command)
-    cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)
+    cursor = topic.detached_cursors.pop(command.subscription, None)
+    if cursor is None:
+        mark_delete = _start(topic, command)
+        cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)
     subscription = Subscription(
         topic,
         command.subscription,
         cursor,
-        durable=command.durable,
+        durable=cursor.durable,
         properties=_properties(command),
         replicated=command.replicate_subscription_state,
     )
-    subscription.keeps_trimmed = command.read_compacted and not command.durable
+    subscription.keeps_trimmed = command.read_compacted and not cursor.durable
     return topic.add_subscription(subscription)
 
 

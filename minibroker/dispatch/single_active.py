@@ -75,7 +75,8 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self._cancel_timer()
 
     def _elect(self) -> bool:
-        """Elect the active consumer. Return whether it changed."""
+        """Sort the consumers by priority and name, and elect the active consumer. Return whether it changed."""
+        self.consumers.sort(key=lambda one: (one.priority, one.name))
         chosen = self._choose()
         if chosen is self._active:
             return False

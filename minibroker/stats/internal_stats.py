@@ -42,9 +42,9 @@ def internal_stats(topic: Topic) -> Json:
         "currentLedgerEntries": current.entries,
         "currentLedgerSize": current.size,
         "lastLedgerCreatedTimestamp": instant_text(current.created_ms),
-        "waitingCursorsCount": sum(_waits(one) for one in topic.subscriptions.values()),
+        "waitingCursorsCount": sum(one.waits for one in topic.subscriptions.values()),
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": position(ledger, ledger.next - 1),
+        "lastConfirmedEntry": "{}:{}".format(*ledger.last_confirmed),
         "state": "Terminated" if ledger.terminated else "LedgerOpened",
         "ledgers": [
             {
@@ -62,10 +62,17 @@ def internal_stats(topic: Topic) -> Json:
             for name, one in topic.subscriptions.items()
             if one.cursor is not None
         },
-        "properties": topic.broker.policies.properties.get(str(topic.name.base), {}),
+        "properties": _properties(topic),
         "schemaLedgers": [],
         "compactedLedger": _compacted_ledger(topic),
     }
+
+
+def _properties(topic: Topic) -> Json:
+    """Return the properties of the managed ledger, which include the topic epoch (TOPIC_EPOCH_PROPERTY_NAME)."""
+    epoch = topic.producer_access.epoch
+    properties = topic.broker.policies.properties.get(str(topic.name.base), {})
+    return {**properties, **({} if epoch is None else {"pulsar.topic.epoch": str(epoch)})}
 
 
 def _compacted_ledger(topic: Topic) -> Json:
@@ -75,15 +82,9 @@ def _compacted_ledger(topic: Topic) -> Json:
     return {**_NO_LEDGER, "ledgerId": ledger.id, "entries": len(ledger), "size": ledger.size}
 
 
-def _waits(subscription: Subscription) -> bool:
-    """Return whether the subscription's dispatcher is waiting for new entries."""
-    cursor = subscription.cursor
-    return cursor is not None and not cursor.has_more and any(one.available for one in subscription.consumers)
-
-
 def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCursor) -> Json:
     ranges = cursor.deleted_ranges()
-    waits = _waits(subscription)
+    waits = subscription.waits
     runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
     return {
         "markDeletePosition": "{}:{}".format(*cursor.mark_delete_position),
@@ -95,7 +96,7 @@ def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCu
         "cursorLedgerLastEntry": -1,
         "individuallyDeletedMessages": f"[{runs}]",
         "lastLedgerSwitchTimestamp": instant_text(subscription.topic.created),
-        "state": "Open" if cursor.mark_delete >= ledger.first else "NoLedger",
+        "state": "Open" if cursor.has_ledger or not cursor.durable else "NoLedger",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": cursor.read_position - cursor.mark_delete,
         "totalNonContiguousDeletedMessagesRange": len(ranges),
@@ -120,7 +121,7 @@ def _without_ledger(topic: Topic) -> Json:
         "subscriptionHavePendingReplayRead": False,
     }
     return {
-        "entriesAddedCounter": topic.messages_in,
+        "entriesAddedCounter": topic.entries_in,
         "numberOfEntries": 0,
         "totalSize": 0,
         "currentLedgerEntries": 0,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.transport_cnx import TransportCnx
 
-__all__ = ["Json", "shown_subscriptions", "topic_stats"]
+__all__ = ["Json", "topic_stats"]
 
 Json = dict[str, Any]
 
@@ -77,26 +77,19 @@ _DROPS: Final[Json] = {"msgDropRate": 0.0}
 """A field of producers on a non-persistent topic. It is 0 because this broker never drops SENDs to enforce a limit."""
 
 
-def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
-    """Return, by name, those subscriptions of a topic that the REST API reports.
-
-    The subscription of a reader that must reconnect after a seek is omitted (verified on 4.2.4).
-    """
-    return {
-        name: one for name, one in topic.subscriptions.items() if one.durable or one.consumers or one.cursor is None
-    }
-
-
 def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
     """Return the stats of a topic. If ``earliest`` is set, add the publish time of the first unacknowledged entry."""
     ledger = topic.ledger
-    subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
+    subscriptions = {name: _subscription(one, earliest=earliest) for name, one in topic.subscriptions.items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
     rates = _rates_in(publishers)
+    out = _sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter")
     marks = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor is not None]
     return {
         **rates,
-        **_sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter"),
+        **out,
+        "bytesOutCounter": out["bytesOutCounter"] + topic.bytes_out_removed,
+        "msgOutCounter": out["msgOutCounter"] + topic.messages_out_removed,
         "bytesInCounter": topic.bytes_in,
         "msgInCounter": topic.messages_in,
         "averageMsgSize": _average(rates),
@@ -209,10 +202,10 @@ def _sums(parts: Iterable[Json], *names: str) -> Json:
 
 
 def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
-    slots = _Slots(subscription)
+    slots, consumers_now = _Slots(subscription), subscription.consumers
     consumers = [_consumer(one, slots) for one in subscription.consumers]
     cursor = subscription.cursor
-    active = subscription.active
+    active = subscription.active if cursor is not None else None
     delayed = _delayed(subscription)
     out = _sums(
         consumers,
@@ -240,9 +233,9 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         **({} if active is None else {"activeConsumerName": active.name}),
         "totalMsgExpired": subscription.expired,
         "lastExpireTimestamp": subscription.last_expire,
-        "lastConsumedFlowTimestamp": max((one.last_flow for one in subscription.consumers), default=0),
-        "lastConsumedTimestamp": max((one.last_consumed for one in subscription.consumers), default=0),
-        "lastAckedTimestamp": max((one.last_acked for one in subscription.consumers), default=0),
+        "lastConsumedFlowTimestamp": 0 if cursor is None else subscription.last_flow,
+        "lastConsumedTimestamp": 0 if cursor is None else max((one.last_consumed for one in consumers_now), default=0),
+        "lastAckedTimestamp": max((one.last_acked for one in consumers_now), default=0),
         "lastMarkDeleteAdvancedTimestamp": subscription.last_mark_delete,
         "consumers": consumers,
         **_flags(subscription),
@@ -274,7 +267,7 @@ def _type(subscription: Subscription) -> str:
 def _key_shared(subscription: Subscription) -> Json:
     metas = [one.key_shared_meta for one in subscription.consumers if one.key_shared_meta is not None]
     stats: Json = {"allowOutOfOrderDelivery": any(meta.allowOutOfOrderDelivery for meta in metas)}
-    if subscription.kind == pb.CommandSubscribe.Key_Shared:
+    if subscription.kind == pb.CommandSubscribe.Key_Shared and subscription.cursor is not None:
         stats["keySharedMode"] = "STICKY" if any(meta.keySharedMode == pb.STICKY for meta in metas) else "AUTO_SPLIT"
     return stats
 
@@ -318,7 +311,7 @@ class _Slots:
 
     def __init__(self, subscription: Subscription) -> None:
         dispatcher = subscription.dispatcher
-        selector = getattr(dispatcher, "selector", None)
+        selector = None if subscription.cursor is None else getattr(dispatcher, "selector", None)
         self._ranges: dict[Consumer, list[tuple[int, int]]] | None = None if selector is None else selector.ranges()
         self._draining: DrainingHashesTracker | None = None
         if isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers) and len(dispatcher.draining):

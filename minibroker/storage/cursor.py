@@ -37,6 +37,7 @@ class ManagedCursor:
     __slots__ = (
         "_deleted",
         "_highest",
+        "_initial",
         "_ledger",
         "_pages",
         "_start_of_ledger",
@@ -64,12 +65,16 @@ class ManagedCursor:
         """Bits by page number; 1 means deleted. Bits at or below the mark-delete position are undefined."""
         self._deleted = 0
         """Number of deleted entries after the mark-delete position."""
+        self._initial: tuple[int, int] | None = mark_delete, 0
+        """The mark-delete position and the number of deleted entries when the cursor was loaded; None after a reset
+        or a move to the next ledger."""
         self._highest = -1
         """Upper bound of the deleted offsets after the mark-delete position."""
         self._start_of_ledger: tuple[int, int] | None = None
         """A mark-delete offset, and the id of the ledger that starts after it, if the position is in this ledger."""
         if mark_delete == ledger.first - 1:
             self.skip_closed_ledger()
+        self._initial = mark_delete, 0
 
     @property
     def mark_delete_position(self) -> tuple[int, int]:
@@ -78,6 +83,16 @@ class ManagedCursor:
             return self._start_of_ledger[1], -1
         return self._ledger.position(self.mark_delete)
 
+    @property
+    def has_ledger(self) -> bool:
+        """Whether the real broker would have opened a cursor ledger, as it does for the first change (State.Open)."""
+        return (self.mark_delete, self._deleted) != self._initial
+
+    def reload(self) -> None:
+        """Forget the ack sets, which are only in memory, and close the cursor ledger, as an unload does."""
+        self.ack_sets.clear()
+        self._initial = self.mark_delete, self._deleted
+
     def skip_closed_ledger(self) -> None:
         """Move the position from the end of a ledger to the start of the next ledger, if there is one.
 
@@ -85,7 +100,7 @@ class ManagedCursor:
         """
         following = self._ledger.ledger_from(self.mark_delete + 1)
         if following is not None:
-            self._start_of_ledger = self.mark_delete, following
+            self._start_of_ledger, self._initial = (self.mark_delete, following), None
 
     def is_deleted(self, offset: int) -> bool:
         """Return whether the whole entry is acknowledged."""
@@ -178,7 +193,7 @@ class ManagedCursor:
         """
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
-        self._start_of_ledger = None
+        self._start_of_ledger = self._initial = None
         if offset == self._ledger.first:
             self.skip_closed_ledger()
         self.ack_sets.clear()

@@ -295,10 +295,17 @@ class ManagedLedger:
         self._open_next(now)
 
     def terminate(self, now: int) -> tuple[int, int]:
-        """Accept no more entries. Return the ledger id and entry id of the last one."""
+        """Accept no more entries. Return the last confirmed entry, which is now in the last ledger (asyncTerminate)."""
         if not self.terminated:
             self.terminated = True
             self._current.closed_ms = now
+        return self.last_confirmed
+
+    @property
+    def last_confirmed(self) -> tuple[int, int]:
+        """Ledger id and entry id of the last entry. On a terminated topic, the entry id is -1 in an empty ledger."""
+        if self.terminated:
+            return self._current.id, self._current.entries - 1
         return self.position(self.next - 1)
 
     def newest_before(self, time: int) -> int:

@@ -127,7 +127,7 @@ class Consumer:
 
     def flow(self, permits: int) -> int:
         """Add permits. Return how many of the added permits are available immediately: 0 if the consumer is blocked."""
-        self.last_flow = self.subscription.topic.broker.now
+        self.last_flow = self.subscription.last_flow = self.subscription.topic.broker.now
         if not self.first_flow:
             self.first_flow = self.last_flow
         if self.blocked:

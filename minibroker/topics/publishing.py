@@ -219,6 +219,7 @@ def append(topic: Topic, block: bytes, count: int) -> Entry:
 def _pass_on(producer: Producer, publication: Publication) -> None:
     producer.count(publication)
     producer.send_receipt(publication.sequence, publication.highest, 0, 0)
+    producer.topic.entries_in += 1
     entry = Entry(0, 0, 0, publication.block)
     for subscription in list(producer.topic.subscriptions.values()):
         subscription.publish(entry)

@@ -6,7 +6,8 @@ Rules of this file
 2. On Shared and Key_Shared subscriptions, entries are acknowledged individually, and the acknowledgement is credited to
    the consumer that has the pending ack. On Exclusive and Failover subscriptions, only the cursor is updated. If a list
    of ids contains a position that does not exist yet, the rest of the list is not processed.
-3. A non-durable subscription is removed when its last consumer leaves, except during a reset of its cursor.
+3. A non-durable subscription is removed when its last consumer leaves. A reset of its cursor also disconnects the
+   consumers, but the topic keeps the cursor for the next subscription with the same name.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Subscription:
         self.limits: DispatchRateLimiter | None = None
         self.expired = 0
         """Total number of expired messages."""
-        self.last_expire = self.last_mark_delete = 0
+        self.last_expire = self.last_mark_delete = self.last_flow = 0
         self.last_active = topic.broker.now
         """The last time (ms) at which a consumer was detached, or else the time of creation (getLastActive)."""
         self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
@@ -174,8 +175,10 @@ class Subscription:
         self.messages_out_removed += consumer.messages_out
         self.bytes_out_removed += consumer.bytes_out
         lasting = self.durable and self.cursor is not None
-        if not self.dispatcher.consumers and not lasting and not self._resetting:
+        if not self.dispatcher.consumers and not lasting:
             self.topic.remove_subscription(self)
+            if self._resetting and self.cursor is not None:
+                self.topic.detached_cursors[self.name] = self.cursor
 
     def disconnect(self) -> None:
         """Close all consumers."""
@@ -188,9 +191,17 @@ class Subscription:
             consumer.send_reached_end_of_topic()
 
     def topic_terminated(self) -> None:
-        """Send REACHED_END_OF_TOPIC if the topic is terminated and the subscription has no backlog."""
+        """Send REACHED_END_OF_TOPIC if the subscription has no backlog."""
         if self.cursor is not None and self.backlog == 0:
             self.send_reached_end_of_topic()
+        if self._persistent_dispatcher is not None and self.waits:
+            self._persistent_dispatcher.end_of_topic_sent = True  # a pending read prevents the next one
+
+    @property
+    def waits(self) -> bool:
+        """Whether the dispatcher has a pending read, which waits for new entries (havePendingRead)."""
+        cursor = self.cursor
+        return cursor is not None and not cursor.has_more and any(one.available for one in self.consumers)
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
@@ -410,7 +421,7 @@ class Subscription:
     def reload(self) -> None:
         """Forget what an unload of the topic loses: the ack sets of batches are only in memory (verified on 4.2.4)."""
         if self.cursor is not None:
-            self.cursor.ack_sets.clear()
+            self.cursor.reload()
         if self.pending_ack_handle is not None:
             self.pending_ack_handle.reload(self.topic.broker.now)
 

@@ -58,11 +58,14 @@ class Topic:
         "_messages_in_removed",
         "backlog_quota",
         "broker",
+        "bytes_out_removed",
         "compaction",
         "created",
         "deduplication",
+        "detached_cursors",
         "effective_policies",
         "entries_announced",
+        "entries_in",
         "fast_path",
         "fenced",
         "full_name",
@@ -70,6 +73,7 @@ class Topic:
         "ledger",
         "make_dispatcher",
         "message_index",
+        "messages_out_removed",
         "name",
         "partition",
         "persistent",
@@ -115,6 +119,12 @@ class Topic:
         self.last_active = broker.now
         """The last time (ms) at which the topic certainly had producers or subscriptions (lastActive)."""
         self._messages_in_removed = self._bytes_in_removed = 0
+        self.detached_cursors: dict[str, ManagedCursor] = {}
+        """The cursors of non-durable subscriptions that a reset has removed, by name."""
+        self.messages_out_removed = self.bytes_out_removed = 0
+        """Messages and bytes sent to subscriptions that were removed."""
+        self.entries_in = 0
+        """Number of entries published on a non-persistent topic (entriesAddedCounter)."""
         self.compaction = TopicCompaction(self, self.ledger) if self.ledger is not None else None
         """The compaction; None on a non-persistent topic."""
         self.backlog_quota = BacklogQuotaManager(self, self.ledger) if self.ledger is not None else None
@@ -315,6 +325,8 @@ class Topic:
         """Remove a subscription and trim ledgers."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+            self.messages_out_removed += subscription.messages_out_removed
+            self.bytes_out_removed += subscription.bytes_out_removed
             self.last_active = self.broker.now
             if subscription.name == COMPACTION and self.compaction is not None:
                 self.compaction.subscription_removed()
@@ -399,11 +411,12 @@ class Topic:
         self._fence()
         self.disconnect_producers()
         self._disconnect_consumers()
-        self._messages_in_removed = self._bytes_in_removed = 0
+        self._messages_in_removed = self._bytes_in_removed = self.messages_out_removed = self.bytes_out_removed = 0
         if self.ledger is None or self.compaction is None:
             self.broker.remove_topic(self.full_name)
             return
         self.compaction.unload()
+        self.detached_cursors.clear()
         for subscription in self.subscriptions.values():
             subscription.reload()
         if self.transaction_buffer is not None:

@@ -81,14 +81,10 @@ class Model:
             if one["open"] and one["target"] == target and one["subscription"] == subscription
         ]
 
-    def is_spread(self, target: tuple[int, int]) -> bool:
-        """Return whether a Shared subscription of the topic has several consumers.
+    def is_consumed(self, target: tuple[int, int]) -> bool:
+        """Return whether the topic has consumers.
 
-        The distribution of entries that are published at once then depends on the number of reads.
+        The number of reads then determines how entries that are published at once are distributed, and whether limits
+        and permits are exceeded.
         """
-        shared = [
-            one["subscription"]
-            for one in self.consumers
-            if one["open"] and one["target"] == target and one["type"] in ("Shared", "Key_Shared")
-        ]
-        return len(shared) > len(set(shared))
+        return any(one["open"] and one["target"] == target for one in self.consumers)

@@ -2,7 +2,9 @@
 
 Rules of this file
 1. Ledger ids are numbered in the order of their first appearance in a recording's responses.
-2. Times and rates are compared by presence: zero, negative or positive. Addresses and versions are not compared.
+2. Times are compared by presence: zero, negative or positive. The values of rates, which brokers update by the clock,
+   addresses, versions and the ledgers of cursors are not compared.
+3. Lists of names have no order.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["differences_of_exchanges"]
 
 _TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$|(?:At|Time)$")
 _RATE = re.compile(r"(?i)rate|throughput|perSecond|averageMsgSize|chunkedMessageRate")
-_IGNORED = re.compile(r"(?i)^(address|clientVersion|ownerBroker|lastAckedTimestamp|producerName|metadata)$")
+_IGNORED = re.compile(r"address|clientVersion|ownerBroker|producerName|metadata|cursorLedger(LastEntry)?")
+_GENERATED = re.compile(r"\bstandalone-\d+-\d+\b")
 _POSITION = re.compile(r"\b(\d+):(-?\d+)\b")
 
 
@@ -64,29 +67,34 @@ class _Names:
     def plain(self, value: Any, name: str = "") -> Any:
         """Return JSON without the values that differ between runs."""
         if isinstance(value, dict):
-            return {self._text(key): self.plain(one, key) for key, one in value.items() if not _IGNORED.match(key)}
+            return {self._text(key): self.plain(one, key) for key, one in value.items() if not _IGNORED.fullmatch(key)}
         if isinstance(value, list):
-            return [self.plain(one, name) for one in value]
+            plain = [self.plain(one, name) for one in value]
+            return sorted(plain) if all(isinstance(one, str) for one in plain) else plain
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
             if name == "ledgerId":
                 return self._ledger(int(value))
-            if _TIME.search(name) or _RATE.search(name):
+            if _TIME.search(name):
                 return "positive" if value > 0 else "negative" if value < 0 else 0
+            if _RATE.search(name):
+                return "rate"
             return value
         if _TIME.search(name):
             return "time" if value else value
         return self._text(value)
 
     def _text(self, value: str) -> str:
-        value = value.replace(self._token, "~")
+        value = value.replace(self._token, "~").partition("\n\nStacktrace:")[0]
+        value = _GENERATED.sub("standalone-N", value)
         return _POSITION.sub(lambda match: f"{self._ledger(int(match[1]))}:{match[2]}", value)
 
 
 def _flat(value: Any, path: str) -> dict[str, Any]:
     """Return the values of nested JSON by path."""
-    if not isinstance(value, dict | list) or not value:
+    has_fields = isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    if not value or not (isinstance(value, dict) or has_fields):
         return {path or "body": value}
     found: dict[str, Any] = {}
     if isinstance(value, dict):

@@ -34,7 +34,7 @@ def send(model: Model, drawn: Numbers) -> Step | None:
         return create_producer(model, drawn)
     number = drawn.pick(choices)
     producer = model.producers[number]
-    count, batch = 1 + drawn.below(5), drawn.pick((0, 0, 0, 3, 2, 5))
+    count, batch = 1 + drawn.below(4), drawn.pick((0, 0, 0, 3, 2, 5))
     key = drawn.pick(_KEYS)
     if drawn.one_in(8):
         producer["sequence"] = max(0, producer["sequence"] - 1 - drawn.below(3))
@@ -48,7 +48,7 @@ def send(model: Model, drawn: Numbers) -> Step | None:
         "do": "send",
         "producer": number,
         "entries": entries,
-        "one_by_one": model.is_spread(producer["target"]),
+        "one_by_one": model.is_consumed(producer["target"]),
         "compression": drawn.pick(("NONE",) * 5 + ("LZ4", "ZLIB")),
     }
 

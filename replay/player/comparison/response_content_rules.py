@@ -81,6 +81,8 @@ def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bo
     text = str(difference.live or "")
     for live_topic, topic in evidence.ids.mapped.items():
         text = text.replace(live_topic, topic)
+    for name, live_name in evidence.ids.names.items():
+        text = text.replace(live_name, name)
     captured, live = _sentence(difference.captured), _sentence(text)
     return bool(live) and captured == live
 

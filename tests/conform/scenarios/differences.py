@@ -1,0 +1,180 @@
+"""Differences that generated plans found (tests/scenarios)."""
+
+STATS = "/stats"
+INTERNAL = "/internalStats"
+
+
+def _sender(s, topic, *names):
+    """Return the connections of a producer, which is created here, and of consumers."""
+    p, *consumers = s.connect("p", *names)
+    p.producer(topic)
+    return p, *consumers
+
+
+def seek_of_a_reader_and_a_durable_subscription(s):
+    """A SEEK removes the subscription of a reader. A durable subscription of this name gets the cursor of the reader."""
+    t = s.topic()
+    p, c, d = _sender(s, t, "c", "d")
+    p.send("m0", "m1")
+    c.subscribe(t, durable=False, start_message_id=(2**64 - 1, 2**64 - 1))
+    c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+    s.admin("GET", s.path(t, "/subscriptions"), show=[""])
+    s.admin("DELETE", s.path(t, "/subscription/sub"))
+    d.subscribe(t)
+    d.flow(10)
+    s.admin("GET", s.path(t, STATS), show=["subscriptions.sub.isDurable"])
+
+
+def end_of_topic_and_a_pending_read(s):
+    """A consumer with permits has a pending read when the topic is terminated: another FLOW reports no second end."""
+    t = s.topic()
+    c, d = s.connect("c", "d")
+    c.subscribe(t)
+    d.subscribe(t, sub="shared", type="Shared")
+    c.flow(3)
+    d.flow(3)
+    s.admin("POST", s.path(t, "/terminate"))
+    c.flow(2)
+    d.flow(2)
+
+
+def terminate_after_unload(s):
+    """The last ledger of the topic is empty: terminate answers with entry -1."""
+    t = s.topic()
+    (p,) = _sender(s, t)
+    p.send("m0", "m1")
+    s.admin("PUT", s.path(t, "/unload"))
+    s.admin("POST", s.path(t, "/terminate"), show=["entryId"])
+
+
+def terminate_a_partition(s):
+    """The message id of the last message of a partition contains no partition."""
+    t = s.topic(lookup=False)
+    s.admin("PUT", s.path(t, "/partitions"), 2)
+    part = t + "-partition-0"
+    s.look_up(part)
+    (p,) = _sender(s, part)
+    p.send("m0")
+    s.admin("POST", s.path(part, "/terminate"), show=["entryId", "partitionIndex"])
+
+
+def permits_of_a_non_persistent_topic(s):
+    """A batch that exceeds the permits of one consumer uses the permits of the others, until the consumer leaves."""
+    t = s.topic(domain="non-persistent")
+    s.raw_ids = True
+    p, c, d = _sender(s, t, "c", "d")
+    c.subscribe(t, type="Shared", priority_level=1)
+    c.flow(4)
+    d.subscribe(t, type="Shared")
+    d.flow(1)
+    for n in range(4):
+        p.send(f"b{n}", batch=3)
+    d.CLOSE_CONSUMER(consumer_id=1)
+    p.send("m0")
+    p.send("m1")
+
+
+def order_of_consumers(s):
+    """Statistics list the consumers of Failover by priority level and name."""
+    t = s.topic(ring=[("c", "c"), ("a", "a", "c")])
+    c, d, e = s.connect("c", "d", "e")
+    c.subscribe(t, type="Failover", name="b", priority_level=1)
+    s.wait(1.5)
+    d.subscribe(t, type="Failover", name="c")
+    s.wait(1.5)
+    e.subscribe(t, type="Failover", name="a")
+    s.wait(1.5)
+    s.admin("GET", s.path(t, STATS), show=[f"subscriptions.sub.consumers.{n}.consumerName" for n in range(3)])
+
+
+def counters_of_removed_subscriptions(s):
+    """The counters of a topic include subscriptions that were removed."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    c.subscribe(t)
+    c.flow(10)
+    p.send("m0", "m1")
+    s.admin("DELETE", s.path(t, "/subscription/sub?force=true"))
+    s.admin("GET", s.path(t, STATS), show=["msgOutCounter", "bytesOutCounter"])
+
+
+def non_persistent_statistics(s):
+    """A non-persistent subscription reports no active consumer, Key_Shared mode or ranges, and counts entries."""
+    t = s.topic(domain="non-persistent")
+    p, c, d = _sender(s, t, "c", "d")
+    c.subscribe(t)
+    c.flow(10)
+    d.subscribe(t, sub="keys", type="Key_Shared")
+    d.flow(10)
+    p.send("b", batch=3)
+    paths = ["activeConsumerName", "keySharedMode", "lastConsumedFlowTimestamp", "lastConsumedTimestamp"]
+    paths += ["consumers.0.keyHashRangeArrays", "consumers.0.drainingHashes"]
+    s.admin("GET", s.path(t, STATS), show=[f"subscriptions.{sub}.{path}" for sub in ("sub", "keys") for path in paths])
+    s.admin("GET", s.path(t, INTERNAL), show=["entriesAddedCounter"])
+
+
+def non_persistent_operations(s):
+    """Operations that a non-persistent topic does not have: the statuses, with and without the subscription."""
+    t = s.topic(domain="non-persistent")
+    c = s.connect("c")
+    c.subscribe(t)
+    for sub in ("sub", "other"):
+        for path in ("skip_all", "expireMessages/30", "resetcursor"):
+            body = {"ledgerId": 0, "entryId": 0} if path == "resetcursor" else None
+            s.admin("POST", s.path(t, f"/subscription/{sub}/{path}"), body)
+    s.admin("DELETE", s.path(t), show=["reason"])
+
+
+def delete_with_one_client(s):
+    """The reason contains the number of clients."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    s.admin("DELETE", s.path(t), show=["reason"])
+    c.subscribe(t)
+    s.admin("DELETE", s.path(t), show=["reason"])
+
+
+def last_message_id_of_a_batch(s):
+    """The id of a message in a batch has more properties than other ids."""
+    t = s.topic()
+    (p,) = _sender(s, t)
+    shown = ["entryId", "batchIndex", "batchSize", "originalBatchSize", "outstandingAcksInSameBatch"]
+    p.send("m0")
+    s.admin("GET", s.path(t, "/lastMessageId"), show=shown)
+    p.send("b", batch=3)
+    s.admin("GET", s.path(t, "/lastMessageId"), show=shown)
+
+
+def cursor_states(s):
+    """A cursor is open after its first change and closed after an unload; a reader's cursor is always open."""
+    t = s.topic()
+    p, c, d, e = _sender(s, t, "c", "d", "e")
+    ids = p.send("m0", "m1")
+    c.subscribe(t, sub="late", initialPosition="Latest")
+    d.subscribe(t, type="Shared", initialPosition="Earliest")
+    d.flow(10)
+    e.subscribe(t, sub="reader", durable=False)
+    shown = [f"cursors.{sub}.state" for sub in ("late", "sub", "reader")]
+    s.admin("GET", s.path(t, INTERNAL), show=shown)
+    d.ack(ids[1])
+    s.wait(0.3)
+    s.admin("GET", s.path(t, INTERNAL), show=shown)
+    s.admin("PUT", s.path(t, "/unload"))
+    s.admin("GET", s.path(t, INTERNAL), show=shown)
+
+
+def epoch_in_properties(s):
+    """An exclusive producer stores the topic epoch in the properties of the ledger."""
+    t = s.topic()
+    p = s.connect("p")
+    p.producer(t, producer_access_mode="Exclusive")
+    s.admin("GET", s.path(t, INTERNAL), show=["properties"])
+
+
+def last_flow(s):
+    """The time of the last FLOW remains when the consumer leaves."""
+    t = s.topic()
+    c = s.connect("c")
+    c.subscribe(t)
+    c.CLOSE_CONSUMER(consumer_id=1)
+    s.admin("GET", s.path(t, STATS), show=["subscriptions.sub.lastConsumedFlowTimestamp"])
