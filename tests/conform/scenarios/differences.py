@@ -12,7 +12,7 @@ def _sender(s, topic, *names):
 
 
 def seek_of_a_reader_and_a_durable_subscription(s):
-    """A SEEK removes the subscription of a reader. A durable subscription of this name gets the cursor of the reader."""
+    """A SEEK removes the subscription of a reader. A durable subscription of this name gets its cursor."""
     t = s.topic()
     p, c, d = _sender(s, t, "c", "d")
     p.send("m0", "m1")
@@ -128,7 +128,7 @@ def non_persistent_operations(s):
 def delete_with_one_client(s):
     """The reason contains the number of clients."""
     t = s.topic()
-    p, c = _sender(s, t, "c")
+    _p, c = _sender(s, t, "c")
     s.admin("DELETE", s.path(t), show=["reason"])
     c.subscribe(t)
     s.admin("DELETE", s.path(t), show=["reason"])
