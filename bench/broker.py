@@ -3,10 +3,10 @@
     python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20]
 
 Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`) with a producer and a
-consumer, for rates, and the Python client for latencies. The maximum rate of the generator is measured first, with a
-sink that responds to every SEND and stores nothing. If a broker comes close to it, the generator is the limit, and the
-broker's CPU time per message is the relevant figure. The brokers share the cores with the load. Missing programs are
-reported, and their measurements are omitted.
+consumer, for rates; the Python client for latencies; commands on one connection for transactions. The maximum rate of
+the generator is measured first, with a sink that responds to every SEND and stores nothing. If a broker comes close to
+it, the generator is the limit, and the CPU time of the broker per message is the relevant figure. The brokers share the
+cores with the load. Missing programs are reported, and their measurements are omitted.
 """
 
 from __future__ import annotations
@@ -26,19 +26,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.minibroker.embedded.self_signed_certificate import create as create_certificate
 
 HERE = Path(__file__).parent.parent
 REAL = HERE.parent / "shared" / "real-broker" / "start"
 
+UNBATCHED = ("--batching-num-messages", "1")
+"""Options of the generator. Batches of one message are equivalent to no batches."""
 LOADS = (
-    ("batched 100 B", 100, ()),
-    ("batched 1 KB", 1024, ()),
-    ("unbatched 100 B", 100, ("--batching-num-messages", "1")),
+    ("batched 100 B", 100, (), False),
+    ("batched 1 KB", 1024, (), False),
+    ("unbatched 100 B", 100, UNBATCHED, False),
+    ("TLS, batched 100 B", 100, (), True),
+    ("TLS, batched 1 KB", 1024, (), True),
+    ("TLS, unbatched 100 B", 100, UNBATCHED, True),
 )
-"""Name, bytes of a message, options of the generator. Batches of one message are equivalent to no batches."""
+"""Name, bytes of a message, options of the generator, whether the clients use TLS."""
+OPEN_TRANSACTIONS = 20
+MESSAGES_PER_TRANSACTION = 10
 
 _RATE = re.compile(r"Stats - (Publish|Consume) rate: +([0-9.]+) msg/s")
 
@@ -50,12 +60,12 @@ class Broker:
     name: str
     process: subprocess.Popen[bytes]
     port: int
+    tls_port: int = 0
     figures: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def url(self) -> str:
-        """The service URL."""
-        return f"pulsar://127.0.0.1:{self.port}"
+    def url(self, *, tls: bool = False) -> str:
+        """Return the service URL."""
+        return f"pulsar+ssl://127.0.0.1:{self.tls_port}" if tls else f"pulsar://127.0.0.1:{self.port}"
 
     def cpu(self) -> float:
         """Return the CPU seconds of all its threads so far."""
@@ -78,23 +88,30 @@ class Client:
         self.session.connect()
         self.wait("CONNECTED")
 
-    def wait(self, name: str) -> None:
-        """Write pending output, and read until a command with this name arrives."""
-        while True:
+    def wait(self, name: str, count: int = 1) -> list[Any]:
+        """Write pending output, and read until this many commands with this name arrive. Return their bodies."""
+        bodies: list[Any] = []
+        while len(bodies) < count:
             self.socket.sendall(self.session.output())
             data = self.socket.recv(65536)
             if not data:
                 raise ConnectionError("closed by the broker")
             for event in self.session.receive(data):
                 if event.name == name:
-                    return
+                    bodies.append(event.body)
                 if event.name == "ERROR":
                     raise ConnectionError(event.body.message)
+        return bodies
 
     def exchange(self, request: object, response: str) -> None:
         """Send a request and wait for its response."""
-        self.session.send(request)  # type: ignore[arg-type]
-        self.wait(response)
+        self.exchange_all([request], response)
+
+    def exchange_all(self, requests: list[Any], response: str) -> list[Any]:
+        """Send requests, and wait for their responses. Return the bodies of the responses."""
+        for request in requests:
+            self.session.send(request)
+        return self.wait(response, len(requests))
 
     def new_producer(self, topic: str, number: int) -> None:
         """Look up a new topic and create a producer on it."""
@@ -108,14 +125,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(name: str, command: list[str], port: int) -> Iterator[Broker]:
+def running(name: str, command: list[str], port: int, tls_port: int = 0) -> Iterator[Broker]:
     """Start a broker, and measure the time until the first producer is accepted."""
     # The first command writes the bytecode, as an installation does.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, "-m", "pcli.cli", "broker", "--dispatchers"], env=environment, capture_output=True)
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    broker = Broker(name, process, port)
+    broker = Broker(name, process, port, tls_port)
     try:
         while True:
             try:
@@ -142,22 +159,23 @@ def new_topics(broker: Broker, count: int = 200) -> None:
     broker.figures["new topic with producer"] = f"{statistics.median(times) * 1000:.2f} ms"
 
 
-def latencies(broker: Broker, count: int = 2000) -> None:
+def latencies(broker: Broker, certificate: str, *, tls: bool, count: int = 2000) -> None:
     """Measure synchronous sends, and the time from send to a waiting consumer, with the Python client."""
     try:
         import pulsar
     except ImportError:
         print("pulsar-client is not installed: no latencies")
         return
-    client = pulsar.Client(broker.url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
-    producer = client.create_producer("latency", batching_enabled=False)
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+    client = pulsar.Client(broker.url(tls=tls), tls_trust_certs_file_path=certificate, logger=logger)
+    producer = client.create_producer(f"latency-{tls}", batching_enabled=False)
     sends = []
     for _ in range(count):
         began = time.perf_counter()
         producer.send(b"x" * 100)
         sends.append(time.perf_counter() - began)
-    consumer = client.subscribe("way", "sub")
-    producer = client.create_producer("way", batching_enabled=False)
+    consumer = client.subscribe(f"way-{tls}", "sub")
+    producer = client.create_producer(f"way-{tls}", batching_enabled=False)
     delays = []
     for _ in range(count):
         producer.send_async(str(time.perf_counter()).encode(), None)
@@ -165,8 +183,54 @@ def latencies(broker: Broker, count: int = 2000) -> None:
         delays.append(time.perf_counter() - float(message.data()))
         consumer.acknowledge(message)
     client.close()
-    broker.figures["synchronous send p50 / p99"] = _percentiles(sends)
-    broker.figures["end to end p50 / p99"] = _percentiles(delays)
+    prefix = "TLS, " if tls else ""
+    broker.figures[f"{prefix}synchronous send p50 / p99"] = _percentiles(sends)
+    broker.figures[f"{prefix}end to end p50 / p99"] = _percentiles(delays)
+
+
+def transactions(broker: Broker, count: int = 1000) -> None:
+    """Measure transactions that produce messages: one after the other, and many at a time on one connection."""
+    client, topic = Client(broker.port), "persistent://public/default/transactions"
+    coordinator = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
+    client.exchange(pb.CommandLookupTopic(topic=coordinator), "LOOKUP_RESPONSE")
+    connect = pb.CommandTcClientConnectRequest(tc_id=0)
+    while client.exchange_all([connect], "TC_CLIENT_CONNECT_RESPONSE")[0].HasField("error"):
+        time.sleep(0.1)
+    client.exchange(pb.CommandLookupTopic(topic=topic), "LOOKUP_RESPONSE")
+    client.exchange(pb.CommandProducer(topic=topic, producer_id=1, txn_enabled=True), "PRODUCER_SUCCESS")
+    _run_transactions(client, topic, 1)
+    times = []
+    for _ in range(count // 5):
+        began = time.perf_counter()
+        _run_transactions(client, topic, 1)
+        times.append(time.perf_counter() - began)
+    broker.figures["transaction of 10 messages p50 / p99"] = _percentiles(times)
+    before, began = broker.cpu(), time.perf_counter()
+    for _ in range(count // OPEN_TRANSACTIONS):
+        _run_transactions(client, topic, OPEN_TRANSACTIONS)
+    elapsed, spent = time.perf_counter() - began, broker.cpu() - before
+    broker.figures["transactions of 10 messages, 20 open"] = f"{count / elapsed:.0f} /s"
+    broker.figures["CPU time per transaction"] = f"{spent / count * 1e6:.0f} us"
+
+
+def _run_transactions(client: Client, topic: str, count: int) -> None:
+    """Begin transactions, produce messages in each one, and commit them."""
+    begin = [pb.CommandNewTxn(tc_id=0, txn_ttl_millis=60_000) for _ in range(count)]
+    ids = [
+        {"txnid_least_bits": body.txnid_least_bits, "txnid_most_bits": body.txnid_most_bits}
+        for body in client.exchange_all(begin, "NEW_TXN_RESPONSE")
+    ]
+    added = [pb.CommandAddPartitionToTxn(partitions=[topic], **one) for one in ids]
+    client.exchange_all(added, "ADD_PARTITION_TO_TXN_RESPONSE")
+    for one in ids:
+        for number in range(MESSAGES_PER_TRANSACTION):
+            about = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1, **one)
+            command = pb.CommandSend(producer_id=1, sequence_id=number, **one)
+            client.session.post_frame(push_frame(command, push_entry(about, b"x" * 100)))
+    client.wait("SEND_RECEIPT", count * MESSAGES_PER_TRANSACTION)
+    ended = client.exchange_all([pb.CommandEndTxn(txn_action=pb.COMMIT, **one) for one in ids], "END_TXN_RESPONSE")
+    if any(body.HasField("error") for body in ended):
+        raise ConnectionError("a transaction was not committed")
 
 
 def _percentiles(seconds: list[float]) -> str:
@@ -174,13 +238,13 @@ def _percentiles(seconds: list[float]) -> str:
     return f"{cuts[49] * 1000:.2f} / {cuts[98] * 1000:.2f} ms"
 
 
-def load(broker: Broker, perf: str, seconds: int) -> int:
+def load(broker: Broker, perf: str, certificate: str, seconds: int) -> int:
     """Run all loads; return the total number of consumed messages."""
     consumed = 0
-    for name, size, options in LOADS:
-        topic = f"load-{name.replace(' ', '-')}"
-        before = broker.cpu()
-        rates = generate(perf, broker.url, topic, size, options, seconds, consumer=True)
+    for name, size, options, tls in LOADS:
+        topic = f"load-{name.replace(' ', '-').replace(',', '')}"
+        before, url = broker.cpu(), broker.url(tls=tls)
+        rates = generate([perf, "--trust-cert-file", certificate], url, topic, size, options, seconds, consumer=True)
         spent = broker.cpu() - before
         published, received = (statistics.mean(rates[kind][1:] or rates[kind]) for kind in ("Publish", "Consume"))
         broker.figures[f"{name}, published / consumed"] = f"{published / 1000:.1f} k / {received / 1000:.1f} k msg/s"
@@ -192,10 +256,10 @@ def load(broker: Broker, perf: str, seconds: int) -> int:
 
 
 def generate(
-    perf: str, url: str, topic: str, size: int, options: tuple[str, ...], seconds: int, *, consumer: bool
+    perf: list[str], url: str, topic: str, size: int, options: tuple[str, ...], seconds: int, *, consumer: bool
 ) -> dict[str, list[float]]:
     """Return the rates that the generator prints every ten seconds."""
-    common = [perf, "--metrics", "-1", "-u", url]
+    common = [*perf, "--metrics", "-1", "-u", url]
     produce = [*common, "produce", topic, "--rate", "0", "--size", str(size), *options]
     commands = [[*common, "consume", topic, "--receiver-queue-size", "10000"]] if consumer else []
     commands.append(produce)
@@ -218,13 +282,15 @@ def generate(
     return rates
 
 
-def measure(broker: Broker, perf: str | None, seconds: int) -> None:
+def measure(broker: Broker, perf: str | None, certificate: str, seconds: int) -> None:
     time.sleep(1)
     broker.figures["resident memory, idle"] = f"{broker.resident():.0f} MB"
     new_topics(broker)
-    latencies(broker)
+    latencies(broker, certificate, tls=False)
+    latencies(broker, certificate, tls=True)
+    transactions(broker)
     if perf:
-        consumed = load(broker, perf, seconds)
+        consumed = load(broker, perf, certificate, seconds)
         broker.figures["resident memory after the loads"] = (
             f"{broker.resident():.0f} MB ({consumed / 1e6:.1f} M consumed)"
         )
@@ -235,8 +301,10 @@ def ceiling(perf: str, seconds: int) -> None:
     process = subprocess.Popen([sys.executable, str(HERE / "bench" / "sink.py"), str(port)])
     try:
         time.sleep(1)
-        for name, size, options in LOADS:
-            rates = generate(perf, f"pulsar://127.0.0.1:{port}", "sink", size, options, seconds, consumer=False)
+        for name, size, options, tls in LOADS:
+            if tls:
+                continue
+            rates = generate([perf], f"pulsar://127.0.0.1:{port}", "sink", size, options, seconds, consumer=False)
             published = statistics.mean(rates["Publish"][1:] or rates["Publish"])
             print(f"the generator's ceiling, {name}: {published / 1000:.1f} k msg/s published into a sink")
     finally:
@@ -257,17 +325,22 @@ def main() -> None:
         ceiling(perf, options.seconds)
     brokers = []
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
+        files = create_certificate(Path(folder), "127.0.0.1")
+        certificate, port, tls_port = str(files.certificate), free_port(), free_port()
         ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
-        with running("pcli", ours, port) as broker:
+        ours += ["--tls-port", str(tls_port), "--tls-cert", certificate, "--tls-key", str(files.key)]
+        ours += ["--set", "transactionCoordinatorEnabled=true"]
+        with running("pcli", ours, port, tls_port) as broker:
             brokers.append(broker)
-            measure(broker, perf, options.seconds)
+            measure(broker, perf, certificate, options.seconds)
         if shutil.which("java") and Path(options.real).exists():
-            port = free_port()
-            real = [options.real, folder, f"brokerServicePort={port}", f"webServicePort={free_port()}"]
-            with running("real 4.2.4", real, port) as broker:
+            port, tls_port = free_port(), free_port()
+            real = [options.real, f"{folder}/real", f"brokerServicePort={port}", f"webServicePort={free_port()}"]
+            real += [f"brokerServicePortTls={tls_port}", f"tlsCertificateFilePath={certificate}"]
+            real += [f"tlsKeyFilePath={files.key}", "transactionCoordinatorEnabled=true"]
+            with running("real 4.2.4", real, port, tls_port) as broker:
                 brokers.append(broker)
-                measure(broker, perf, options.seconds)
+                measure(broker, perf, certificate, options.seconds)
         else:
             print("no Java, or no real broker: nothing to compare with")
     print(f"{'':40}" + "".join(f"{broker.name:>32}" for broker in brokers))
