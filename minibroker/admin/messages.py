@@ -35,6 +35,7 @@ def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
 
 def _last(call: Call) -> Any:
     if not call.topic_name.persistent:
+        call.topics()
         raise RestError(405, "GetLastMessageId on a non-persistent topic is not allowed")
     if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(404, f"Topic {call.topic_name} not found")
@@ -129,6 +130,11 @@ def _partitioned_stats(call: Call) -> Any:
 
 
 def _internal_stats(call: Call) -> Any:
+    name = call.topic_name
+    if not name.persistent and not call.broker.topic_registry.partitions(name):
+        call.namespace("Namespace not found")
+        if call.broker.topic_registry.load(name) is None:
+            raise RestError(404, "Topic not found")
     return internal_stats(call.topic())
 
 

@@ -112,7 +112,8 @@ def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None
 def _delete(call: Call) -> None:
     name = call.path_text("subscription")
     having = [topic for topic in call.topics() if name in topic.subscriptions]
-    if any(topic.subscriptions[name].consumers for topic in having) and not call.flag("force"):
+    forced = call.flag("force") or not call.topic_name.persistent
+    if any(topic.subscriptions[name].consumers for topic in having) and not forced:
         raise RestError(412, "Subscription has active connected consumers")
     _each(_remove)(call)
 
@@ -137,7 +138,8 @@ def _reset_to_id(call: Call) -> None:
     _check_persistent(topic)
     subscription = call.subscription(topic)
     if topic.ledger is not None:
-        subscription.reset(*_place(topic.ledger, _message_id(call)))
+        body = _message_id(call)
+        subscription.reset(*((-1, None) if body.get("ledgerId", 0) < 0 else _place(topic.ledger, body)))
 
 
 def _skip(call: Call) -> None:
@@ -203,11 +205,12 @@ def _expire_all(call: Call) -> None:
 
 
 def _peek(call: Call) -> Any:
+    call.topics()
     topic = call.persistent_topic("Peek messages")
-    cursor = (
-        topic.subscriptions[name].cursor if (name := call.path_text("subscription")) in topic.subscriptions else None
-    )
-    count = call.path_number("count")
+    name, count = call.path_text("subscription"), call.path_number("count")
+    if name not in topic.subscriptions and topic.ledger is not None:
+        topic.create_subscription(name, topic.ledger.first)  # as PersistentTopicsBase.getSubscriptionReference does
+    cursor = topic.subscriptions[name].cursor
     if cursor is None or topic.ledger is None or not 1 <= count <= cursor.backlog:
         raise RestError(404, "Message not found")
     entry = topic.ledger.entry(cursor.nth_unacked(count))

@@ -42,7 +42,7 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
         if by_id:
             place = command.message_id
             ledger_id, entry_id = signed(place.ledgerId), signed(place.entryId)
-            offset = ledger.first if ledger_id < 0 else compaction.next_valid(ledger_id, max(0, entry_id))
+            offset = -1 if ledger_id < 0 else compaction.next_valid(ledger_id, max(0, entry_id))
             if place.ack_set and offset == ledger.offset_of(ledger_id, entry_id):
                 bits = set_of(place.ack_set)
         else:

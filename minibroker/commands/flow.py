@@ -46,6 +46,8 @@ def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledged
     if command.message_ids and ledger is not None:
         found = (ledger.offset_of(signed(one.ledgerId), signed(one.entryId)) for one in command.message_ids)
         offsets = [offset for offset in found if offset is not None]
+    if not command.message_ids and ledger is not None:
+        consumer.subscription.last_flow = connection.broker.now  # flowConsumerBlockedPermits
     consumer.subscription.dispatcher.redeliver(consumer, offsets, epoch)
 
 

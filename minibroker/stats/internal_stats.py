@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.minibroker.stats.topic_stats import Json
 from pcli.minibroker.timestamps import instant_text
-from pcli.minibroker.topics.dispatcher import PersistentDispatcher
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.cursor import ManagedCursor
@@ -58,9 +57,12 @@ def internal_stats(topic: Topic) -> Json:
             for one in ledger.ledgers
         ],
         "cursors": {
-            name: _cursor(ledger, one, one.cursor)
-            for name, one in topic.subscriptions.items()
-            if one.cursor is not None
+            **{name: _cursor(topic, ledger, None, cursor) for name, cursor in topic.detached_cursors.items()},
+            **{
+                name: _cursor(topic, ledger, one, one.cursor)
+                for name, one in topic.subscriptions.items()
+                if one.cursor is not None
+            },
         },
         "properties": _properties(topic),
         "schemaLedgers": [],
@@ -82,28 +84,32 @@ def _compacted_ledger(topic: Topic) -> Json:
     return {**_NO_LEDGER, "ledgerId": ledger.id, "entries": len(ledger), "size": ledger.size}
 
 
-def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCursor) -> Json:
+def _cursor(topic: Topic, ledger: ManagedLedger, subscription: Subscription | None, cursor: ManagedCursor) -> Json:
     ranges = cursor.deleted_ranges()
-    waits = subscription.waits
+    waits = subscription is not None and subscription.waits
     runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
     return {
         "markDeletePosition": "{}:{}".format(*cursor.mark_delete_position),
-        "readPosition": position(ledger, cursor.read_position),
+        "readPosition": _read_position(ledger, cursor),
         "waitingReadOp": waits,
         "pendingReadOps": 0,
         "messagesConsumedCounter": ledger.entries_added - cursor.backlog,
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "individuallyDeletedMessages": f"[{runs}]",
-        "lastLedgerSwitchTimestamp": instant_text(subscription.topic.created),
+        "lastLedgerSwitchTimestamp": instant_text(topic.created),
         "state": "Open" if cursor.has_ledger or not cursor.durable else "NoLedger",
-        "active": bool(subscription.consumers),
-        "numberOfEntriesSinceFirstNotAckedMessage": cursor.read_position - cursor.mark_delete,
+        "active": subscription is not None and bool(subscription.consumers),
+        "numberOfEntriesSinceFirstNotAckedMessage": cursor.read_position - cursor.mark_delete - cursor.is_at_start,
         "totalNonContiguousDeletedMessagesRange": len(ranges),
-        "subscriptionHavePendingRead": waits and isinstance(subscription.dispatcher, PersistentDispatcher),
+        "subscriptionHavePendingRead": waits,
         "subscriptionHavePendingReplayRead": False,
         "properties": cursor.properties,
     }
+
+
+def _read_position(ledger: ManagedLedger, cursor: ManagedCursor) -> str:
+    return f"{ledger.ledgers[0].id}:-1" if cursor.is_at_start else position(ledger, cursor.read_position)
 
 
 def _without_ledger(topic: Topic) -> Json:

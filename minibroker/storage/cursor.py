@@ -40,6 +40,7 @@ class ManagedCursor:
         "_initial",
         "_ledger",
         "_pages",
+        "_start",
         "_start_of_ledger",
         "ack_sets",
         "durable",
@@ -75,6 +76,8 @@ class ManagedCursor:
         if mark_delete == ledger.first - 1:
             self.skip_closed_ledger()
         self._initial = mark_delete, 0
+        self._start = -1
+        """The read position after a seek to the first entry, or -1."""
 
     @property
     def mark_delete_position(self) -> tuple[int, int]:
@@ -82,6 +85,11 @@ class ManagedCursor:
         if self._start_of_ledger is not None and self._start_of_ledger[0] == self.mark_delete:
             return self._start_of_ledger[1], -1
         return self._ledger.position(self.mark_delete)
+
+    @property
+    def is_at_start(self) -> bool:
+        """Whether nothing was read since a seek to the first entry; the read position is then entry -1."""
+        return self._start == self.read_position
 
     @property
     def has_ledger(self) -> bool:
@@ -99,7 +107,7 @@ class ManagedCursor:
         The offset does not change (ManagedLedgerImpl.maybeUpdateCursorBeforeTrimmingConsumedLedger).
         """
         following = self._ledger.ledger_from(self.mark_delete + 1)
-        if following is not None:
+        if following is not None and self._start_of_ledger != (self.mark_delete, following):
             self._start_of_ledger, self._initial = (self.mark_delete, following), None
 
     def is_deleted(self, offset: int) -> bool:
@@ -185,14 +193,17 @@ class ManagedCursor:
     def rewind(self) -> None:
         """Move the read position back to the first unacknowledged entry."""
         self.read_position = self.mark_delete + 1
+        self._start = -1
 
     def seek(self, offset: int) -> None:
-        """Move to ``offset``.
+        """Move to ``offset``, or to the first entry if ``offset`` is -1.
 
         All entries before it are acknowledged, all others are not, and the next read starts at ``offset``.
         """
+        to_start = offset < 0
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
+        self._start = offset if to_start else -1
         self._start_of_ledger = self._initial = None
         if offset == self._ledger.first:
             self.skip_closed_ledger()

@@ -242,6 +242,8 @@ class Consumer:
         self.blocked = False
         parked, self.permits_while_blocked = self.permits_while_blocked, 0
         self.permits += parked
+        if parked or not requested:
+            self.subscription.last_flow = self.subscription.topic.broker.now  # flowConsumerBlockedPermits
         return parked
 
     # -- commands to the client ----------------------------------------------------------------------------------------

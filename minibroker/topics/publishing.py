@@ -176,6 +176,7 @@ def _store(producer: Producer, publication: Publication) -> None:
     txn = publication.transaction
     known = None if publication.marker else topic.deduplication
     if known is not None and _is_duplicate(known, producer.name, publication):
+        producer.count(publication)
         producer.send_receipt(publication.sequence, publication.highest, -1, -1)
         return
     try:

@@ -88,7 +88,7 @@ class Subscription:
     def policies_changed(self) -> None:
         """Apply changed policies."""
         effective = self.topic.effective
-        self.max_unacked = effective("maxUnackedMessagesPerSubscription") if self.durable else 0
+        self.max_unacked = effective("maxUnackedMessagesPerSubscription")
         self.delayed_delivery = effective("delayedDeliveryEnabled")
         self.delayed_tick = effective("delayedDeliveryTickTimeMillis")
         limiters = self.topic.dispatch_limiters(self) if self.cursor is not None else []
@@ -221,10 +221,9 @@ class Subscription:
     def acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Acknowledge individual entries, or individual messages in a batch."""
         cursor, ledger = self.cursor, self.topic.ledger
+        consumer.last_acked = self.topic.broker.now
         if cursor is None or ledger is None:
             return
-        now = self.topic.broker.now
-        consumer.last_acked = now
         for ledger_id, entry_id, bits in positions:
             offset = ledger.offset_of(ledger_id, entry_id)
             if offset is None:
@@ -311,12 +310,10 @@ class Subscription:
         ``consumer`` is the sender of the ACK, or None for a committed transaction.
         """
         cursor, ledger = self.cursor, self.topic.ledger
-        if cursor is None or ledger is None:
-            return
         if consumer is not None:
-            if self.individual:
-                return
             consumer.last_acked = self.topic.broker.now
+        if cursor is None or ledger is None or (consumer is not None and self.individual):
+            return
         ledger_id, entry_id, bits = position
         offset = ledger.offset_of(ledger_id, entry_id)
         if offset is None or offset <= cursor.mark_delete:
@@ -401,7 +398,7 @@ class Subscription:
     # -- cursor position -----------------------------------------------------------------------------------------------
 
     def reset(self, offset: int, bits: int | None = None) -> None:
-        """Disconnect the consumers (on Failover only the active consumer), then move the cursor (SEEK, resetcursor)."""
+        """Disconnect the consumers (on Failover only the active consumer), then move the cursor (-1: to the start)."""
         cursor = self.cursor
         if cursor is None:
             return
@@ -412,7 +409,7 @@ class Subscription:
             self.disconnect()
         self._resetting = False
         cursor.seek(offset)
-        if self.topic.ledger is not None and offset < self.topic.ledger.first:
+        if self.topic.ledger is not None and 0 <= offset < self.topic.ledger.first:
             # A compacted entry whose ledger was deleted.
             cursor.mark_delete, cursor.read_position = offset - 1, offset
         if bits is not None and self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
@@ -431,9 +428,11 @@ class Subscription:
         return self._resetting
 
     def offset_at(self, timestamp: int) -> int:
-        """Return the offset of the first entry published at or after a time (ms since 1970)."""
-        assert self.topic.ledger is not None
-        return self.topic.ledger.newest_before(timestamp) + 1
+        """Return the offset after the last entry published before a time (ms since 1970), or -1 if there is none."""
+        ledger = self.topic.ledger
+        assert ledger is not None
+        newest = ledger.newest_before(timestamp)
+        return -1 if newest < ledger.first else newest + 1
 
     def skip(self, entries: int) -> None:
         """Acknowledge the next unacknowledged entries without disconnecting consumers."""

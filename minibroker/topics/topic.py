@@ -436,8 +436,6 @@ class Topic:
         """
         if self.ledger is None:
             raise Refused(pb.NotAllowedError, "Termination of a non-persistent topic is not allowed")
-        if self.ledger.terminated:
-            return self.ledger.terminate(self.broker.now)
         last = self.ledger.terminate(self.broker.now)
         self.disconnect_producers()
         for subscription in list(self.subscriptions.values()):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,11 @@ __all__ = ["Broker", "Pace", "run_plan"]
 _FAILOVER_S = 1.3
 """A Failover subscription changes its active consumer after a second (activeConsumerFailoverDelayTimeMillis)."""
 _CONNECT_S = 10
+_POLICY_S = 1.0
+"""The time in which a changed policy reaches the topics of a real broker."""
+_TICK_S = 1.5
+"""The time after which a delayed message is certainly due (delayedDeliveryTickTimeMillis)."""
+_ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
 _AGE_MS = 3_600_000
 """The age of the first message of a run."""
 _NOWHERE = (1 << 64) - 1, (1 << 64) - 1
@@ -72,6 +78,7 @@ class _Connection:
     usable: bool = False
     """Whether its producer or consumer exists."""
     target: str = ""
+    subscription: str = ""
     kind: str = ""
     waiting_acks: dict[int, pb.CommandAck] = field(default_factory=dict)
     held: dict[tuple[int, int], _Held] = field(default_factory=dict)
@@ -122,6 +129,9 @@ class _Run:
         self._readers: list[asyncio.Task[None]] = []
         self._last = 0.0
         self._given_up: set[int] = set()
+        self._coordinator: _Connection | None = None
+        self._transactions: dict[int, dict[str, int]] = {}
+        self._beginning = -1
         self._loop = asyncio.get_running_loop()
 
     # -- start and end -------------------------------------------------------------------------------------------------
@@ -209,6 +219,9 @@ class _Run:
             self._stored.setdefault(connection.target, []).append((body.message_id, body.sequence_id))
         elif name == "ACK_RESPONSE":
             connection.waiting_acks.pop(body.request_id, None)
+        elif name == "NEW_TXN_RESPONSE" and not body.HasField("error"):
+            bits = {"txnid_most_bits": body.txnid_most_bits, "txnid_least_bits": body.txnid_least_bits}
+            self._transactions[self._beginning] = bits
         elif name == "MESSAGE":
             size = frame.metadata.num_messages_in_batch if frame.metadata.HasField("num_messages_in_batch") else 0
             left = sum(word << 64 * at for at, word in enumerate(body.ack_set)) if body.ack_set else (1 << size) - 1
@@ -275,6 +288,31 @@ class _Run:
         finally:
             connection.close()
 
+    # -- transactions --------------------------------------------------------------------------------------------------
+
+    async def _do_begin(self, step: dict[str, Any]) -> None:
+        coordinator = self._coordinator
+        if coordinator is None:
+            coordinator = self._coordinator = await self._connect()
+            await self._send(coordinator, pb.CommandLookupTopic(topic=_ASSIGN))
+            await self._send(coordinator, pb.CommandTcClientConnectRequest(tc_id=0))
+        self._transactions[step["transaction"]] = {}
+        self._beginning = step["transaction"]
+        await self._send(coordinator, pb.CommandNewTxn(tc_id=0, txn_ttl_millis=600_000))
+
+    async def _do_end(self, step: dict[str, Any]) -> None:
+        txn = self._transactions.get(step["transaction"])
+        if txn and self._coordinator is not None:
+            action = pb.TxnAction.Value(step["action"])
+            await self._send(self._coordinator, pb.CommandEndTxn(txn_action=action, **txn))
+
+    async def _join(self, step: dict[str, Any], body: Callable[[dict[str, int]], Any]) -> dict[str, int]:
+        """Add a partition or a subscription to the step's transaction, and return the fields with its id."""
+        txn = self._transactions.get(step.get("transaction", -1), {})
+        if txn and self._coordinator is not None:
+            await self._send(self._coordinator, body(txn))
+        return txn
+
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     async def execute(self, step: dict[str, Any]) -> None:
@@ -298,19 +336,22 @@ class _Run:
         connection = self._producers.get(step["producer"])
         if connection is None or not connection.usable:
             return
+        txn = await self._join(step, lambda bits: pb.CommandAddPartitionToTxn(partitions=[connection.target], **bits))
         for entry in step["entries"]:
             body = pb.CommandSend(producer_id=1, sequence_id=entry["sequence"], num_messages=max(entry["batch"], 1))
-            connection.session.send(body, self._entry(connection, entry, step["compression"]))
+            body.MergeFrom(pb.CommandSend(**txn))
+            connection.session.send(body, self._entry(entry, step, txn))
             self._flush(connection)
             if step["one_by_one"]:
                 await self._settle()
-        await self._settle()
+        await self._settle(step["delay_ms"] / 1000 + _TICK_S if step["delay_ms"] else 0)
 
-    def _entry(self, connection: _Connection, entry: dict[str, Any], compression: str) -> bytes:
-        number, key = entry["number"], entry["key"]
-        metadata = pb.MessageMetadata(
-            producer_name="p", sequence_id=entry["sequence"], publish_time=self._start_ms + number
-        )
+    def _entry(self, entry: dict[str, Any], step: dict[str, Any], txn: dict[str, int]) -> bytes:
+        number, key, compression = entry["number"], entry["key"], step["compression"]
+        time_ms = self._start_ms + number
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=entry["sequence"], publish_time=time_ms, **txn)
+        if step["delay_ms"]:
+            metadata.deliver_at_time = int(time.time() * 1000) + step["delay_ms"]
         payload = b"m%d" % number
         if entry["batch"]:
             metadata.num_messages_in_batch = entry["batch"]
@@ -332,6 +373,7 @@ class _Run:
     async def _do_subscribe(self, step: dict[str, Any]) -> None:
         connection = self._consumers[step["consumer"]] = await self._connect()
         connection.target, connection.kind = self._name(step["target"]), step["type"]
+        connection.subscription = step["subscription"]
         body = pb.CommandSubscribe(
             topic=connection.target,
             subscription=step["subscription"],
@@ -368,9 +410,11 @@ class _Run:
     async def _acknowledge(self, connection: _Connection, step: dict[str, Any]) -> None:
         if not connection.held:
             return
+        joined = pb.Subscription(topic=connection.target, subscription=connection.subscription)
+        txn = await self._join(step, lambda bits: pb.CommandAddSubscriptionToTxn(subscription=[joined], **bits))
         request = connection.session.next_request_id()
         kind = "Cumulative" if step["kind"] == "Cumulative" else "Individual"
-        body = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.AckType.Value(kind), request_id=request)
+        body = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.AckType.Value(kind), request_id=request, **txn)
         first = step["which"] % len(connection.held)
         count = 1 if kind == "Cumulative" else step["count"]
         for key, held in list(connection.held.items())[first : first + count]:
@@ -452,12 +496,18 @@ class _Run:
         stored = self._stored.get(self._name((number, partition)), [])
         path, body = step["path"], step.get("body")
         path = path.replace("{time}", str(self._start_ms + step.get("which", 0)))
-        if body == "{entry}":
+        if body in ("{entry}", "{after}"):
             found = stored[step["which"] % len(stored)][0] if stored else _EARLIEST
-            body = {"ledgerId": _signed(found.ledgerId), "entryId": _signed(found.entryId), "partitionIndex": -1}
+            excluded = {"excluded": True} if body == "{after}" else {}
+            body = {"ledgerId": _signed(found.ledgerId), "entryId": _signed(found.entryId), **excluded}
         separator = "" if not path or path.startswith("?") else "/"
         await self._rest(step["method"], f"{self._path(number, partition)}{separator}{path}", body)
         await self._settle()
+
+    async def _do_policy(self, step: dict[str, Any]) -> None:
+        path = f"namespaces/{self._namespace}" if step["target"] is None else self._path(*step["target"])
+        await self._rest(step["method"], f"{path}/{step['path']}", step["body"])
+        await self._settle(_POLICY_S)
 
 
 def _signed(value: int) -> int:

@@ -15,7 +15,45 @@ _SUBSCRIPTIONS = ("s", "s", "s", "r")
 _TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared", "Shared", "Key_Shared")
 _KEYS = (None, None, "k1", "k2", "k3", "k4")
 _PERMITS = (10, 100, 1, 2, 3, 1000)
-_QUERIES = ("stats", "stats", "internalStats", "subscriptions", "lastMessageId")
+_QUERIES = (
+    "stats",
+    "stats",
+    "internalStats",
+    "subscriptions",
+    "lastMessageId",
+    "partitions",
+    "compaction",
+    "properties",
+    "retention?applied=true",
+    "backlogQuotaMap?applied=true",
+    "maxConsumers?applied=true",
+    "schemaCompatibilityStrategy?applied=true",
+    "examinemessage?initialPosition=earliest&messagePosition=1",
+)
+_TOPIC_QUERIES = ("partitioned-stats", "partitions", "partitioned-internalStats")
+_TOPIC_POLICIES: tuple[tuple[str, Any], ...] = (
+    ("maxConsumers", 1),
+    ("maxProducers", 1),
+    ("maxUnackedMessagesOnConsumer", 2),
+    ("maxUnackedMessagesOnSubscription", 3),
+    ("maxSubscriptionsPerTopic", 1),
+    ("maxMessageSize", 30),
+    ("retention", {"retentionTimeInMinutes": 5, "retentionSizeInMB": 5}),
+    ("deduplicationEnabled", True),
+    ("delayedDelivery", {"active": False, "tickTime": 1000}),
+    ("subscriptionTypesEnabled", ["Shared", "Exclusive"]),
+)
+_NAMESPACE_POLICIES: tuple[tuple[str, Any], ...] = (
+    ("maxConsumersPerTopic", 1),
+    ("maxProducersPerTopic", 1),
+    ("maxUnackedMessagesPerConsumer", 2),
+    ("maxUnackedMessagesPerSubscription", 3),
+    ("maxSubscriptionsPerTopic", 1),
+    ("deduplication", True),
+    ("encryptionRequired", True),
+    ("isAllowAutoUpdateSchema", False),
+    ("messageTTL", 60),
+)
 
 
 def create_producer(model: Model, drawn: Numbers) -> Step:
@@ -50,7 +88,29 @@ def send(model: Model, drawn: Numbers) -> Step | None:
         "entries": entries,
         "one_by_one": model.is_consumed(producer["target"]),
         "compression": drawn.pick(("NONE",) * 5 + ("LZ4", "ZLIB")),
+        "transaction": _transaction(model, drawn) if drawn.one_in(4) else None,
+        "delay_ms": 2500 if drawn.one_in(12) else 0,
     }
+
+
+def _transaction(model: Model, drawn: Numbers) -> int | None:
+    choices = model.open(model.transactions)
+    return drawn.pick(choices) if choices else None
+
+
+def begin_transaction(model: Model, drawn: Numbers) -> Step:
+    """A NEW_TXN."""
+    model.transactions.append({"open": True})
+    return {"do": "begin", "transaction": len(model.transactions) - 1}
+
+
+def end_transaction(model: Model, drawn: Numbers) -> Step | None:
+    """An END_TXN."""
+    number = _transaction(model, drawn)
+    if number is None:
+        return begin_transaction(model, drawn)
+    model.transactions[number]["open"] = False
+    return {"do": "end", "transaction": number, "action": drawn.pick(("COMMIT", "COMMIT", "ABORT"))}
 
 
 def subscribe(model: Model, drawn: Numbers) -> Step:
@@ -90,6 +150,7 @@ def acknowledge(model: Model, drawn: Numbers) -> Step | None:
     if step is not None:
         step["kind"] = drawn.pick(("Individual", "Individual", "Cumulative", "Batch"))
         step["index"] = drawn.below(5)
+        step["transaction"] = _transaction(model, drawn) if drawn.one_in(4) else None
     return step
 
 
@@ -140,7 +201,24 @@ def consumer_stats(model: Model, drawn: Numbers) -> Step | None:
 
 def query(model: Model, drawn: Numbers) -> Step:
     """A GET on a topic."""
-    return {"do": "rest", "method": "GET", "target": drawn.pick(model.targets()), "path": drawn.pick(_QUERIES)}
+    number, partition = drawn.pick(model.targets())
+    if partition >= 0 and drawn.one_in(3):
+        return {"do": "rest", "method": "GET", "target": (number, -1), "path": drawn.pick(_TOPIC_QUERIES)}
+    return {"do": "rest", "method": "GET", "target": (number, partition), "path": drawn.pick(_QUERIES)}
+
+
+def set_policy(model: Model, drawn: Numbers) -> Step:
+    """A policy of the namespace, or of a topic, that is set or removed."""
+    method = drawn.pick(("POST", "POST", "DELETE"))
+    if drawn.one_in(2):
+        name, value = drawn.pick(_TOPIC_POLICIES)
+        number, _ = drawn.pick(model.targets())
+        body = None if method == "DELETE" else value
+        return {"do": "policy", "method": method, "target": (number, -1), "path": name, "body": body}
+    name, value = drawn.pick(_NAMESPACE_POLICIES)
+    body = None if method == "DELETE" and name.startswith("max") else value
+    method = method if body is None else "POST"
+    return {"do": "policy", "method": method, "target": None, "path": name, "body": body}
 
 
 def administer(model: Model, drawn: Numbers) -> Step:
@@ -161,6 +239,14 @@ def administer(model: Model, drawn: Numbers) -> Step:
             ("DELETE", "", None),
             ("DELETE", "?force=true", None),
             ("POST", f"subscription/{name}/expireMessages/30", None),
+            ("PUT", "compaction", None),
+            ("DELETE", "truncate", None),
+            ("POST", f"subscription/{name}/expireMessages", "{entry}"),
+            ("POST", f"subscription/{name}/analyzeBacklog", None),
+            ("PUT", f"subscription/{name}/properties", {"key": "value"}),
+            ("GET", f"subscription/{name}/properties", None),
+            ("POST", f"subscription/{name}/resetcursor", "{after}"),
+            ("PUT", "unload", None),
         )
     )
     step = {"do": "rest", "method": method, "target": drawn.pick(model.targets()), "path": path}
@@ -186,6 +272,9 @@ KINDS: tuple[Callable[[Model, Numbers], Step | None], ...] = (
     last_message_id,
     consumer_stats,
     *[query] * 4,
+    begin_transaction,
+    *[end_transaction] * 2,
+    *[set_policy] * 2,
     *[administer] * 2,
     wait,
 )

@@ -30,7 +30,7 @@ def test_the_steps_of_a_plan_refer_to_objects_of_earlier_steps():
         made = {"producer": 0, "consumer": 0, "transaction": 0}
         for step in plan_of_seed(seed).steps:
             for kind in made:
-                if step["do"] == {"consumer": "subscribe"}.get(kind, kind):
+                if step["do"] == {"consumer": "subscribe", "transaction": "begin"}.get(kind, kind):
                     assert step[kind] == made[kind]
                     made[kind] += 1
                 elif step.get(kind) is not None:
@@ -95,6 +95,7 @@ CONSUME = [
         "entries": [{"number": 1, "sequence": 0, "batch": 0, "key": None}],
         "one_by_one": False,
         "compression": "NONE",
+        "delay_ms": 0,
     },
 ]
 

@@ -178,3 +178,96 @@ def last_flow(s):
     c.subscribe(t)
     c.CLOSE_CONSUMER(consumer_id=1)
     s.admin("GET", s.path(t, STATS), show=["subscriptions.sub.lastConsumedFlowTimestamp"])
+
+
+def cumulative_on_shared_and_last_ack(s):
+    """A cumulative ACK on Shared and an ACK on a non-persistent topic have no effect but are the last ACK."""
+    for domain in ("persistent", "non-persistent"):
+        t = s.topic(domain[0], domain=domain)
+        p, c = s.connect("p" + domain[0], "c" + domain[0])
+        p.producer(t)
+        c.subscribe(t, type="Shared")
+        c.flow(10)
+        p.send("m0")
+        c.ack(c.received()[0], cumulative=True)
+        stats = s.http("GET", s.path(t, STATS))[1]["subscriptions"]["sub"]["consumers"][0]
+        s.did(("", f"acknowledged: {stats['lastAckedTimestamp'] > 0}"))
+        s.settle()
+
+
+def terminate_twice(s):
+    """The second call repeats REACHED_END_OF_TOPIC."""
+    t = s.topic()
+    c = s.connect("c")
+    c.subscribe(t)
+    c.flow(1)
+    s.admin("POST", s.path(t, "/terminate"))
+    s.admin("POST", s.path(t, "/terminate"))
+
+
+def unacked_limit_of_a_reader(s):
+    """The limit of a subscription also applies to a non-durable subscription, but the limit of a consumer does not."""
+    ns = s.namespace(maxUnackedMessagesPerSubscription=4)
+    t = s.topic(ns=ns)
+    p, c = _sender(s, t, "c")
+    c.subscribe(t, type="Shared", durable=False)
+    c.flow(1000)
+    for n in range(4):
+        p.send(f"b{n}", batch=3)
+
+
+def delete_of_a_non_persistent_subscription(s):
+    """Without force, a subscription of a non-persistent topic is deleted although it has a consumer."""
+    t = s.topic(domain="non-persistent")
+    c = s.connect("c")
+    c.subscribe(t)
+    s.admin("DELETE", s.path(t, "/subscription/sub"))
+    s.admin("GET", s.path(t, "/subscriptions"), show=[""])
+
+
+def peek_creates_a_subscription(s):
+    """Peeking at a message creates the subscription at the first message."""
+    t = s.topic()
+    (p,) = _sender(s, t)
+    p.send("m0", "m1")
+    s.admin("GET", s.path(t, "/subscription/new/position/2"))
+    s.admin("GET", s.path(t, "/subscription/new/position/3"))
+    s.admin("GET", s.path(t, "/subscriptions"), show=[""])
+
+
+def non_persistent_topic_without_clients(s):
+    """Queries about a non-persistent topic that is not loaded."""
+    t = s.topic(domain="non-persistent")
+    for path in ("/lastMessageId", "/internalStats", "/stats", "/subscription/sub/position/1", "/subscriptions"):
+        s.admin("GET", s.path(t, path), show=["reason"])
+
+
+def counters_of_duplicates(s):
+    """Deduplication drops the second message, but both are counted."""
+    ns = s.namespace(deduplication=True)
+    t = s.topic(ns=ns)
+    (p,) = _sender(s, t)
+    p.send("m0")
+    p.send("m1", seq=0)
+    s.admin("GET", s.path(t, STATS), show=["msgInCounter", "bytesInCounter", "storageSize"])
+
+
+def read_position_after_seek(s):
+    """A seek to the first message moves the read position before the first entry, until the next read."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    ids = p.send("m0", "m1")
+    shown = ["cursors.sub.numberOfEntriesSinceFirstNotAckedMessage"]
+    for place in ((2**64 - 1, 2**64 - 1), ids[0]):
+        c.subscribe(t, type="Shared")
+        c.SEEK(consumer_id=1, message_id=place)
+        s.admin("GET", s.path(t, INTERNAL), show=shown)
+
+
+def cursor_of_a_reader_after_seek(s):
+    """The ledger keeps the cursor of a reader after a SEEK, without a subscription."""
+    t = s.topic()
+    c = s.connect("c")
+    c.subscribe(t, durable=False)
+    c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+    s.admin("GET", s.path(t, INTERNAL), show=["cursors.sub.state", "cursors.sub.active"])
