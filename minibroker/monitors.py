@@ -4,7 +4,8 @@ Rules of this file
 1. `check_gc` deletes a topic that had no subscriptions (or none with a backlog, depending on the mode) and no producers
    for the maximum inactive duration and, if it contains messages, for the retention time (PersistentTopic.checkGC,
    NonPersistentTopic.checkGC). System topics are never deleted.
-2. `check_message_expiry` applies the message TTL to each subscription (PersistentTopic.checkMessageExpiry).
+2. `check_message_expiry` applies the message TTL to each subscription (PersistentTopic.checkMessageExpiry), also when
+   the TTL changes.
 3. `check_inactive_subscriptions` deletes durable subscriptions that had no consumer for the expiration time
    (PersistentTopic.checkInactiveSubscriptions).
 4. `check_consumed_ledgers` deletes ledgers that retention no longer keeps (BrokerService.checkConsumedLedgers).
@@ -83,6 +84,13 @@ class Monitors:
             for subscription in list(topic.subscriptions.values()):
                 if subscription.name != COMPACTION:
                     subscription.expire_messages(seconds)
+
+    def policies_changed(self, topic: Topic) -> None:
+        """Apply a changed message TTL now (PersistentTopic.maybeCheckMessageExpiryOnPolicyUpdateInBackground)."""
+        seconds, policies = topic.effective("ttlDurationDefaultInSeconds"), topic.effective_policies
+        if seconds != policies.last_ttl:
+            policies.last_ttl = seconds
+            self.check_message_expiry(topic)
 
     def check_inactive_subscriptions(self, topic: Topic) -> None:
         """Delete durable subscriptions without consumers that are inactive for too long."""

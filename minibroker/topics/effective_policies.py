@@ -64,6 +64,7 @@ class EffectivePolicies:
         "dispatch_limiter",
         "encryption_required",
         "interceptors",
+        "last_ttl",
         "max_delay",
         "max_message_size",
         "system",
@@ -74,6 +75,8 @@ class EffectivePolicies:
         self._broker = broker
         self._name = name
         self.system = is_system(name)
+        self.last_ttl = 0
+        """Message TTL in seconds when the policies changed last (lastMessageTtlInSeconds), or 0."""
         self.interceptors = Interceptors.of(broker.settings.brokerEntryMetadataInterceptors)
         self._publish_throttle: PublishThrottle | None = None
         self._subscribe_limiter: SubscribeLimiter | None = None

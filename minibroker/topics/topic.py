@@ -130,8 +130,6 @@ class Topic:
         self.backlog_quota = BacklogQuotaManager(self, self.ledger) if self.ledger is not None else None
         """The backlog quotas; None on a non-persistent topic."""
         self._apply_policies()
-        if self.compaction is not None:
-            self.compaction.create_subscription()
 
     # -- policies ------------------------------------------------------------------------------------------------------
 
@@ -157,6 +155,8 @@ class Topic:
         if policies.encryption_required:
             for producer in [one for one in self.producers.values() if not one.encrypted]:
                 producer.disconnect()
+        if self.compaction is not None:
+            self.compaction.create_subscription()
 
     def _update_fast_path(self) -> None:
         self.fast_path = self.persistent and not self.fenced and not self.effective_policies.affects_send

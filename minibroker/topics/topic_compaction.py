@@ -99,7 +99,7 @@ class TopicCompaction:
     def create_subscription(self) -> None:
         """Create the subscription of the compactor if the topic is compacted by threshold.
 
-        A topic does this when it is loaded (preCreateSubscriptionForCompactionIfNeeded).
+        A topic does this when it is loaded and when its policies change (preCreateSubscriptionForCompactionIfNeeded).
         """
         if self._is_enabled:
             self._subscription()

@@ -106,6 +106,17 @@ def test_messages_older_than_the_ttl_are_acknowledged(world, client):
     assert (subscription.backlog, subscription.expired) == (1, 3)
 
 
+def test_a_changed_ttl_is_applied_at_once(world, client):
+    client.subscribe("t")
+    produce(client, messages=3)
+    subscription = world.broker.topics["persistent://public/default/t"].subscriptions["sub"]
+    world.advance(61 * SECOND)
+    world.broker.policies.set_namespace(NAMESPACE, "messageTTL", 62)
+    assert subscription.backlog == 3
+    world.broker.policies.set_namespace(NAMESPACE, "messageTTL", 60)
+    assert subscription.backlog == 0
+
+
 def test_a_subscription_without_consumers_is_deleted_after_the_expiration_time(world, client):
     world.broker.policies.set_namespace(NAMESPACE, "subscriptionExpirationTime", 7)
     produce(client)

@@ -65,6 +65,12 @@ def test_the_threshold_counts_from_the_last_compaction(make_world, level):
     assert scene.compaction.record.succeeded == finished
 
 
+def test_a_threshold_creates_the_subscription_of_the_compactor_at_once(world, scene):
+    """The subscription keeps a topic without other subscriptions from being deleted."""
+    world.broker.policies.set_namespace("public/default", "compactionThreshold", 450)
+    assert list(scene.topic.subscriptions) == [COMPACTION]
+
+
 def test_a_long_compaction_pauses_for_other_work(world, scene):
     scene.publish(1200)
     scene.compaction.trigger()
