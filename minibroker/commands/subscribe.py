@@ -108,6 +108,8 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
     if cursor is None:
         mark_delete = _start(topic, command)
         cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)
+    elif not command.read_compacted:
+        cursor.skip_trimmed()
     subscription = Subscription(
         topic,
         command.subscription,

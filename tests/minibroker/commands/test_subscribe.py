@@ -1,4 +1,4 @@
-"""SUBSCRIBE: incompatible consumers, and the consumer epoch in deliveries."""
+"""SUBSCRIBE: incompatible consumers, the cursor of a reader after a reset, and the consumer epoch in deliveries."""
 
 import re
 
@@ -62,3 +62,17 @@ def test_only_ordered_persistent_deliveries_contain_the_epoch(world, topic, fiel
     client.flow()
     [message] = [body for body in client.publish() if isinstance(body, pb.CommandMessage)]
     assert message.HasField("consumer_epoch") == told
+
+
+def test_the_kept_cursor_of_a_reader_skips_entries_that_were_deleted_meanwhile(make_world):
+    world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    client, reader = world.client(), world.client()
+    client.producer("t")
+    reader.subscribe("t", durable=False)
+    reader(pb.CommandSeek(consumer_id=1, message_id=pb.MessageIdData(ledgerId=0, entryId=0)))
+    client.publish()
+    client.publish(sequence_id=1)
+    client.publish(sequence_id=2)
+    reader.subscribe("t", consumer_id=2, durable=False)
+    cursor = world.broker.topics["persistent://public/default/t"].subscriptions["sub"].cursor
+    assert (cursor.mark_delete, cursor.read_position) == (1, 2)
