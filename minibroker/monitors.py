@@ -11,7 +11,8 @@ Rules of this file
 4. `check_consumed_ledgers` deletes ledgers that retention no longer keeps (BrokerService.checkConsumedLedgers).
 5. `check_compaction` compacts topics by threshold (PersistentTopic.checkCompaction). Checks 2 and 3 omit the
    subscription of the compactor.
-6. `check_backlog_quota` compares the backlog with the quotas (BrokerService.monitorBacklogQuota).
+6. `check_deduplication_snapshot` stores the sequence ids of deduplication (PersistentTopic.checkDeduplicationSnapshot).
+7. `check_backlog_quota` compares the backlog with the quotas (BrokerService.monitorBacklogQuota).
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Monitors:
         self._start(settings.subscriptionExpiryCheckIntervalInMinutes * _MINUTE, self.check_inactive_subscriptions)
         self._start(settings.retentionCheckIntervalInSeconds * _SECOND, self.check_consumed_ledgers)
         self._start(settings.brokerServiceCompactionMonitorIntervalInSeconds * _SECOND, self.check_compaction)
+        seconds = settings.brokerDeduplicationSnapshotFrequencyInSeconds
+        self._start(seconds * _SECOND, self.check_deduplication_snapshot)
         if settings.backlogQuotaCheckEnabled:
             self._start(settings.backlogQuotaCheckIntervalInSeconds * _SECOND, self.check_backlog_quota)
 
@@ -110,6 +113,12 @@ class Monitors:
         """Compact a topic whose uncompacted messages exceed the threshold."""
         if topic.compaction is not None:
             topic.compaction.check()
+
+    def check_deduplication_snapshot(self, topic: Topic) -> None:
+        """Store the sequence ids if the interval has passed."""
+        if topic.deduplication_snapshot is not None:
+            interval = topic.effective("brokerDeduplicationSnapshotIntervalSeconds")
+            topic.deduplication_snapshot.check(interval, self._broker.now)
 
     def check_backlog_quota(self, topic: Topic) -> None:
         """Apply the policy of an exceeded backlog quota."""

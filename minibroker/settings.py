@@ -118,6 +118,11 @@ class Settings:
     brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[
         int, "time after which an inactive producer's sequence id is removed"
     ] = 360
+    brokerDeduplicationEntriesInterval: Annotated[int, "entries between two snapshots of the sequence ids"] = 1000
+    brokerDeduplicationSnapshotIntervalSeconds: Annotated[int, "minimum time between two such snapshots"] = 120
+    brokerDeduplicationSnapshotFrequencyInSeconds: Annotated[int, "interval of the checks whether this time passed"] = (
+        120
+    )
 
     # Subscriptions and delivery.
     subscriptionTypesEnabled: Annotated[list[str], "allowed subscription types"] = field(

@@ -125,7 +125,8 @@ def _partitioned(call: Call) -> int:
 def _partitioned_stats(call: Call) -> Any:
     count = _partitioned(call)
     each = call.query.get("perPartition", "true").lower() == "true"
-    found = {topic.full_name: topic_stats(topic) for topic in call.topics()}
+    earliest = call.flag("getEarliestTimeInBacklog")
+    found = {topic.full_name: topic_stats(topic, earliest=earliest) for topic in call.topics()}
     return partitioned_stats(found, count, each=each)
 
 

@@ -77,8 +77,10 @@ def _create(call: Call) -> None:
             made = topic.create_subscription(subscription, offset)
             made.properties = dict(body.get("properties") or {})
             made.replicated = call.flag("replicated")
-            if bits is not None and made.cursor is not None:
-                made.cursor.ack_sets[offset] = bits
+            if made.cursor is not None:
+                made.cursor.created_by_request()
+                if bits is not None:
+                    made.cursor.ack_sets[offset] = bits
 
 
 def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:

@@ -10,8 +10,14 @@ Rules of this file (InMemoryDelayedDeliveryTracker, AbstractDelayedDeliveryTrack
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Final
 
 __all__ = ["InMemoryDelayedDeliveryTracker"]
+
+_BITMAP: Final = 58
+"""Bytes of a bitmap without its values."""
+_CONTAINER: Final = 8192
+"""Maximum size of the values of a bitmap in bytes."""
 
 
 class InMemoryDelayedDeliveryTracker:
@@ -90,6 +96,11 @@ class InMemoryDelayedDeliveryTracker:
     def next_delivery_time(self) -> int:
         """The time of the first group, or -1 if there are no entries."""
         return self._heap[0] if self._heap else -1
+
+    @property
+    def index_size(self) -> int:
+        """The bytes of Roaring64Bitmap for these entries. Each group is counted as if it were in one ledger."""
+        return sum(_BITMAP + min(2 * len(group), _CONTAINER) for group in self._groups.values())
 
     def clear(self) -> None:
         """Remove all entries, because they will be read again."""

@@ -30,12 +30,14 @@ class _Draining:
 class DrainingHashesTracker:
     """The draining slots."""
 
-    __slots__ = ("_of", "_slots")
+    __slots__ = ("_of", "_slots", "cleared")
 
     def __init__(self) -> None:
         self._slots: dict[int, _Draining] = {}
         self._of: dict[Consumer, set[int]] = {}
         """The draining slots in which a consumer has pending entries."""
+        self.cleared: Counter[Consumer] = Counter()
+        """Number of slots that were drained, by the consumer that had the pending entries."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -51,6 +53,7 @@ class DrainingHashesTracker:
 
     def removed(self, consumer: Consumer) -> None:
         """After a consumer was removed, its slots no longer drain."""
+        self.cleared.pop(consumer, None)
         for slot in self._of.pop(consumer, ()):
             del self._slots[slot]
 
@@ -79,6 +82,7 @@ class DrainingHashesTracker:
 
     def _drained(self, slot: int, consumer: Consumer) -> None:
         del self._slots[slot]
+        self.cleared[consumer] += 1
         slots = self._of[consumer]
         slots.remove(slot)
         if not slots:

@@ -355,6 +355,7 @@ POLICIES: Final = (
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotIntervalSeconds",
         INTEGER,
+        (("brokerDeduplicationSnapshotIntervalSeconds", ""),),
         check=checks.not_negative("interval must be greater than or equal to 0"),
         topic_check=checks.not_negative("interval must be 0 or more"),
         keep=True,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["internal_stats", "position"]
 
+_REPLICATED: Final[Json] = {"pulsar.replicated.subscription": 1}
 _NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
 
 
@@ -48,33 +49,46 @@ def internal_stats(topic: Topic) -> Json:
         "ledgers": [
             {
                 "ledgerId": one.id,
-                # The real broker also omits the size of the open ledger.
-                "entries": one.entries if one.closed_ms is not None else 0,
-                "size": one.size if one.closed_ms is not None else 0,
+                # The real broker also omits the size of the last ledger, even if it is closed.
+                "entries": one.entries if one is not current and one.closed_ms is not None else 0,
+                "size": one.size if one is not current and one.closed_ms is not None else 0,
                 "offloaded": False,
                 "underReplicated": False,
             }
             for one in ledger.ledgers
         ],
-        "cursors": {
-            **{name: _cursor(topic, ledger, None, cursor) for name, cursor in topic.detached_cursors.items()},
-            **{
-                name: _cursor(topic, ledger, one, one.cursor)
-                for name, one in topic.subscriptions.items()
-                if one.cursor is not None
-            },
-        },
+        "cursors": _cursors(topic, ledger),
         "properties": _properties(topic),
-        "schemaLedgers": [],
+        "schemaLedgers": _schema_ledgers(topic),
         "compactedLedger": _compacted_ledger(topic),
     }
 
 
+def _cursors(topic: Topic, ledger: ManagedLedger) -> Json:
+    found = {name: _cursor(ledger, topic, cursor, None) for name, cursor in topic.detached_cursors.items()}
+    for name, one in topic.subscriptions.items():
+        if one.cursor is not None:
+            found[name] = _cursor(ledger, topic, one.cursor, one)
+    if topic.deduplication_snapshot is not None:
+        cursor = topic.deduplication_snapshot.cursor
+        found[cursor.name] = _cursor(ledger, topic, cursor, None)
+    return found
+
+
 def _properties(topic: Topic) -> Json:
-    """Return the properties of the managed ledger, which include the topic epoch (TOPIC_EPOCH_PROPERTY_NAME)."""
+    """Return the properties of the topic and its epoch, which are stored together."""
     epoch = topic.producer_access.epoch
-    properties = topic.broker.policies.properties.get(str(topic.name.base), {})
-    return {**properties, **({} if epoch is None else {"pulsar.topic.epoch": str(epoch)})}
+    own = topic.broker.policies.properties.get(str(topic.name.base), {})
+    return own if epoch is None else {**own, "pulsar.topic.epoch": str(epoch)}
+
+
+def _schema_ledgers(topic: Topic) -> list[Json]:
+    """Return the ledger of each version of the schema. The ledgers do not exist; their ids count the versions."""
+    versions = topic.broker.schemas.versions(topic.schema_id)
+    return [
+        {**_NO_LEDGER, "ledgerId": number, "entries": 1, "size": len(one.schema.schema_data)}
+        for number, one in enumerate(versions)
+    ]
 
 
 def _compacted_ledger(topic: Topic) -> Json:
@@ -84,9 +98,10 @@ def _compacted_ledger(topic: Topic) -> Json:
     return {**_NO_LEDGER, "ledgerId": ledger.id, "entries": len(ledger), "size": ledger.size}
 
 
-def _cursor(topic: Topic, ledger: ManagedLedger, subscription: Subscription | None, cursor: ManagedCursor) -> Json:
+def _cursor(ledger: ManagedLedger, topic: Topic, cursor: ManagedCursor, subscription: Subscription | None) -> Json:
     ranges = cursor.deleted_ranges()
     waits = subscription is not None and subscription.waits
+    replicated = subscription is not None and subscription.replicated
     runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
     return {
         "markDeletePosition": "{}:{}".format(*cursor.mark_delete_position),
@@ -104,7 +119,7 @@ def _cursor(topic: Topic, ledger: ManagedLedger, subscription: Subscription | No
         "totalNonContiguousDeletedMessagesRange": len(ranges),
         "subscriptionHavePendingRead": waits,
         "subscriptionHavePendingReplayRead": False,
-        "properties": cursor.properties,
+        "properties": {**cursor.properties, **_REPLICATED} if replicated else cursor.properties,
     }
 
 

@@ -17,6 +17,9 @@ __all__ = ["partitioned_stats"]
 _LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "lastExpireTimestamp"))
 """Times for which the latest value is used."""
 
+_EARLIEST: Final = frozenset(("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"))
+"""Times for which the earliest value is used."""
+
 _SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
 _ZERO: Final = frozenset(("avgMessagesPerEntry", "producerId", "averageMsgSize", "bytesOutInternalCounter"))
 _OLDEST: Final = "oldestBacklogMessageAgeSeconds", "oldestBacklogMessageSubscriptionName"
@@ -69,6 +72,8 @@ def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
             yield name, max(0, oldest[0]) if name == _OLDEST[0] else oldest[1]
         elif name in _NEVER:
             yield name, instant_text(0)
+        elif name in _EARLIEST:
+            yield name, min((value for value in values if value > 0), default=0)
         elif name in _LATEST:
             yield name, max(values)
         elif name == "subscriptions":

@@ -32,7 +32,7 @@ NO_RATE: Final = Rate()
 
 _Counters = tuple[int, ...]
 """Counters in the order of the fields of Rate."""
-_ZERO: Final[_Counters] = (0,) * 7
+_ZERO: Final[_Counters] = (0,) * 8
 
 
 class Rates:
@@ -48,7 +48,7 @@ class Rates:
         broker.call_later(self._period, self._tick)
 
     def of(self, client: object) -> Rate:
-        """Return the rates of a producer, a consumer, or a subscription of a non-persistent topic."""
+        """Return the rates of a producer, a consumer or a subscription."""
         return self._rates.get(client, NO_RATE)
 
     def _tick(self) -> None:
@@ -71,15 +71,17 @@ class Rates:
 def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
     """Return the measured clients, with the time of connection (ms) and their counters."""
     for producer in topic.producers.values():
-        yield producer, producer.connected_since, (producer.messages_in, producer.bytes_in, 0, 0, 0, 0, 0)
+        yield producer, producer.connected_since, (producer.messages_in, producer.bytes_in, 0, 0, 0, 0, 0, 0)
     for subscription in topic.subscriptions.values():
         for one in subscription.consumers:
-            count = (0, 0, one.messages_out, one.bytes_out, one.messages_redelivered, one.messages_acked, 0)
+            count = (0, 0, one.messages_out, one.bytes_out, one.messages_redelivered, one.messages_acked, 0, 0)
             yield one, one.connected_since, count
+        if subscription.expired:
+            yield subscription, topic.created, (0, 0, 0, 0, 0, 0, 0, subscription.expired)
         dispatcher = subscription.dispatcher
         if isinstance(dispatcher, NonPersistentDispatcher) and dispatcher.consumers:
             since = min(one.connected_since for one in dispatcher.consumers)
-            yield subscription, since, (0, 0, 0, 0, 0, 0, dispatcher.dropped)
+            yield subscription, since, (0, 0, 0, 0, 0, 0, dispatcher.dropped, 0)
 
 
 def _rate(count: _Counters, before: _Counters, elapsed: int) -> Rate:

@@ -17,6 +17,7 @@ from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMult
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.timestamps import instant_text
+from pcli.minibroker.topics.deduplication_snapshot import mark_delete_positions
 from pcli.minibroker.topics.topic_compaction import COMPACTION, CompactionRecord
 
 if TYPE_CHECKING:
@@ -42,24 +43,17 @@ _MODES: Final = {
 _UNUSED_TOPIC: Final[Json] = {
     "systemTopicBytesInCounter": 0,
     "publishRateLimitedTimes": 0,
-    "earliestMsgPublishTimeInBacklogs": 0,
     "offloadedStorageSize": 0,
     "lastOffloadLedgerId": 0,
     "lastOffloadSuccessTimeStamp": 0,
     "lastOffloadFailureTimeStamp": 0,
     "replication": {},
-    "nonContiguousDeletedMessagesRangesSerializedSize": 0,
-    "delayedMessageIndexSizeInBytes": 0,
 }
 
 _UNUSED_SUBSCRIPTION: Final[Json] = {
     "chunkedMessageRate": 0.0,
-    "msgRateExpired": 0.0,
     "msgExpired": 0,
     "consumersAfterMarkDeletePosition": {},
-    "drainingHashesClearedTotal": 0,
-    "nonContiguousDeletedMessagesRangesSerializedSize": 0,
-    "delayedMessageIndexSizeInBytes": 0,
     "filterProcessedMsgCount": 0,
     "filterAcceptedMsgCount": 0,
     "filterRejectedMsgCount": 0,
@@ -84,7 +78,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
     publishers = [_publisher(producer) for producer in topic.producers.values()]
     rates = _rates_in(publishers)
     out = _sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter")
-    marks = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor is not None]
+    marks = mark_delete_positions(topic)
     return {
         **rates,
         **out,
@@ -101,15 +95,16 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "compaction": _compaction(topic),
         **_transactions(topic),
         **_backlog_quota(topic),
-        "earliestMsgPublishTimeInBacklogs": min(
-            (time for one in subscriptions.values() if (time := one["earliestMsgPublishTimeInBacklog"]) > 0), default=0
-        ),
+        "earliestMsgPublishTimeInBacklogs": _published(ledger, min(marks) + 1) if earliest and ledger and marks else 0,
         "publishers": publishers,
         "waitingPublishers": topic.producer_access.waiting,
         "subscriptions": subscriptions,
         **({} if topic.producer_access.epoch is None else {"topicEpoch": topic.producer_access.epoch}),
-        "nonContiguousDeletedMessagesRanges": sum(
-            one["nonContiguousDeletedMessagesRanges"] for one in subscriptions.values()
+        **_sums(
+            subscriptions.values(),
+            "nonContiguousDeletedMessagesRanges",
+            "nonContiguousDeletedMessagesRangesSerializedSize",
+            "delayedMessageIndexSizeInBytes",
         ),
         "ownerBroker": topic.broker.http_url.rpartition("/")[2],
         "topicCreationTimeStamp": topic.created,
@@ -230,7 +225,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         "msgDelayed": delayed,
         "msgInReplay": _in_replay(subscription),
         "type": _type(subscription),
-        **({} if active is None else {"activeConsumerName": active.name}),
+        **({} if active is None or cursor is None else {"activeConsumerName": active.name}),
         "totalMsgExpired": subscription.expired,
         "lastExpireTimestamp": subscription.last_expire,
         "lastConsumedFlowTimestamp": 0 if cursor is None else subscription.last_flow,
@@ -240,9 +235,11 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         "consumers": consumers,
         **_flags(subscription),
         **_key_shared(subscription),
-        "drainingHashesCount": sum(one["drainingHashesCount"] for one in consumers),
-        "drainingHashesUnackedMessages": sum(one["drainingHashesUnackedMessages"] for one in consumers),
+        **_sums(consumers, "drainingHashesCount", "drainingHashesClearedTotal", "drainingHashesUnackedMessages"),
         "nonContiguousDeletedMessagesRanges": 0 if cursor is None else cursor.deleted_range_count,
+        "nonContiguousDeletedMessagesRangesSerializedSize": _serialized_size(subscription),
+        "delayedMessageIndexSizeInBytes": _index_size(subscription),
+        "msgRateExpired": subscription.topic.broker.rates.of(subscription).expired,
         "subscriptionProperties": subscription.properties,
         **({} if cursor is not None else {"msgDropRate": subscription.topic.broker.rates.of(subscription).dropped}),
     }
@@ -289,7 +286,7 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
         "avgMessagesPerEntry": round(consumer.avg_messages_per_entry),
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
         "drainingHashesCount": len(draining),
-        "drainingHashesClearedTotal": 0,
+        "drainingHashesClearedTotal": slots.cleared(consumer),
         "drainingHashesUnackedMessages": sum(one["unackMsgs"] for one in draining),
         **_client(consumer.connection, consumer.connected_since),
         "lastAckedTimestamp": consumer.last_acked,
@@ -307,15 +304,20 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
 class _Slots:
     """The Key_Shared data of each consumer: its ranges and draining slots. It is computed once per subscription."""
 
-    __slots__ = ("_draining", "_ranges")
+    __slots__ = ("_draining", "_drains", "_ranges")
 
     def __init__(self, subscription: Subscription) -> None:
         dispatcher = subscription.dispatcher
         selector = None if subscription.cursor is None else getattr(dispatcher, "selector", None)
         self._ranges: dict[Consumer, list[tuple[int, int]]] | None = None if selector is None else selector.ranges()
         self._draining: DrainingHashesTracker | None = None
-        if isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers) and len(dispatcher.draining):
-            self._draining = dispatcher.draining
+        self._drains = not isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers)
+        if isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers):
+            self._draining, self._drains = dispatcher.draining, dispatcher.drains_hashes
+
+    def cleared(self, consumer: Consumer) -> int:
+        """Return the number of slots in which a consumer's pending entries were drained."""
+        return 0 if self._draining is None else self._draining.cleared[consumer]
 
     def draining(self, consumer: Consumer) -> list[Json]:
         """Return the draining slots of a consumer."""
@@ -329,7 +331,8 @@ class _Slots:
         if self._ranges is None:
             return {}
         ranges = self._ranges.get(consumer, [])
-        return {"drainingHashes": draining, "keyHashRangeArrays": [list(pair) for pair in ranges]}
+        shown: Json = {"drainingHashes": draining} if self._drains else {}
+        return {**shown, "keyHashRangeArrays": [list(pair) for pair in ranges]}
 
 
 def _tracker(subscription: Subscription) -> InMemoryDelayedDeliveryTracker | None:
@@ -355,9 +358,17 @@ def _blocked(subscription: Subscription) -> bool:
 def _earliest(subscription: Subscription) -> int:
     """Return the publish time of the first unacknowledged entry, or -1 if there is none."""
     cursor, ledger = subscription.cursor, subscription.topic.ledger
-    entry = None if cursor is None or ledger is None else ledger.entry(cursor.next_unacked(cursor.mark_delete + 1))
+    if cursor is None or ledger is None:
+        return 0
+    offset = cursor.next_unacked(cursor.mark_delete + 1)
+    return _published(ledger, offset) if offset < ledger.next else -1
+
+
+def _published(ledger: ManagedLedger, offset: int) -> int:
+    """Return the publish time of an entry, or 0 if it does not exist."""
+    entry = ledger.entry(max(offset, ledger.first))
     if entry is None:
-        return -1
+        return 0
     if not entry.parsed:
         entry.parse()
     return 0 if entry.metadata is None else entry.metadata.publish_time
@@ -369,3 +380,31 @@ def _earliest(subscription: Subscription) -> int:
 def _size_left(subscription: Subscription) -> int:
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     return 0 if ledger is None or cursor is None else backlog_size(ledger, cursor.mark_delete)
+
+
+def _serialized_size(subscription: Subscription) -> int:
+    """Return the stored size of the acknowledged ranges: bits in 64-bit words by ledger (LongListMap)."""
+    ledger, cursor = subscription.topic.ledger, subscription.cursor
+    if ledger is None or cursor is None or not subscription.durable:
+        return 0
+    words: dict[int, dict[int, int]] = {}
+    for first, last in cursor.deleted_ranges():
+        for offset in range(first, last + 1):
+            ledger_id, entry_id = ledger.position(offset)
+            of_ledger = words.setdefault(ledger_id, {})
+            of_ledger[entry_id >> 6] = of_ledger.get(entry_id >> 6, 0) | 1 << (entry_id & 63)
+    size = 0
+    for ledger_id, of_ledger in words.items():
+        own = 1 + _varint_size(ledger_id)
+        own += sum(1 + _varint_size(of_ledger.get(word, 0)) for word in range(max(of_ledger) + 1))
+        size += 1 + _varint_size(own) + own
+    return size
+
+
+def _varint_size(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def _index_size(subscription: Subscription) -> int:
+    tracker = _tracker(subscription)
+    return 0 if tracker is None else tracker.index_size

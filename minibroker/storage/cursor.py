@@ -96,6 +96,10 @@ class ManagedCursor:
         """Whether the real broker would have opened a cursor ledger, as it does for the first change (State.Open)."""
         return (self.mark_delete, self._deleted) != self._initial
 
+    def created_by_request(self) -> None:
+        """Record that a request has set the position of the new cursor, which opens the cursor ledger."""
+        self._initial = None
+
     def reload(self) -> None:
         """Forget the ack sets, which are only in memory, and close the cursor ledger, as an unload does."""
         self.ack_sets.clear()

@@ -33,6 +33,8 @@ class Rate:
     """Acknowledged messages."""
     dropped: float = 0.0
     """Messages dropped because no consumer had permits; only for subscriptions of non-persistent topics."""
+    expired: float = 0.0
+    """Expired messages; only for subscriptions of persistent topics."""
 
 
 class ClientRates(Protocol):

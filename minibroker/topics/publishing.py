@@ -188,6 +188,8 @@ def _store(producer: Producer, publication: Publication) -> None:
         if known is not None:
             known.undo_last_check()
         raise
+    if topic.deduplication_snapshot is not None:
+        topic.deduplication_snapshot.entry_stored(topic.broker.now)
     if txn is not None:
         topic.open_transaction_buffer().message_appended(txn, entry.offset, topic.broker.now)
     producer.count(publication)

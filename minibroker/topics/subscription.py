@@ -66,9 +66,7 @@ class Subscription:
         """The dispatcher on a persistent topic."""
         self._individual_dispatcher: PersistentDispatcher | None = None
         """The dispatcher, or None if entries are not acknowledged and redelivered individually."""
-        self.max_unacked = 0
-        self.delayed_delivery = True
-        self.delayed_tick = 1000
+        self.max_unacked, self.delayed_delivery, self.delayed_tick = 0, True, 1000
         self.limits: DispatchRateLimiter | None = None
         self.expired = 0
         """Total number of expired messages."""
@@ -457,19 +455,22 @@ class Subscription:
         old = seconds != 0 and newest > cursor.mark_delete
         if self.consumers and backlog < _SMALL_BACKLOG and not old:
             return False
-        self.advance_mark_delete(newest)
+        self.advance_mark_delete(newest, expired=True)
         self.expired += backlog - self.backlog
         self.last_expire = self.topic.broker.now
         return True
 
-    def advance_mark_delete(self, offset: int) -> None:
-        """Move the mark-delete position forward on behalf of the broker."""
+    def advance_mark_delete(self, offset: int, *, expired: bool = False) -> None:
+        """Move the mark-delete position forward on behalf of the broker. Only an expiry updates its time."""
         if self.cursor is None:
             return
+        before = self.last_mark_delete
         self.cursor.mark_delete_to(offset)
         if self._persistent_dispatcher is not None:
             self._persistent_dispatcher.cursor_moved()
         self._after_ack()
+        if not expired:
+            self.last_mark_delete = before
 
 
 def _first_bit(bits: int) -> int:

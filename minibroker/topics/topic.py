@@ -26,6 +26,7 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
+from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot, mark_delete_positions
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
 from pcli.minibroker.topics.producer_access import ProducerAccess
@@ -62,6 +63,7 @@ class Topic:
         "compaction",
         "created",
         "deduplication",
+        "deduplication_snapshot",
         "detached_cursors",
         "effective_policies",
         "entries_announced",
@@ -106,6 +108,7 @@ class Topic:
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
         """The recorded sequence ids, or None if deduplication is disabled."""
+        self.deduplication_snapshot: DeduplicationSnapshot | None = None
         self.effective_policies = EffectivePolicies(broker, name)
         enabled = broker.settings.transactionCoordinatorEnabled
         self.transactions_enabled = enabled and self.persistent and not self.effective_policies.system
@@ -148,9 +151,10 @@ class Topic:
         """Apply the policies. If they enable deduplication, it starts without recorded ids."""
         policies = self.effective_policies
         if not policies.deduplication:
-            self.deduplication = None
-        elif self.deduplication is None:
+            self.deduplication = self.deduplication_snapshot = None
+        elif self.deduplication is None and self.ledger is not None:
             self.deduplication = MessageDeduplication(self.broker.settings)
+            self.deduplication_snapshot = DeduplicationSnapshot(self.broker.settings, self.ledger)
         self._update_fast_path()
         if policies.encryption_required:
             for producer in [one for one in self.producers.values() if not one.encrypted]:
@@ -381,10 +385,9 @@ class Topic:
         ``all_closed`` ignores retention.
         """
         if self.ledger is not None:
-            places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
             minutes = 0 if all_closed else self.effective("defaultRetentionTimeInMinutes")
             megabytes = 0 if all_closed else self.effective("defaultRetentionSizeInMB")
-            self.ledger.trim(min(places, default=None), minutes, megabytes, self.broker.now)
+            self.ledger.trim(min(mark_delete_positions(self), default=None), minutes, megabytes, self.broker.now)
             self._ledgers_checked = len(self.ledger.ledgers)
             for one in self.subscriptions.values():
                 if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:

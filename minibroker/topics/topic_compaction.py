@@ -209,6 +209,7 @@ class TopicCompaction:
             assert subscription.cursor is not None
             subscription.cursor.properties[_LEDGER_PROPERTY] = ledger.id
             subscription.advance_mark_delete(horizon)
+            subscription.last_flow = self._topic.broker.now
 
     @staticmethod
     def _count(compactor: TwoPhaseCompactor, subscription: Subscription) -> None:

@@ -84,3 +84,55 @@ def test_new_ids_are_above_all_recorded_ids(batches: list[tuple[int, int]]) -> N
         if verdict is NEW:
             stored.update(range(lowest, lowest + more + 1))
         assert known.last_sequence_id("p") == max(stored, default=-1)
+
+
+# -- the cursor --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snapshot(make_world):
+    """Return a topic with deduplication, a producer's client, and a function that returns the cursor's entry id."""
+
+    def make(**settings):
+        world = make_world(brokerDeduplicationEnabled=True, **settings)
+        client = world.client()
+        client.producer()
+        [topic] = world.broker.topics.values()
+        return world, client, lambda: topic.deduplication_snapshot.cursor.mark_delete_position[1]
+
+    return make
+
+
+def test_the_cursor_starts_at_the_end_and_moves_after_a_number_of_entries(snapshot):
+    _, client, position = snapshot(brokerDeduplicationEntriesInterval=3)
+    found = []
+    for sequence in range(4):
+        client.publish(sequence_id=sequence)
+        found.append(position())
+    assert found == [-1, -1, 2, 2]
+
+
+def test_the_cursor_moves_at_the_interval_of_the_policy(snapshot):
+    world, client, position = snapshot(brokerDeduplicationSnapshotFrequencyInSeconds=10)
+    client.publish()
+    world.wait(10_000)
+    assert position() == 0
+    world.broker.policies.set_namespace("public/default", "deduplicationSnapshotInterval", 60)
+    client.publish(sequence_id=1)
+    world.wait(50_000)
+    assert position() == 0
+    world.wait(10_000)
+    assert position() == 1
+
+
+def test_entries_after_the_cursor_are_kept(snapshot):
+    world, client, _ = snapshot(managedLedgerMaxEntriesPerLedger=1, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    [topic] = world.broker.topics.values()
+    for sequence in range(3):
+        client.publish(sequence_id=sequence)
+    world.broker.policies.set_topic(topic.name, "deduplicationSnapshotInterval", 0)
+    topic.trim()
+    assert topic.ledger.first == 0
+    topic.deduplication_snapshot.check(1, world.now)
+    topic.trim()
+    assert topic.ledger.first == 3

@@ -1,0 +1,59 @@
+"""The cursor of deduplication: the position up to which the sequence ids are stored (MessageDeduplication).
+
+Rules of this file
+1. The position moves to the last entry after brokerDeduplicationEntriesInterval entries, and at a check if the interval
+   of the policy deduplicationSnapshotInterval has passed.
+2. Entries after the position are needed to restore the sequence ids. Ledgers that contain them are not deleted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.minibroker.storage.cursor import ManagedCursor
+
+if TYPE_CHECKING:
+    from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.ledger import ManagedLedger
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["DEDUPLICATION", "DeduplicationSnapshot", "mark_delete_positions"]
+
+DEDUPLICATION: Final = "pulsar.dedup"
+"""The name of the cursor."""
+
+
+class DeduplicationSnapshot:
+    """The cursor of one topic. It starts at the end of the topic."""
+
+    __slots__ = ("_entries", "_ledger", "_settings", "_taken", "cursor")
+
+    def __init__(self, settings: Settings, ledger: ManagedLedger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._entries = 0
+        self._taken = 0
+        """Time of the last snapshot (ms), or 0."""
+        self.cursor = ManagedCursor(ledger, DEDUPLICATION, ledger.next - 1, durable=True)
+
+    def entry_stored(self, now: int) -> None:
+        """Count a stored entry; take a snapshot after every brokerDeduplicationEntriesInterval entries."""
+        self._entries += 1
+        if self._entries >= self._settings.brokerDeduplicationEntriesInterval:
+            self._take(now)
+
+    def check(self, interval: int, now: int) -> None:
+        """Take a snapshot if there are new entries and the last one is ``interval`` seconds old. 0 disables this."""
+        if interval > 0 and now - self._taken >= interval * 1000 and self.cursor.mark_delete < self._ledger.next - 1:
+            self._take(now)
+
+    def _take(self, now: int) -> None:
+        self._entries, self._taken = 0, now
+        self.cursor.mark_delete_to(self._ledger.next - 1)
+
+
+def mark_delete_positions(topic: Topic) -> list[int]:
+    """Return the mark-delete positions of all durable cursors of a topic."""
+    places = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor]
+    snapshot = topic.deduplication_snapshot
+    return places if snapshot is None else [*places, snapshot.cursor.mark_delete]
