@@ -95,6 +95,8 @@ class Broker:
         self.on_failure: Callable[[BaseException, Connection | None], None] | None = None
         self.offer = _offer(settings)
         self.connections: dict[Connection, None] = {}
+        self.connections_accepted = 0
+        """Number of all connections since the start."""
         self.dirty: list[Connection] = []
         """Connections with bytes to write, or to close."""
         self._lost: list[Connection] = []
@@ -134,6 +136,7 @@ class Broker:
         connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
         refused = self._full(peer[0])
         self.connections[connection] = None
+        self.connections_accepted += 1
         if refused is not None:
             connection.send_command(error(NOBODY, refused))
             connection.fail(refused.text)

@@ -118,6 +118,8 @@ class Settings:
     brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[
         int, "time after which an inactive producer's sequence id is removed"
     ] = 360
+    exposeConsumerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each consumer"] = False
+    exposeProducerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each producer"] = False
     brokerDeduplicationEntriesInterval: Annotated[int, "entries between two snapshots of the sequence ids"] = 1000
     brokerDeduplicationSnapshotIntervalSeconds: Annotated[int, "minimum time between two such snapshots"] = 120
     brokerDeduplicationSnapshotFrequencyInSeconds: Annotated[int, "interval of the checks whether this time passed"] = (

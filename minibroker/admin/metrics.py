@@ -1,4 +1,10 @@
-"""Metrics in the Prometheus text format, with the names of a real broker (class NamespaceStatsAggregator)."""
+"""Metrics in the Prometheus text format, with a real broker's names, types and labels (PrometheusMetricsGenerator).
+
+Rules of this file
+1. Metrics of consumers and producers are added if exposeConsumerLevelMetricsInPrometheus and
+   exposeProducerLevelMetricsInPrometheus are set.
+2. Metrics of Java, BookKeeper and the HTTP server, and histograms of latencies and sizes, are absent.
+"""
 
 from __future__ import annotations
 
@@ -6,109 +12,142 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
+from pcli.minibroker.admin.metric_tables import BROKER, CONSUMER, PRODUCER, SUBSCRIPTION, TOPIC, TRANSACTION_BUFFER
+from pcli.minibroker.broker import VERSION
 from pcli.minibroker.stats.topic_stats import Json, topic_stats
-from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.topic_names import is_system, namespace_of
+from pcli.minibroker.topics.topic_compaction import COMPACTION
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS", "metrics"]
 
-_TOPIC: Final = {
-    "pulsar_rate_in": "msgRateIn",
-    "pulsar_rate_out": "msgRateOut",
-    "pulsar_throughput_in": "msgThroughputIn",
-    "pulsar_throughput_out": "msgThroughputOut",
-    "pulsar_average_msg_size": "averageMsgSize",
-    "pulsar_storage_size": "storageSize",
-    "pulsar_storage_logical_size": "storageSize",
-    "pulsar_storage_backlog_size": "backlogSize",
-    "pulsar_publish_rate_limit_times": "publishRateLimitedTimes",
-    "pulsar_in_bytes_total": "bytesInCounter",
-    "pulsar_in_messages_total": "msgInCounter",
-}
-"""Field in the topic stats for each metric of a topic."""
-
-_SUBSCRIPTION: Final = {
-    "pulsar_subscription_back_log": "msgBacklog",
-    "pulsar_subscription_back_log_no_delayed": "msgBacklogNoDelayed",
-    "pulsar_subscription_delayed": "msgDelayed",
-    "pulsar_subscription_in_replay": "msgInReplay",
-    "pulsar_subscription_msg_rate_redeliver": "msgRateRedeliver",
-    "pulsar_subscription_msg_ack_rate": "messageAckRate",
-    "pulsar_subscription_unacked_messages": "unackedMessages",
-    "pulsar_subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
-    "pulsar_subscription_msg_rate_out": "msgRateOut",
-    "pulsar_subscription_msg_throughput_out": "msgThroughputOut",
-    "pulsar_subscription_msg_rate_expired": "msgRateExpired",
-    "pulsar_subscription_total_msg_expired": "totalMsgExpired",
-    "pulsar_subscription_last_expire_timestamp": "lastExpireTimestamp",
-    "pulsar_subscription_last_acked_timestamp": "lastAckedTimestamp",
-    "pulsar_subscription_last_consumed_flow_timestamp": "lastConsumedFlowTimestamp",
-    "pulsar_subscription_last_consumed_timestamp": "lastConsumedTimestamp",
-    "pulsar_subscription_last_mark_delete_advanced_timestamp": "lastMarkDeleteAdvancedTimestamp",
-    "pulsar_out_bytes_total": "bytesOutCounter",
-    "pulsar_out_messages_total": "msgOutCounter",
-}
-"""Field in the subscription stats for each metric of a subscription."""
-
-_BROKER: Final = {
-    "pulsar_broker_rate_in": "pulsar_rate_in",
-    "pulsar_broker_rate_out": "pulsar_rate_out",
-    "pulsar_broker_throughput_in": "pulsar_throughput_in",
-    "pulsar_broker_throughput_out": "pulsar_throughput_out",
-    "pulsar_broker_storage_size": "pulsar_storage_size",
-    "pulsar_broker_storage_logical_size": "pulsar_storage_logical_size",
-    "pulsar_broker_producers_count": "pulsar_producers_count",
-    "pulsar_broker_consumers_count": "pulsar_consumers_count",
-    "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
-    "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
-}
-"""The topic metric that is summed for each metric of the broker."""
-
 _Labels = dict[str, str]
+_Sample = tuple[str, _Labels, Any]
+"""The name, labels and value of a metric."""
 _Samples = dict[str, list[tuple[_Labels, Any]]]
 
 
 def metrics(broker: Broker) -> str:
-    """Return all metrics of a broker."""
+    """Return all metrics of a broker. All of them are gauges, as on a real broker."""
     samples: _Samples = {}
     cluster = {"cluster": broker.settings.clusterName}
     counts: dict[str, int] = {}
     for topic in broker.topics.values():
         space = namespace_of(topic.name)
         counts[space] = counts.get(space, 0) + 1
-        labels = {**cluster, "namespace": space, "topic": topic.full_name}
-        for name, found, value in _of_topic(labels, topic_stats(topic)):
-            samples.setdefault(name, []).append((found, value))
+        for name, labels, value in _of_topic({**cluster, "namespace": space, "topic": topic.full_name}, topic):
+            samples.setdefault(name, []).append((labels, value))
     samples["pulsar_topics_count"] = [({**cluster, "namespace": space}, count) for space, count in counts.items()]
-    samples["pulsar_broker_topics_count"] = [(cluster, len(broker.topics))]
-    for name, part in _BROKER.items():
+    for name, part in BROKER.items():
         samples[name] = [(cluster, sum(value for _, value in samples.get(part, [])))]
-    host = broker.http_url.rpartition("/")[2].rpartition(":")[0]
-    about = {**cluster, "broker": host, "metric": "broker_connection"}
-    samples["pulsar_active_connections"] = [(about, len(broker.connections))]
+    for name, labels, value in (*_of_broker(broker), *_of_coordinators(broker)):
+        samples.setdefault(name, []).append(({**cluster, **labels}, value))
     return "".join(_lines(samples))
 
 
-def _of_topic(labels: _Labels, stats: Json) -> Iterator[tuple[str, _Labels, Any]]:
+def _of_broker(broker: Broker) -> Iterator[_Sample]:
+    host = broker.http_url.rpartition("/")[2].rpartition(":")[0]
+    connections = {"broker": host, "metric": "broker_connection"}
+    accepted = broker.connections_accepted
+    closed = accepted - len(broker.connections)
+    yield "pulsar_version_info", {"version": VERSION, "commit": ""}, 1
+    yield "pulsar_active_connections", connections, len(broker.connections)
+    yield "pulsar_connection_created_total_count", connections, accepted
+    yield "pulsar_connection_create_success_count", connections, accepted
+    yield "pulsar_connection_create_fail_count", connections, 0
+    yield "pulsar_connection_closed_total_count", connections, closed
+    yield "pulsar_broker_topics_count", {}, len(broker.topics)
+    yield "pulsar_broker_topic_load_pending_requests", {}, 0
+    yield "pulsar_broker_lookup_pending_requests", {}, 0
+    for system in (False, True):
+        topics = [one for one in broker.topics.values() if is_system(one.name) == system]
+        word = "true" if system else "false"
+        yield "pulsar_broker_in_bytes_total", {"system_topic": word}, sum(one.bytes_in for one in topics)
+    yield from _bytes_out(broker)
+
+
+def _bytes_out(broker: Broker) -> Iterator[_Sample]:
+    """Return the bytes sent to subscriptions of clients and of the broker itself (compaction, system topics)."""
+    sums = {"false": 0, "true": 0}
+    for topic in broker.topics.values():
+        for one in topic.subscriptions.values():
+            system = is_system(topic.name) or one.name == COMPACTION
+            sent = one.bytes_out_removed + sum(consumer.bytes_out for consumer in one.consumers)
+            sums["true" if system else "false"] += sent
+    for word, sent in sums.items():
+        yield "pulsar_broker_out_bytes_total", {"system_subscription": word}, sent
+
+
+def _of_coordinators(broker: Broker) -> Iterator[_Sample]:
+    for number, store in broker.transactions.stores.items():
+        labels = {"coordinator_id": str(number)}
+        yield "pulsar_txn_active_count", labels, len(store.metas)
+        yield "pulsar_txn_committed_total", labels, store.committed
+        yield "pulsar_txn_aborted_total", labels, store.aborted
+        yield "pulsar_txn_created_total", labels, store.sequence_id + 1
+        yield "pulsar_txn_timeout_total", labels, store.timed_out
+        yield "pulsar_txn_append_log_total", labels, store.updates
+
+
+def _of_topic(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
+    stats, settings = topic_stats(topic), topic.broker.settings
     subscriptions = stats["subscriptions"]
     yield "pulsar_subscriptions_count", labels, len(subscriptions)
     yield "pulsar_producers_count", labels, len(stats["publishers"])
     yield "pulsar_consumers_count", labels, sum(len(one["consumers"]) for one in subscriptions.values())
     yield "pulsar_msg_backlog", labels, sum(one["msgBacklog"] for one in subscriptions.values())
-    for name, key in _TOPIC.items():
-        yield name, labels, stats[key]
-    for subscription, one in subscriptions.items():
-        further = {**labels, "subscription": subscription}
-        yield "pulsar_subscription_consumers_count", further, len(one["consumers"])
-        for name, key in _SUBSCRIPTION.items():
-            yield name, further, int(one[key]) if isinstance(one[key], bool) else one[key]
+    yield from _fields(TOPIC, labels, stats)
+    if topic.transactions_enabled:
+        yield from _fields(TRANSACTION_BUFFER, labels, stats)
+    yield from _of_compaction(labels, topic)
+    listed = settings.exposeConsumerLevelMetricsInPrometheus
+    for name, one in subscriptions.items():
+        ids = [str(consumer.id) for consumer in topic.subscriptions[name].consumers] if listed else []
+        yield from _of_subscription({**labels, "subscription": name}, one, ids)
+    for publisher in stats["publishers"] if settings.exposeProducerLevelMetricsInPrometheus else ():
+        about = {"producer_name": publisher["producerName"], "producer_id": str(publisher["producerId"])}
+        yield from _fields(PRODUCER, {**labels, **about}, publisher)
+
+
+def _of_subscription(labels: _Labels, stats: Json, consumer_ids: list[str]) -> Iterator[_Sample]:
+    yield "pulsar_subscription_consumers_count", labels, len(stats["consumers"])
+    yield "pulsar_subscription_msg_drop_rate", labels, stats.get("msgDropRate", 0.0)
+    yield from _fields(SUBSCRIPTION, labels, stats)
+    for reason in ("Subscription", "Topic", "Broker"):
+        with_reason = {**labels, "reason": reason.lower()}
+        for metric, what in (("msg", "Msg"), ("bytes", "Bytes")):
+            value = stats[f"dispatchThrottled{what}EventsBy{reason}Limit"]
+            yield f"pulsar_subscription_dispatch_throttled_{metric}_events", with_reason, value
+    for number, consumer in zip(consumer_ids, stats["consumers"], strict=False):
+        about = {"consumer_name": consumer["consumerName"], "consumer_id": number}
+        yield from _fields(CONSUMER, {**labels, **about}, consumer)
+
+
+def _of_compaction(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
+    """Return the metrics of a topic that was compacted."""
+    compaction = topic.compaction
+    if compaction is None or not (compaction.record.succeeded or compaction.record.failed):
+        return
+    record, ledger = compaction.record, compaction.compacted.ledger
+    yield "pulsar_compaction_removed_event_count", labels, record.removed_total
+    yield "pulsar_compaction_succeed_count", labels, record.successes
+    yield "pulsar_compaction_failed_count", labels, record.failures
+    yield "pulsar_compaction_duration_time_in_mills", labels, record.duration
+    yield "pulsar_compaction_compacted_entries_count", labels, 0 if ledger is None else len(ledger)
+    yield "pulsar_compaction_compacted_entries_size", labels, 0 if ledger is None else ledger.size
+
+
+def _fields(table: dict[str, str], labels: _Labels, stats: Json) -> Iterator[_Sample]:
+    for name, key in table.items():
+        yield name, labels, int(stats[key]) if isinstance(stats[key], bool) else stats[key]
 
 
 def _lines(samples: _Samples) -> Iterator[str]:
     for name, found in samples.items():
-        yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n"
+        yield f"# TYPE {name} gauge\n"
         for labels, value in found:
             words = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
             yield f"{name}{{{words}}} {value}\n"

@@ -61,6 +61,11 @@ class CompactionRecord:
     failed: int = 0
     """End of the last failed compaction, or 0."""
     duration: int = 0
+    successes: int = 0
+    """Number of successful compactions."""
+    failures: int = 0
+    removed_total: int = 0
+    """Number of messages removed by all compactions."""
 
 
 class TopicCompaction:
@@ -249,11 +254,14 @@ class TopicCompaction:
         self.status, self.error, self._run = status, error, None
         record.duration = now - self._started
         record.removed = 0 if self._compactor is None else self._compactor.removed
+        record.removed_total += record.removed
         self._compactor = None
         if status == "SUCCESS":
             record.succeeded = now
+            record.successes += 1
         else:
             record.failed = now
+            record.failures += 1
 
     # -- end -----------------------------------------------------------------------------------------------------------
 

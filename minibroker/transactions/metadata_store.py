@@ -78,7 +78,7 @@ def invalid_status(meta: TxnMeta, expected: TxnStatus) -> Refused:
 class MLTransactionMetadataStore:
     """The transactions of one coordinator."""
 
-    __slots__ = ("coordinator", "metas", "opened_ms", "sequence_id")
+    __slots__ = ("aborted", "committed", "coordinator", "metas", "opened_ms", "sequence_id", "timed_out", "updates")
 
     def __init__(self, coordinator: int) -> None:
         self.coordinator = coordinator
@@ -88,12 +88,17 @@ class MLTransactionMetadataStore:
         """The number of the last transaction, or -1."""
         self.opened_ms = 0
         """Time at which a client connected to the coordinator first since the broker started."""
+        self.committed = self.aborted = self.timed_out = 0
+        """Number of ended transactions; a transaction that timed out is also aborted."""
+        self.updates = 0
+        """Number of changes that a real broker writes to the transaction log."""
 
     def new(self, timeout_ms: int, now: int, owner: str) -> TxnMeta:
         """Open a transaction."""
         self.sequence_id += 1
         meta = TxnMeta((self.coordinator, self.sequence_id), now, timeout_ms, owner=owner)
         self.metas[self.sequence_id] = meta
+        self.updates += 1
         return meta
 
     def meta(self, txn: TxnId) -> TxnMeta:
@@ -108,12 +113,23 @@ class MLTransactionMetadataStore:
         meta = self.meta(txn)
         meta.check_open()
         meta.topics.update(topics)
+        self.updates += 1
 
     def add_subscriptions(self, txn: TxnId, subscriptions: Iterable[tuple[str, str]]) -> None:
         """Add subscriptions to an OPEN transaction. Raises Refused."""
         meta = self.meta(txn)
         meta.check_open()
         meta.subscriptions.update(subscriptions)
+        self.updates += 1
+
+    def remove(self, meta: TxnMeta) -> None:
+        """Remove a transaction that has ended."""
+        del self.metas[meta.id[1]]
+        self.updates += 2  # the states that precede and follow the end
+        if meta.status is TxnStatus.COMMITTING:
+            self.committed += 1
+        else:
+            self.aborted += 1
 
     @property
     def low_water_mark(self) -> int:

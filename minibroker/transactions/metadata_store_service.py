@@ -132,6 +132,7 @@ class TransactionMetadataStoreService:
 
     def _time_out(self, meta: TxnMeta) -> None:
         meta.status = TxnStatus.ABORTING
+        self.stores[meta.id[0]].timed_out += 1
         self._end(meta)
 
     def end_transaction(self, txn: TxnId, on_end: OnEnd, *, commit: bool) -> None:
@@ -156,7 +157,7 @@ class TransactionMetadataStoreService:
             meta.timer = self._scheduler.call_later(_RETRY, partial(self._end, meta))
             return
         if refused is None:
-            del store.metas[meta.id[1]]
+            store.remove(meta)
         waiting, meta.waiting = meta.waiting, []
         for on_end in waiting:
             on_end(refused)

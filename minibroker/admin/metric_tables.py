@@ -1,0 +1,96 @@
+"""The metrics of topics, subscriptions, producers and consumers: names and the fields of the stats that they report."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BROKER", "CONSUMER", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
+
+TOPIC: Final = {
+    "pulsar_rate_in": "msgRateIn",
+    "pulsar_rate_out": "msgRateOut",
+    "pulsar_throughput_in": "msgThroughputIn",
+    "pulsar_throughput_out": "msgThroughputOut",
+    "pulsar_average_msg_size": "averageMsgSize",
+    "pulsar_storage_size": "storageSize",
+    "pulsar_storage_logical_size": "storageSize",
+    "pulsar_storage_backlog_size": "backlogSize",
+    "pulsar_storage_backlog_age_seconds": "oldestBacklogMessageAgeSeconds",
+    "pulsar_storage_backlog_quota_limit": "backlogQuotaLimitSize",
+    "pulsar_storage_backlog_quota_limit_time": "backlogQuotaLimitTime",
+    "pulsar_storage_offloaded_size": "offloadedStorageSize",
+    "pulsar_publish_rate_limit_times": "publishRateLimitedTimes",
+    "pulsar_in_bytes_total": "bytesInCounter",
+    "pulsar_in_messages_total": "msgInCounter",
+    "pulsar_delayed_message_index_size_bytes": "delayedMessageIndexSizeInBytes",
+}
+"""Field in the topic stats for each metric of a topic."""
+
+TRANSACTION_BUFFER: Final = {
+    "pulsar_txn_tb_active_total": "ongoingTxnCount",
+    "pulsar_txn_tb_aborted_total": "abortedTxnCount",
+    "pulsar_txn_tb_committed_total": "committedTxnCount",
+}
+"""Field in the topic stats for each metric of the transactions of a topic."""
+
+SUBSCRIPTION: Final = {
+    "pulsar_subscription_back_log": "msgBacklog",
+    "pulsar_subscription_back_log_no_delayed": "msgBacklogNoDelayed",
+    "pulsar_subscription_delayed": "msgDelayed",
+    "pulsar_subscription_delayed_message_index_size_bytes": "delayedMessageIndexSizeInBytes",
+    "pulsar_subscription_in_replay": "msgInReplay",
+    "pulsar_subscription_msg_rate_redeliver": "msgRateRedeliver",
+    "pulsar_subscription_msg_ack_rate": "messageAckRate",
+    "pulsar_subscription_unacked_messages": "unackedMessages",
+    "pulsar_subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
+    "pulsar_subscription_msg_rate_out": "msgRateOut",
+    "pulsar_subscription_msg_throughput_out": "msgThroughputOut",
+    "pulsar_subscription_msg_rate_expired": "msgRateExpired",
+    "pulsar_subscription_total_msg_expired": "totalMsgExpired",
+    "pulsar_subscription_last_expire_timestamp": "lastExpireTimestamp",
+    "pulsar_subscription_last_acked_timestamp": "lastAckedTimestamp",
+    "pulsar_subscription_last_consumed_flow_timestamp": "lastConsumedFlowTimestamp",
+    "pulsar_subscription_last_consumed_timestamp": "lastConsumedTimestamp",
+    "pulsar_subscription_last_mark_delete_advanced_timestamp": "lastMarkDeleteAdvancedTimestamp",
+    "pulsar_subscription_filter_processed_msg_count": "filterProcessedMsgCount",
+    "pulsar_subscription_filter_accepted_msg_count": "filterAcceptedMsgCount",
+    "pulsar_subscription_filter_rejected_msg_count": "filterRejectedMsgCount",
+    "pulsar_subscription_filter_rescheduled_msg_count": "filterRescheduledMsgCount",
+    "pulsar_out_bytes_total": "bytesOutCounter",
+    "pulsar_out_messages_total": "msgOutCounter",
+}
+"""Field in the subscription stats for each metric of a subscription."""
+
+PRODUCER: Final = {
+    "pulsar_producer_msg_rate_in": "msgRateIn",
+    "pulsar_producer_msg_throughput_in": "msgThroughputIn",
+    "pulsar_producer_msg_average_Size": "averageMsgSize",
+}
+"""Field in the publisher stats for each metric of a producer."""
+
+CONSUMER: Final = {
+    "pulsar_consumer_msg_rate_redeliver": "msgRateRedeliver",
+    "pulsar_consumer_unacked_messages": "unackedMessages",
+    "pulsar_consumer_blocked_on_unacked_messages": "blockedConsumerOnUnackedMsgs",
+    "pulsar_consumer_msg_rate_out": "msgRateOut",
+    "pulsar_consumer_msg_ack_rate": "messageAckRate",
+    "pulsar_consumer_msg_throughput_out": "msgThroughputOut",
+    "pulsar_consumer_available_permits": "availablePermits",
+    "pulsar_out_bytes_total": "bytesOutCounter",
+    "pulsar_out_messages_total": "msgOutCounter",
+}
+"""Field in the consumer stats for each metric of a consumer."""
+
+BROKER: Final = {
+    "pulsar_broker_rate_in": "pulsar_rate_in",
+    "pulsar_broker_rate_out": "pulsar_rate_out",
+    "pulsar_broker_throughput_in": "pulsar_throughput_in",
+    "pulsar_broker_throughput_out": "pulsar_throughput_out",
+    "pulsar_broker_storage_size": "pulsar_storage_size",
+    "pulsar_broker_storage_logical_size": "pulsar_storage_logical_size",
+    "pulsar_broker_producers_count": "pulsar_producers_count",
+    "pulsar_broker_consumers_count": "pulsar_consumers_count",
+    "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
+    "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
+}
+"""The topic metric that is summed for each metric of the broker."""

@@ -1,0 +1,87 @@
+"""The names, types and labels of metrics, compared with those of a real 4.2.4 after the recorded states (metrics.json).
+
+The real broker listed consumers and producers, and had used transactions and compaction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.minibroker.admin.test_states import STATES, WorldStage
+
+REAL = json.loads(Path(__file__).with_name("metrics.json").read_text())
+ABSENT = {
+    r"pulsar_(ml|metadata_store|web_executor|lb|health|resource_group)": "BookKeeper, threads, the machine",
+    r"pulsar_storage_(ledger_)?write_latency|pulsar_entry_size|pulsar_compaction_latency": "histograms",
+    r"pulsar_(compaction|storage|broker_storage)_(read|write)_|pulsar_broker_publish_latency": "rates of storage",
+    r"pulsar_broker_(lookup|load_manager|topic_list|throttled|pending_bytes)": "queues that are always empty",
+    r"pulsar_(topic_load|schema_|storage_backlog_quota_check)": "durations",
+    r"pulsar_(broker_)?storage_backlog_quota_exceeded": "evictions by quota type",
+    r"pulsar_txn_(pending_ack_store|tc)_bufferedwriter|pulsar_txn_(tb_client|tp)_|pulsar_txn_execution": "durations",
+}
+"""Names of metrics that this broker lacks, and what they measure."""
+SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+)")
+
+
+@pytest.fixture
+def metrics(make_rest):
+    """Return the metrics as (name, labels, value) after states that use all features, and the type of each name."""
+    world, rest = make_rest(
+        transactionCoordinatorEnabled=True,
+        exposeConsumerLevelMetricsInPrometheus=True,
+        exposeProducerLevelMetricsInPrometheus=True,
+    )
+    world.wait(3_600_000)
+    for state in STATES:
+        if state["state"] in ("shared", "key-shared", "delayed", "compacted", "non-persistent", "transactions"):
+            stage = WorldStage(world, rest)
+            for row in state["steps"]:
+                operation, *arguments = row["step"]
+                options = arguments.pop() if operation != "rest" and isinstance(arguments[-1], dict) else {}
+                stage.run(operation, *arguments, **options)
+    lines = rest("GET", "/metrics").data.decode().splitlines()
+    types = dict(line.split()[2:] for line in lines if line.startswith("# TYPE"))
+    found = [SAMPLE.fullmatch(line).groups() for line in lines if not line.startswith("#")]
+    return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), value) for name, labels, value in found], types
+
+
+def test_names_types_and_labels(metrics):
+    samples, types = metrics
+    wrong = [
+        (name, types[name], sorted(labels), REAL.get(name))
+        for name, labels, _ in samples
+        if name not in REAL or REAL[name]["type"] != types[name] or sorted(labels) not in REAL[name]["labels"]
+    ]
+    assert wrong == []
+    missing = [name for name in REAL if name not in types and not any(re.match(part, name) for part in ABSENT)]
+    assert missing == []
+
+
+def value(metrics, name, **labels):
+    [found] = [text for one, has, text in metrics[0] if one == name and labels.items() <= has.items()]
+    return float(found)
+
+
+def test_values_of_transactions(metrics):
+    names = ("active_count", "committed_total", "aborted_total", "created_total", "timeout_total", "append_log_total")
+    assert [value(metrics, f"pulsar_txn_{name}", coordinator_id="0") for name in names] == [0, 1, 1, 2, 0, 10]
+    topic = "persistent://public/default/sw17"
+    assert [value(metrics, f"pulsar_txn_tb_{name}_total", topic=topic) for name in ("committed", "aborted")] == [1, 1]
+
+
+def test_values_of_compaction(metrics):
+    topic = "persistent://public/default/sw12"
+    names = ("removed_event_count", "succeed_count", "failed_count", "compacted_entries_count")
+    assert [value(metrics, f"pulsar_compaction_{name}", topic=topic) for name in names] == [4, 1, 0, 2]
+
+
+def test_values_of_consumers_and_producers(metrics):
+    consumer = {"topic": "persistent://public/default/sw4", "consumer_name": "a", "consumer_id": "1"}
+    assert value(metrics, "pulsar_consumer_available_permits", **consumer) == 89
+    assert value(metrics, "pulsar_consumer_unacked_messages", **consumer) == 8
+    producer = {"topic": "persistent://public/default/sw4", "producer_name": "p", "producer_id": "1"}
+    assert value(metrics, "pulsar_producer_msg_rate_in", **producer) >= 0
