@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["NAMED", "Call", "Endpoint", "PageError", "Reply", "RestError", "unexpected"]
+__all__ = ["NAMED", "Call", "Endpoint", "PageError", "Reply", "RestError", "check_persistent", "unexpected"]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _LIMIT: Final = 1 << 63
@@ -56,6 +56,15 @@ class PageError(Exception):
 def unexpected(message: str, exception: str = "java.lang.NullPointerException") -> RestError:
     """Return the error for a value that makes the real broker fail."""
     return RestError(500, unexpected_error(message, exception))
+
+
+def check_persistent(topic: Topic) -> None:
+    """Raise the error of a cast in PersistentTopicsBase if the topic is non-persistent."""
+    if topic.ledger is None:
+        package = "org.apache.pulsar.broker.service"
+        given, wanted = f"{package}.nonpersistent.NonPersistentTopic", f"{package}.persistent.PersistentTopic"
+        why = f"({given} and {wanted} are in unnamed module of loader 'app')"
+        raise unexpected(f"class {given} cannot be cast to class {wanted} {why}", "java.lang.ClassCastException")
 
 
 def _number(text: str, limit: int = _LIMIT) -> int:
@@ -190,8 +199,9 @@ class Call:
         return self.topic()
 
     def persistent_topic(self, operation: str) -> Topic:
-        """Return the topic in the path. Raises 405 for a partitioned or non-persistent topic."""
+        """Return the topic in the path. Raises 404 if it does not exist, 405 if it is partitioned or non-persistent."""
         if not self.topic_name.persistent:
+            self.topics()
             raise RestError(405, f"{operation} on a non-persistent topic is not allowed")
         return self.unpartitioned_topic(operation)
 

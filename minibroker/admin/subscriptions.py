@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.body_types import RESET_CURSOR
-from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, check_persistent, unexpected
 from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.topics.topic_compaction import COMPACTION
@@ -78,7 +78,7 @@ def _create(call: Call) -> None:
             made.properties = dict(body.get("properties") or {})
             made.replicated = call.flag("replicated")
             if made.cursor is not None:
-                made.cursor.created_by_request()
+                made.cursor.open_ledger()
                 if bits is not None:
                     made.cursor.ack_sets[offset] = bits
 
@@ -137,7 +137,7 @@ def _reset_to_id(call: Call) -> None:
     if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(405, "Reset-cursor at position is not allowed for partitioned-topic")
     topic = call.topic()
-    _check_persistent(topic)
+    check_persistent(topic)
     subscription = call.subscription(topic)
     if topic.ledger is not None:
         body = _message_id(call)
@@ -145,23 +145,15 @@ def _reset_to_id(call: Call) -> None:
 
 
 def _skip(call: Call) -> None:
-    topic = call.persistent_topic("Skip messages")
+    topic = call.unpartitioned_topic("Skip messages")
+    check_persistent(topic)
     call.subscription(topic).skip(call.path_number("count"))
 
 
 def _skip_all(call: Call) -> None:
     if not call.topic_name.persistent:
-        _check_persistent(call.topic())
+        check_persistent(call.topic())
     _each(lambda _call, _topic, subscription: subscription.skip_all())(call)
-
-
-def _check_persistent(topic: Topic) -> None:
-    """Raise the error of a cast in PersistentTopicsBase if the topic is non-persistent."""
-    if topic.ledger is None:
-        package = "org.apache.pulsar.broker.service"
-        given, wanted = f"{package}.nonpersistent.NonPersistentTopic", f"{package}.persistent.PersistentTopic"
-        why = f"({given} and {wanted} are in unnamed module of loader 'app')"
-        raise unexpected(f"class {given} cannot be cast to class {wanted} {why}", "java.lang.ClassCastException")
 
 
 def _expire_older(call: Call) -> None:
@@ -185,8 +177,11 @@ def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
 
 def _expire_to_id(call: Call) -> None:
     topic = call.persistent_topic("Expire messages")
-    subscription = call.subscription(topic)
     body = _message_id(call)
+    if body.get("partitionIndex", -1) != topic.partition:
+        text = "partition index of passed in message position doesn't match partition index for the topic"
+        raise RestError(412, f"Invalid parameter for expire message by position, {text}")
+    subscription = call.subscription(topic)
     if topic.ledger is not None and body.get("ledgerId", 0) >= 0:
         offset = topic.ledger.offset_of(body.get("ledgerId", 0), body.get("entryId", 0))
         if offset is not None:
@@ -207,7 +202,6 @@ def _expire_all(call: Call) -> None:
 
 
 def _peek(call: Call) -> Any:
-    call.topics()
     topic = call.persistent_topic("Peek messages")
     name, count = call.path_text("subscription"), call.path_number("count")
     if name not in topic.subscriptions and topic.ledger is not None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
+from pcli.minibroker.stats.internal_stats import ledger_properties
 from pcli.minibroker.topics.topic_compaction import AlreadyRunningError, TopicCompaction
 
 if TYPE_CHECKING:
@@ -169,8 +170,10 @@ def _existing(call: Call) -> str:
 
 def _properties(call: Call) -> Any:
     found = call.broker.policies.properties.get(_existing(call))
-    partitioned = call.broker.topic_registry.partitions(call.topic_name)
-    return Reply(200, {} if found is None and not partitioned else found)
+    if call.broker.topic_registry.partitions(call.topic_name):
+        return Reply(200, found)
+    topic = call.broker.topic_registry.load(call.topic_name)
+    return Reply(200, found or {} if topic is None else ledger_properties(topic))
 
 
 def _add_properties(call: Call) -> None:
@@ -196,8 +199,8 @@ def _compact(call: Call) -> None:
 
 
 def _compaction(topic: Topic) -> TopicCompaction:
-    if topic.compaction is None:
-        raise RestError(500, "A non-persistent topic cannot be compacted")
+    check_persistent(topic)
+    assert topic.compaction is not None
     return topic.compaction
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["internal_stats", "position"]
+__all__ = ["internal_stats", "ledger_properties", "position"]
 
 _REPLICATED: Final[Json] = {"pulsar.replicated.subscription": 1}
 _NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
@@ -58,7 +58,7 @@ def internal_stats(topic: Topic) -> Json:
             for one in ledger.ledgers
         ],
         "cursors": _cursors(topic, ledger),
-        "properties": _properties(topic),
+        "properties": ledger_properties(topic),
         "schemaLedgers": _schema_ledgers(topic),
         "compactedLedger": _compacted_ledger(topic),
     }
@@ -75,7 +75,7 @@ def _cursors(topic: Topic, ledger: ManagedLedger) -> Json:
     return found
 
 
-def _properties(topic: Topic) -> Json:
+def ledger_properties(topic: Topic) -> dict[str, str]:
     """Return the properties of the topic and its epoch, which are stored together."""
     epoch = topic.producer_access.epoch
     own = topic.broker.policies.properties.get(str(topic.name.base), {})

@@ -1,7 +1,8 @@
 """Statistics of partitioned topics: the sums over the partitions (PartitionedTopicStats of 4.2.4).
 
-Values that cannot be summed are zero. For a time of the topic, the latest value is used. Publishers and consumers at
-the same list position are summed and have no names.
+Values that cannot be summed are zero. For a time of the topic, the latest value is used. Publishers at the same list
+position are summed. So are consumers if a partition has as many as the partitions before it together; otherwise they
+are added to the list. Other values of subscriptions and consumers are those of the last partition.
 """
 
 from __future__ import annotations
@@ -20,6 +21,20 @@ _LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "l
 _EARLIEST: Final = frozenset(("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"))
 """Times for which the earliest value is used."""
 
+_OF_LAST: Final = frozenset(
+    (
+        "type",
+        "firstMessagesSentTimestamp",
+        "firstConsumedFlowTimestamp",
+        "drainingHashes",
+        "keyHashRangeArrays",
+        "ongoingTxnCount",
+        "abortedTxnCount",
+        "committedTxnCount",
+    )
+)
+"""Values of the last partition."""
+
 _SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
 _ZERO: Final = frozenset(("avgMessagesPerEntry", "producerId", "averageMsgSize", "bytesOutInternalCounter"))
 _OLDEST: Final = "oldestBacklogMessageAgeSeconds", "oldestBacklogMessageSubscriptionName"
@@ -34,8 +49,6 @@ _ONE_BY_ONE: Final = frozenset(
         "connectedSince",
         "clientVersion",
         "metadata",
-        "drainingHashes",
-        "keyHashRangeArrays",
         "keySharedMode",
         "activeConsumerName",
     )
@@ -78,7 +91,11 @@ def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
             yield name, max(values)
         elif name == "subscriptions":
             yield name, {key: _merge([value[key] for value in values if key in value]) for key in _keys(values)}
-        elif name in ("publishers", "consumers"):
+        elif name in _OF_LAST:
+            yield name, values[-1]
+        elif name == "consumers":
+            yield name, _consumers(values)
+        elif name == "publishers":
             places = range(max(len(value) for value in values))
             yield name, [_merge([value[place] for value in values if place < len(value)]) for place in places]
         elif isinstance(first, bool):
@@ -87,6 +104,18 @@ def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
             yield name, 0 if name.endswith("Timestamp") else sum(values)
         else:
             yield name, first
+
+
+def _consumers(values: list[list[Json]]) -> list[Json]:
+    """Return the consumers of all partitions (SubscriptionStatsImpl.add)."""
+    found: list[list[Json]] = []
+    for consumers in values:
+        if len(found) == len(consumers):
+            for same, one in zip(found, consumers):
+                same.append(one)
+        else:
+            found += [[one] for one in consumers]
+    return [_merge(same) for same in found]
 
 
 def _keys(values: list[Json]) -> list[str]:

@@ -230,7 +230,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         "lastExpireTimestamp": subscription.last_expire,
         "lastConsumedFlowTimestamp": 0 if cursor is None else subscription.last_flow,
         "lastConsumedTimestamp": 0 if cursor is None else max((one.last_consumed for one in consumers_now), default=0),
-        "lastAckedTimestamp": max((one.last_acked for one in consumers_now), default=0),
+        "lastAckedTimestamp": 0 if cursor is None else max((one.last_acked for one in consumers_now), default=0),
         "lastMarkDeleteAdvancedTimestamp": subscription.last_mark_delete,
         "consumers": consumers,
         **_flags(subscription),

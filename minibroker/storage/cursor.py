@@ -96,8 +96,8 @@ class ManagedCursor:
         """Whether the real broker would have opened a cursor ledger, as it does for the first change (State.Open)."""
         return (self.mark_delete, self._deleted) != self._initial
 
-    def created_by_request(self) -> None:
-        """Record that a request has set the position of the new cursor, which opens the cursor ledger."""
+    def open_ledger(self) -> None:
+        """Record a change that is persisted although it does not move the mark-delete position."""
         self._initial = None
 
     def reload(self) -> None:
@@ -105,14 +105,16 @@ class ManagedCursor:
         self.ack_sets.clear()
         self._initial = self.mark_delete, self._deleted
 
-    def skip_closed_ledger(self) -> None:
-        """Move the position from the end of a ledger to the start of the next ledger, if there is one.
+    def skip_closed_ledger(self) -> bool:
+        """Move the position from the end of a ledger to the start of the next ledger. Return whether there is one.
 
         The offset does not change (ManagedLedgerImpl.maybeUpdateCursorBeforeTrimmingConsumedLedger).
         """
         following = self._ledger.ledger_from(self.mark_delete + 1)
         if following is not None and self._start_of_ledger != (self.mark_delete, following):
             self._start_of_ledger, self._initial = (self.mark_delete, following), None
+            return True
+        return False
 
     def is_deleted(self, offset: int) -> bool:
         """Return whether the whole entry is acknowledged."""

@@ -100,6 +100,7 @@ def _transaction(producer: Producer, publication: Publication) -> None:
     if publication.transaction is None:
         return
     if not producer.topic.persistent:
+        producer.count(publication)
         raise RemoteError("SEND with a transaction to a non-persistent topic")
     producer.topic.open_transaction_buffer()
 

@@ -426,11 +426,9 @@ class Subscription:
         return self._resetting
 
     def offset_at(self, timestamp: int) -> int:
-        """Return the offset after the last entry published before a time (ms since 1970), or -1 if there is none."""
-        ledger = self.topic.ledger
-        assert ledger is not None
-        newest = ledger.newest_before(timestamp)
-        return -1 if newest < ledger.first else newest + 1
+        """Return the offset of the first entry published at or after a time (ms since 1970)."""
+        assert self.topic.ledger is not None
+        return self.topic.ledger.newest_before(timestamp) + 1
 
     def skip(self, entries: int) -> None:
         """Acknowledge the next unacknowledged entries without disconnecting consumers."""
@@ -439,7 +437,8 @@ class Subscription:
 
     def skip_all(self) -> None:
         """Acknowledge all entries."""
-        if self.topic.ledger is not None:
+        if self.topic.ledger is not None and self.cursor is not None:
+            self.cursor.open_ledger()
             self.advance_mark_delete(self.topic.ledger.next - 1)
 
     def expire_messages(self, seconds: int) -> bool:

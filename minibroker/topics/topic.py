@@ -373,11 +373,11 @@ class Topic:
                 self._skip_closed_ledgers()
                 self.trim()
 
-    def _skip_closed_ledgers(self) -> None:
-        """Move cursors from the end of a closed ledger to the start of the next one, when a ledger was added."""
-        for subscription in self.subscriptions.values():
-            if subscription.cursor is not None:
-                subscription.cursor.skip_closed_ledger()
+    def _skip_closed_ledgers(self) -> bool:
+        """Move cursors from the end of a closed ledger to the start of the next one. Return whether one moved."""
+        cursors = [one.cursor for one in self.subscriptions.values() if one.cursor is not None]
+        moved = [cursor.skip_closed_ledger() for cursor in cursors]
+        return any(moved)
 
     def trim(self, *, all_closed: bool = False) -> None:
         """Delete closed ledgers that all durable subscriptions have acknowledged and that retention does not keep.
@@ -425,9 +425,10 @@ class Topic:
         if self.transaction_buffer is not None:
             self.transaction_buffer.reload()
         self.ledger.roll(self.broker.now)
-        # Loading a topic again does not trigger a check for trimming.
+        # Loading a topic again triggers a check for trimming only if a cursor moves.
         self._ledgers_checked = len(self.ledger.ledgers)
-        self._skip_closed_ledgers()
+        if self._skip_closed_ledgers():
+            self.trim()
         self.last_active = self.broker.now
         self.compaction.create_subscription()
         self._unfence()

@@ -214,13 +214,14 @@ class TopicCompaction:
             assert subscription.cursor is not None
             subscription.cursor.properties[_LEDGER_PROPERTY] = ledger.id
             subscription.advance_mark_delete(horizon)
-            subscription.last_flow = self._topic.broker.now
+            subscription.last_mark_delete = 0  # CompactorSubscription does not record the time
 
     @staticmethod
     def _count(compactor: TwoPhaseCompactor, subscription: Subscription) -> None:
         """Count what the compactor received from its subscription."""
         subscription.messages_out_removed += compactor.messages_read
         subscription.bytes_out_removed += compactor.bytes_read
+        subscription.last_flow = subscription.topic.broker.now
 
     def _entries(self, horizon: int) -> Iterator[Entry]:
         """Read the compacted ledger, and then the topic up to the new horizon."""

@@ -250,9 +250,10 @@ class _Run:
             at_least = 0
         start = self._last = self._loop.time()
         while True:
-            await asyncio.sleep(0.01)
             now = self._loop.time()
-            if now - self._last < self._pace.quiet or now - start < at_least:
+            left = max(self._last + self._pace.quiet - now, start + at_least - now)
+            if left > 0:
+                await asyncio.sleep(left)
                 continue
             missing = self._unanswered()
             if not missing and not self._is_incomplete():
@@ -260,6 +261,7 @@ class _Run:
             if now - max(self._last, start + at_least) >= self._pace.patience:
                 self._given_up |= missing
                 break
+            await asyncio.sleep(0.02)
         self.recording.wait += 1
 
     def _unanswered(self) -> set[int]:

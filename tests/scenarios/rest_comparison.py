@@ -17,7 +17,7 @@ from scenarios.recording import Recording
 
 __all__ = ["differences_of_exchanges"]
 
-_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$|(?:At|Time)$")
+_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$|DurationTimeInMills$")
 _RATE = re.compile(r"(?i)rate|throughput|perSecond|averageMsgSize|chunkedMessageRate")
 _IGNORED = re.compile(r"address|clientVersion|ownerBroker|producerName|metadata|cursorLedger(LastEntry)?")
 _GENERATED = re.compile(r"\bstandalone-\d+-\d+\b")

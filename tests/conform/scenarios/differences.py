@@ -271,3 +271,78 @@ def cursor_of_a_reader_after_seek(s):
     c.subscribe(t, durable=False)
     c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
     s.admin("GET", s.path(t, INTERNAL), show=["cursors.sub.state", "cursors.sub.active"])
+
+
+def unload_and_a_cursor_at_the_end(s):
+    """An unload moves a cursor at the end of the topic to the new ledger; the old ledger is then deleted."""
+    t = s.topic()
+    p, c, d = _sender(s, t, "c", "d")
+    p.send("m0", "m1")
+    c.subscribe(t, initialPosition="Latest")
+    s.admin("PUT", s.path(t, "/unload"))
+    s.wait(1)
+    d.subscribe(t, sub="new", initialPosition="Earliest")
+    d.flow(10)
+
+
+def unload_and_a_cursor_at_the_start(s):
+    """Without a cursor at its end, the ledger remains."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    p.send("m0", "m1")
+    c.subscribe(t, initialPosition="Earliest")
+    s.admin("PUT", s.path(t, "/unload"))
+    s.wait(1)
+    c.subscribe(t, sub="new", id=2, initialPosition="Earliest")
+    c.flow(10, id=2)
+
+
+def skip_all_of_nothing(s):
+    """Clearing an empty backlog opens the cursor ledger."""
+    t = s.topic()
+    c = s.connect("c")
+    c.subscribe(t)
+    s.admin("POST", s.path(t, "/subscription/sub/skip_all"))
+    s.admin("GET", s.path(t, INTERNAL), show=["cursors.sub.state"])
+
+
+def partitioned_statistics(s):
+    """Consumers of two partitions are added to one list, and the type is that of the last partition."""
+    t = s.topic(lookup=False)
+    s.admin("PUT", s.path(t, "/partitions"), 2)
+    first, second = (f"{t}-partition-{n}" for n in range(2))
+    s.look_up(first, second)
+    c, d, e = s.connect("c", "d", "e")
+    c.subscribe(first, type="Shared")
+    d.subscribe(second, type="Key_Shared")
+    e.subscribe(second, type="Key_Shared")
+    names = [f"consumers.{n}.consumerName" for n in range(3)]
+    shown = [f"subscriptions.sub.{path}" for path in ("type", *names)]
+    s.admin("GET", s.path(t, "/partitioned-stats"), show=shown)
+
+
+def partition_in_expiry(s):
+    """The partition in the body of an expiry must be that of the topic."""
+    t = s.topic(lookup=False)
+    s.admin("PUT", s.path(t, "/partitions"), 1)
+    s.admin("POST", s.path(t, "-partition-0/subscription/sub/expireMessages"), {"ledgerId": 1, "entryId": 1})
+
+
+def refused_subscription_type(s):
+    """The properties of a topic include its epoch, and an error names the type that is not enabled."""
+    t = s.topic()
+    p, c = s.connect("p", "c")
+    p.producer(t, producer_access_mode="Exclusive")
+    s.admin("GET", s.path(t, "/properties"), show=[""])
+    s.policy(t, "subscriptionTypesEnabled", ["Shared"])
+    c.subscribe(t, type="Key_Shared")
+
+
+def compaction_of_a_non_persistent_topic(s):
+    """The status of a compaction does not exist."""
+    t = s.topic(domain="non-persistent")
+    c = s.connect("c")
+    c.subscribe(t)
+    s.admin("GET", s.path(t, "/compaction"))
+    s.admin("GET", s.path(t, "/examinemessage?initialPosition=earliest&messagePosition=1"))
+    s.admin("POST", s.path(t, "/subscription/sub/skip/1"))
