@@ -98,7 +98,7 @@ def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size
     record.bytes_out += whole - command - 4
     totals.delivered += size
     totals.entries_out += 1
-    consumer.last_entries_out = totals.entries_out
+    consumer.able_entries_out = totals.entries_out
 
 
 def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery) -> bool:

@@ -10,7 +10,8 @@ Rules of this file
    receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
    consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
    messages at the start of the stall is the assumed limit. A Shared consumer with permits is also blocked if other
-   consumers receive all entries for several rounds.
+   consumers receive all entries for several rounds. Before its FLOW reaches the broker, they can receive as many
+   entries as they have permits.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
 """
@@ -27,13 +28,13 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = [
     "QUIET_NS",
-    "ROUNDS",
     "SILENCE_NS",
     "acknowledge_skipped",
     "can_receive",
     "end_silence",
     "may_be_blocked",
     "next_deliverable",
+    "permits_granted",
     "update_stalls",
 ]
 
@@ -44,8 +45,8 @@ QUIET_NS: Final = 1_500_000_000
 """Maximum time in ns until a broker delivers to a new consumer: the Failover delay of one second plus a margin of half
 a second."""
 
-ROUNDS: Final = 40
-"""Number of entries delivered to other consumers that rules out chance: twice dispatcherMaxRoundRobinBatchSize."""
+_SLICE: Final = 20
+"""Number of entries that a consumer receives before the next one (dispatcherMaxRoundRobinBatchSize)."""
 
 _MAX_STEPS: Final = 20_000
 _END: Final = (1 << 64, 0)
@@ -166,15 +167,18 @@ def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool
 def _check_passed_over(consumer: AttachedConsumer) -> None:
     """Begin a block if a Shared consumer had permits but other consumers received all entries for several rounds."""
     record, subscription = consumer.record, consumer.subscription
-    if (
-        record.type != "Shared"
-        or not record.unacked
-        or subscription.record.entries_out - consumer.last_entries_out < ROUNDS
-    ):
+    if record.type != "Shared" or not record.unacked:
         return
-    permits = record.permits
-    if permits.balance > permits.unspent and can_receive(consumer):
+    passed_over = subscription.record.entries_out - consumer.able_entries_out
+    if passed_over >= _SLICE * max(2, len(subscription.attached)) and can_receive(consumer):
         _block(record)
+
+
+def permits_granted(consumer: AttachedConsumer) -> None:
+    """Process a FLOW of a consumer that had no permits."""
+    subscription = consumer.subscription
+    others = (one.record.permits.balance for one in subscription.attached if one is not consumer)
+    consumer.able_entries_out = subscription.record.entries_out + sum(balance for balance in others if balance > 0)
 
 
 def can_receive(consumer: AttachedConsumer) -> bool:

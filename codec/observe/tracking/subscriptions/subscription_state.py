@@ -43,9 +43,9 @@ class AttachedConsumer:
     """A consumer on one connection."""
 
     __slots__ = (
+        "able_entries_out",
         "ended",
         "id",
-        "last_entries_out",
         "least_timeout",
         "ready",
         "record",
@@ -72,8 +72,10 @@ class AttachedConsumer:
         """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
         ACK in a transaction reduces the count immediately, and an abort does not restore it.
         """
-        self.last_entries_out = 0
-        """Number of entries delivered by the subscription at the last delivery to this consumer."""
+        self.able_entries_out = 0
+        """Number of entries delivered by the subscription at the last delivery to this consumer. If it then had no
+        permits: the maximum number that the broker sent before it received the FLOW.
+        """
 
 
 class SubscriptionState:

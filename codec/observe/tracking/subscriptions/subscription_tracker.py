@@ -26,7 +26,11 @@ from pcli.codec.observe.tracking.subscriptions.consumer_sessions import Consumer
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, producer_reconnected
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import may_be_blocked, update_stalls
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
+    may_be_blocked,
+    permits_granted,
+    update_stalls,
+)
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
@@ -157,6 +161,8 @@ class SubscriptionTracker:
             if record.session is not None and record.asked_all.last_ns >= record.session.began_ns:
                 unacked = -1  # messages that the broker took back may still be in the client's queue
             permit_ledger.flow(record.permits, permits, frame.time_ns, frame.number, unacked)
+            if record.permits.able_ns == frame.time_ns and unacked > 0:
+                permits_granted(consumer)
 
     def _message(self, facts: Facts) -> None:
         peer = facts.peer
@@ -184,7 +190,7 @@ class SubscriptionTracker:
         record = consumer.record
         if record.blocked.since_ns >= 0 and record.unacked <= record.blocked_at // 2:
             record.blocked.end(now, facts.frame.number)
-            consumer.last_entries_out = consumer.subscription.record.entries_out
+            consumer.able_entries_out = consumer.subscription.record.entries_out
 
     def _redeliver(self, facts: Facts) -> None:
         consumer_id = facts.command.get("pulsar.redeliverUnacknowledgedMessages.consumer_id", -1)

@@ -414,6 +414,41 @@ def test_a_passed_over_consumer_unblocks_at_half_of_its_limit(make_scene: Any) -
         assert (record.blocked.since_ns >= 0) is blocked
 
 
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_consumer_blocked_without_permits_is_found_by_its_later_flows(make_scene: Any, others: int) -> None:
+    """The limit is a multiple of the receiver queue: all permits are used when the block begins."""
+    play = make_scene(maxUnackedMessagesPerConsumer=6)
+    source, sink = play.actor(), play.actor()
+    source.producer()
+    for number in range(1, 2 + others):
+        sink.subscribe(consumer_id=number, kind="Shared")
+        sink.flow(3 if number == 1 else 20, consumer_id=number)
+
+    def publish(count: int) -> None:
+        for _ in range(count):
+            source.publish(0)
+            last = sink.messages[-1]
+            if last.consumer_id != 1:
+                sink.ack(last.message_id, consumer_id=last.consumer_id)
+                sink.flow(1, consumer_id=last.consumer_id)
+
+    publish(20)
+    sink.flow(3, consumer_id=1)
+    publish(20)
+    subscription = play.broker.topics[TOPIC].subscriptions["s"]
+    [held] = [one for one in subscription.consumers if one.id == 1]
+    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
+    assert (held.blocked, held.permits) == (True, 0)
+    publish(100)
+    play.tracker.subscriptions.update(play.now * 1_000_000)
+    assert record.blocked.since_ns < 0, "without permits, the limit is not visible"
+    sink.flow(3, consumer_id=1)
+    publish(20 * others + 20 * (others + 1))
+    play.tracker.subscriptions.update(play.now * 1_000_000)
+    assert (record.blocked.since_ns >= 0, record.blocked_at) == (True, 6)
+    assert (held.permits, held.permits_while_blocked) == (0, 3)
+
+
 def test_a_consumer_is_blocked_at_its_limit(make_scene: Any) -> None:
     """No frame reports it: deliveries stop despite permits and messages, and resume when half is acknowledged."""
     play = make_scene(maxUnackedMessagesPerConsumer=6)
