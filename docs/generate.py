@@ -16,7 +16,8 @@ from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.rule_pages import page_of
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import capabilities
-from pcli.minibroker.settings import IGNORED, Settings
+from pcli.minibroker.ignored_settings import IGNORED, REASONS
+from pcli.minibroker.settings import Settings
 from pcli.spark.tables.documentation import tables_page
 
 HERE = Path(__file__).parent
@@ -102,13 +103,15 @@ def limits() -> Iterator[str]:
     missing = "; ".join(f"`{path}` ({text})" for path, text in capabilities.missing_families())
     yield f"- **Missing parts of the REST API**: {missing}."
     policies = words(capabilities.stored_only_policies())
-    yield f"- **Policies that are stored and returned but have no effect**: {policies}."
     yield (
-        f"- **Settings that are ignored** in a `--conf` file and refused by `--set` ({len(IGNORED)}), mainly for "
-        "clusters, BookKeeper, functions and plugins:\n"
+        "- **Values that are stored and returned but have no effect**, because this broker has no replication, "
+        f"offloaders, bookies or Java plug-ins: {policies}."
     )
-    yield "<details><summary>all of these settings</summary>\n"
-    yield f"{words(sorted(IGNORED))}\n"
+    yield (
+        f"- **Settings without effect** ({len(IGNORED)}): a `--conf` file may contain them, and `--set` refuses them.\n"
+    )
+    yield "<details><summary>all of these settings, by reason</summary>\n"
+    yield table("reason | settings", [(reason, words(names.split())) for reason, names in REASONS.items()])
     yield "</details>\n"
 
 

@@ -38,6 +38,7 @@ from pcli.minibroker.storage.spilling_storage import Pool
 from pcli.minibroker.topic_names import namespace_of
 from pcli.minibroker.topics.client_permissions import disconnect_unauthorized
 from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
+from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
 from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 from pcli.minibroker.topics.topic_registry import TopicRegistry
@@ -118,6 +119,7 @@ class Broker:
             self.policies.partitioned[ASSIGN] = 1
         self.topics = self.topic_registry.topics
         self.stored = self.topic_registry.stored
+        self.resource_group_throttles = ResourceGroupThrottles(self, self.policies)
         publish = settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate
         limiter = RateLimiter(*publish, now)
         self.publish_throttle = PublishThrottle(self, limiter) if limiter.limits else None

@@ -118,6 +118,7 @@ class Settings:
     brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[
         int, "time after which an inactive producer's sequence id is removed"
     ] = 360
+    maxConcurrentLookupRequest: Annotated[int, "lookups at a time; 0 refuses all lookups"] = 50000
     exposeConsumerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each consumer"] = False
     exposeProducerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each producer"] = False
     brokerDeduplicationEntriesInterval: Annotated[int, "entries between two snapshots of the sequence ids"] = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
 
 __all__ = ["ENDPOINTS"]
 
@@ -13,6 +13,8 @@ _TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
 
 def _lookup(call: Call) -> Any:
     name = call.topic_name
+    if call.broker.settings.maxConcurrentLookupRequest <= 0:
+        raise PageError(503)
     call.namespace("Namespace not found")
     registry = call.broker.topic_registry
     if not registry.exists(name) and not registry.may_create(name):

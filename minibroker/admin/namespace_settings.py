@@ -92,11 +92,17 @@ def _set_resource_group(call: Call) -> None:
     group = call.path_text("resourcegroup")
     if group not in call.broker.policies.resource_groups:
         raise RestError(412, "ResourceGroup does not exist")
-    call.namespace("Namespace policies does not exist").resource_group = group
+    _put_resource_group(call, group)
 
 
 def _unset_resource_group(call: Call) -> None:
-    call.namespace("Namespace policies does not exist").resource_group = ""
+    _put_resource_group(call, "")
+
+
+def _put_resource_group(call: Call, group: str) -> None:
+    space = call.namespace("Namespace policies does not exist")
+    space.resource_group = group
+    call.broker.policies.on_change(space.name)
 
 
 # -- properties --------------------------------------------------------------------------------------------------------
@@ -143,10 +149,8 @@ ENDPOINTS: Final = (
         _anti_affinity_members,
         "the namespaces of an anti-affinity group",
     ),
-    Endpoint("GET", f"{_SPACE}/resourcegroup", _resource_group, "the resource group (stored only)"),
-    Endpoint(
-        "POST", f"{_SPACE}/resourcegroup/{{resourcegroup}}", _set_resource_group, "set the resource group (stored only)"
-    ),
+    Endpoint("GET", f"{_SPACE}/resourcegroup", _resource_group, "the resource group"),
+    Endpoint("POST", f"{_SPACE}/resourcegroup/{{resourcegroup}}", _set_resource_group, "set the resource group"),
     Endpoint("DELETE", f"{_SPACE}/resourcegroup", _unset_resource_group, "remove the resource group"),
     Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
     Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace", STRING_MAP),

@@ -1,4 +1,4 @@
-"""Resource groups and resource quotas. They are stored and returned, but have no effect."""
+"""Resource groups and resource quotas. Only the publish rates of resource groups have an effect."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ def _set_group(call: Call) -> None:
         raise unexpected("null")
     groups, name = call.broker.policies.resource_groups, call.path_text("resourcegroup")
     groups[name] = {**groups.get(name, {}), **call.body}
+    for space in call.broker.policies.namespaces.values():
+        if space.resource_group == name:
+            call.broker.policies.on_change(space.name)
 
 
 def _remove_group(call: Call) -> None:
@@ -75,7 +78,7 @@ def _key(call: Call) -> str:
 
 ENDPOINTS: Final = (
     Endpoint("GET", _GROUPS, _groups, "names of the resource groups"),
-    Endpoint("GET", f"{_GROUPS}/{{resourcegroup}}", _group, "a resource group (stored only)"),
+    Endpoint("GET", f"{_GROUPS}/{{resourcegroup}}", _group, "a resource group"),
     Endpoint("PUT", f"{_GROUPS}/{{resourcegroup}}", _set_group, "create or change a resource group", RESOURCE_GROUP),
     Endpoint("DELETE", f"{_GROUPS}/{{resourcegroup}}", _remove_group, "remove a resource group"),
     Endpoint("GET", _QUOTAS, _quota, "the default resource quota (stored only)"),

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.minibroker.connection import Connection, Handler
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "check_pending_lookups"]
+
+
+def check_pending_lookups(connection: Connection) -> None:
+    """Raise Refused (TooManyRequests) if maxConcurrentLookupRequest permits no lookup. Lookups never overlap."""
+    if connection.broker.settings.maxConcurrentLookupRequest <= 0:
+        raise Refused(pb.TooManyRequests, "Failed due to too many pending lookup requests")
 
 
 def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame) -> None:
@@ -30,6 +36,7 @@ def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame
     name = topic_name(command.topic)
     if command.advertised_listener_name:
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
+    check_pending_lookups(connection)
     require_lookup(connection, name, "Lookup")
     broker.topic_registry.look_up(name)
     connection.send_command(
@@ -54,6 +61,7 @@ def _is_loopback(url: str) -> bool:
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
     name = topic_name(command.topic)
+    check_pending_lookups(connection)
     require_lookup(connection, name, "Get Partition Metadata")
     registry = connection.broker.topic_registry
     registry.check_namespace(name)

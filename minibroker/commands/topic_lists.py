@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.minibroker.commands.lookup import check_pending_lookups
 from pcli.minibroker.commands.permission_checks import require_list
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import check_namespace
@@ -44,6 +45,7 @@ _KINDS: Final = {
 def _list(connection: Connection, command: pb.CommandGetTopicsOfNamespace, frame: Frame) -> None:
     broker = connection.broker
     namespace = check_namespace(command.namespace)
+    check_pending_lookups(connection)
     require_list(connection, namespace, "Client is not authorized to GetTopicsOfNamespace")
     kinds = _KINDS[command.mode]
     names = [name for kind in kinds for name in broker.topic_registry.names(namespace, persistent=kind)]
@@ -76,6 +78,7 @@ def _may_filter(broker: PulsarService, pattern: str) -> bool:
 def _watch(connection: Connection, command: pb.CommandWatchTopicList, frame: Frame) -> None:
     broker = connection.broker
     namespace = check_namespace(command.namespace)
+    check_pending_lookups(connection)
     require_list(connection, namespace, "Proxy Client is not authorized to watchTopicList")
     try:
         pattern = without_scheme(command.topics_pattern)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.ledger import EntryCache
     from pcli.minibroker.storage.spilling_storage import Pool
     from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
+    from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 
 __all__ = ["BrokerService", "ClientRates", "Rate"]
@@ -57,6 +58,7 @@ class BrokerService(Scheduler, Protocol):
     cache: EntryCache
     publish_throttle: PublishThrottle | None
     """The publish rate limit of the whole broker, or None."""
+    resource_group_throttles: ResourceGroupThrottles
     dispatch_rate: RateLimiter | None
     """The dispatch rate limit of the whole broker, or None."""
     delayed_delivery_timer: HashedWheelTimer

@@ -120,9 +120,12 @@ class EffectivePolicies:
         if self._publish_throttle is None or self._publish_throttle.limiter.terms != limiter.terms:
             self.release()
             self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
-        both = (self._publish_throttle, self._broker.publish_throttle)
-        self.throttles = [one for one in both if one is not None]
-        """The publish rate limits of the topic and of the broker."""
+        namespace = self._broker.policies.namespace_of(self._name)
+        group = "" if namespace is None else namespace.resource_group
+        of_group = self._broker.resource_group_throttles.of(group) if group else None
+        limits = (self._publish_throttle, of_group, self._broker.publish_throttle)
+        self.throttles = [one for one in limits if one is not None]
+        """The publish rate limits of the topic, of the resource group of its namespace, and of the broker."""
 
     def release(self) -> None:
         """Resume reading from the connections that the topic's publish rate limit paused."""

@@ -280,3 +280,46 @@ def test_a_reader_that_seeks_is_not_listed(world, rest, full):
     full(pb.CommandSeek(consumer_id=1, message_id=pb.MessageIdData(ledgerId=0, entryId=1)))
     assert rest("GET", f"{TOPIC}/subscriptions").json == ["sub"]
     assert list(rest("GET", f"{TOPIC}/stats").json["subscriptions"]) == ["sub"]
+
+
+# -- the broker's settings ---------------------------------------------------------------------------------------------
+
+
+def test_lookups_are_refused_without_permits(world, rest):
+    """Responses of a real 4.2.4 (ServerCnx, TopicLookupBase)."""
+    client, setting = world.client(), "/admin/v2/brokers/configuration/maxConcurrentLookupRequest"
+    requests = [
+        pb.CommandLookupTopic(topic="t", request_id=1),
+        pb.CommandPartitionedTopicMetadata(topic="t", request_id=2),
+        pb.CommandGetTopicsOfNamespace(namespace="public/default", request_id=3),
+        pb.CommandWatchTopicList(namespace="public/default", topics_pattern="t.*", watcher_id=1, request_id=4),
+    ]
+    assert rest("POST", f"{setting}/0").status == 200
+    for request in requests:
+        answer = client.one(request)
+        assert (answer.error, answer.message) == (
+            pb.TooManyRequests,
+            "Failed due to too many pending lookup requests",
+        )
+    assert rest("GET", "/lookup/v2/topic/persistent/public/default/t").status == 503
+    assert rest("DELETE", setting).status == 200
+    assert client.one(requests[0]).response == pb.CommandLookupTopicResponse.Connect
+
+
+# -- resource groups ---------------------------------------------------------------------------------------------------
+
+
+def test_the_topics_of_a_resource_group_share_its_publish_rate(world, rest):
+    group = "/admin/v2/resourcegroups/g"
+    assert rest("PUT", group, {"publishRateInMsgs": 3, "publishRateInBytes": -1}).status == 204
+    assert rest("POST", f"{SPACE}/resourcegroup/g").status == 204
+    clients = [world.client(), world.client()]
+    for number, client in enumerate(clients):
+        client.producer(f"t{number}")
+        for sequence in range(2):
+            client.publish(sequence_id=sequence)
+    assert [client.connection.reading for client in clients] == [True, False]
+    assert rest("PUT", group, {"publishRateInMsgs": 1000}).status == 204
+    assert [client.connection.reading for client in clients] == [True, True]
+    assert rest("DELETE", f"{SPACE}/resourcegroup").status == 204
+    assert all(not topic.effective_policies.throttles for topic in world.broker.topics.values())
