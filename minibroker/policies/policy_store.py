@@ -29,6 +29,17 @@ _SUBSTITUTES: Final = {
     "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "brokerDeleteInactiveTopicsFrequencySeconds"
 }
 """The setting that applies if another one is 0."""
+_STRATEGIES: Final[dict[str | None, str]] = {
+    "AutoUpdateDisabled": "ALWAYS_INCOMPATIBLE",
+    "Backward": "BACKWARD",
+    "Forward": "FORWARD",
+    "Full": "FULL",
+    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
+    "BackwardTransitive": "BACKWARD_TRANSITIVE",
+    "ForwardTransitive": "FORWARD_TRANSITIVE",
+    "FullTransitive": "FULL_TRANSITIVE",
+}
+"""The strategy of schemas for a value of the older policy schemaAutoUpdateCompatibilityStrategy."""
 _RATE_PERIOD: Final = {"ratePeriodInSecond": 1}
 """The period of a rate that comes from the settings."""
 
@@ -208,6 +219,8 @@ class Policies:
             value = namespace.policies.get(policy.name)
             # In REST, an empty list of types or the strategy UNDEFINED means the broker's value.
             values.append(None if value in ([], "UNDEFINED") else value)
+            if policy.name == "schemaCompatibilityStrategy":
+                values.append(_STRATEGIES.get(namespace.policies.get("schemaAutoUpdateCompatibilityStrategy")))
         return values
 
     def set_namespace(self, name: str, policy: str, body: Any) -> None:

@@ -349,7 +349,7 @@ POLICIES: Final = (
         check=checks.not_negative("compactionThreshold must be 0 or more"),
         topic_check=checks.not_negative("Invalid value for compactionThreshold"),
     ),
-    # Policies without effect: replication, entry filters and bookies are not implemented.
+    # The policies of replication, entry filters and bookies have no effect.
     Policy(
         "deduplicationSnapshotInterval",
         "deduplicationSnapshotInterval",
@@ -403,6 +403,7 @@ POLICIES: Final = (
         "schema_auto_update_compatibility_strategy",
         types.SCHEMA_AUTO_UPDATE_STRATEGY,
         verb="PUT",
+        enforced=True,
         name_no_content=True,
         keep=True,
     ),

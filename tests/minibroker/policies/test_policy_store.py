@@ -76,6 +76,14 @@ def test_undefined_means_the_brokers_value(policies, policy, value, setting):
     assert policies.effective(T, setting) == getattr(Settings(), setting)
 
 
+def test_the_older_strategy_of_schemas_applies_if_the_newer_is_undefined(policies):
+    """As in AbstractTopic.updateSchemaCompatibilityStrategyNamespaceValue."""
+    policies.set_namespace("public/default", "schemaAutoUpdateCompatibilityStrategy", "AutoUpdateDisabled")
+    assert policies.effective(T, "schemaCompatibilityStrategy") == "ALWAYS_INCOMPATIBLE"
+    policies.set_namespace("public/default", "schemaCompatibilityStrategy", "FORWARD")
+    assert policies.effective(T, "schemaCompatibilityStrategy") == "FORWARD"
+
+
 def test_one_policy_for_several_settings(policies):
     policies.set_namespace(SPACE, "delayedDelivery", {"active": False, "tickTime": 2000})
     assert policies.effective(T, "delayedDeliveryEnabled") is False
