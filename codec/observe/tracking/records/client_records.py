@@ -171,7 +171,7 @@ class ConsumerRecord:
     """Messages redelivered after an ACK that covers them, except after seeks and in partly acknowledged batches.
     """
     validation: dict[str, Occurrences] = field(default_factory=dict)
-    """ACKs with a validation_error, by error (ChecksumMismatch, DecryptionError, …)."""
+    """Messages that the consumer discarded, by the validation_error of their ACKs (ChecksumMismatch, …)."""
     asked_again: Occurrences = field(default_factory=Occurrences)
     """REDELIVERs with ids; the count is the number of ids."""
     asked_all: Occurrences = field(default_factory=Occurrences)

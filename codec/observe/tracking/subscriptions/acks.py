@@ -54,6 +54,10 @@ class Acks:
             (ledger, entry), bits = ids[0]
             effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, before the first entry
         _credit(record, effects)
+        error = facts.command.get("pulsar.ack.validation_error", "") if hot is None else ""
+        if error:
+            discarded = record.validation.setdefault(error, Occurrences())
+            discarded.add(frame.time_ns, frame.number, count=max(effects.messages, len(ids)))
         if request >= 0:
             self._open[frame.number] = (consumer, effects.acks, effects.acknowledged, frame.time_ns)
             if len(self._open) > MAX_OPEN_ACKS:
@@ -148,9 +152,5 @@ def _slow(consumer: AttachedConsumer, facts: Facts) -> tuple[int, list[Id], int]
         ids.append(((one.get("ledgerId", -1), one.get("entryId", -1)), set_of(words) if words else NO_BITS))
     parts = [at for at, bits in ids if bits != NO_BITS]
     consumer.subscription.ambiguous_acks = consumer.subscription.ambiguous_acks or len(set(parts)) < len(parts)
-    error = values.get("pulsar.ack.validation_error", "")
-    if error:
-        frame = facts.frame
-        consumer.record.validation.setdefault(error, Occurrences()).add(frame.time_ns, frame.number)
     kind = 1 if values.get("pulsar.ack.ack_type") == "Cumulative" else 0
     return kind, ids, values.get("pulsar.ack.request_id", -1)

@@ -105,3 +105,19 @@ def test_a_cumulative_ack_before_the_first_entry(producing: Any) -> None:
     producing.client(pb.CommandAck(consumer_id=3, ack_type=1, message_id=[place]))
     found = figures(producing.tracker.subscriptions, producing.conversation.now)[TOPIC]["subscriptions"]["s"]
     assert found["msgBacklog"] == 2
+
+
+def test_discarded_messages_are_counted_not_entries(make_scene):
+    """A client discards a batch that it cannot decrypt with one ACK."""
+    scene = make_scene()
+    source, sink = scene.actor(), scene.actor()
+    source.producer()
+    sink.subscribe(kind="Shared")
+    sink.flow(100)
+    source.publish(0)
+    source.publish(1, 4)
+    error = pb.CommandAck.DecryptionError
+    for message in sink.messages:
+        sink.ack(message.message_id, validation_error=error)
+    record = scene.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
+    assert record.validation["DecryptionError"].count == 5
