@@ -180,6 +180,7 @@ def _error(status: int, reason: str, media: str = "application/json") -> Respons
     return _answer(Reply(status, value, media=media))
 
 
+_SERVLET: Final = "org.glassfish.jersey.servlet.ServletContainer-0"
 _PAGE: Final = """<html>
 <head>
 <meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
@@ -190,7 +191,7 @@ _PAGE: Final = """<html>
 <tr><th>URI:</th><td>{path}</td></tr>
 <tr><th>STATUS:</th><td>{status}</td></tr>
 <tr><th>MESSAGE:</th><td>{message}</td></tr>
-<tr><th>SERVLET:</th><td>org.glassfish.jersey.servlet.ServletContainer-0</td></tr>
+<tr><th>SERVLET:</th><td>{servlet}</td></tr>
 </table>
 <hr/><a href="https://jetty.org/">Powered by Jetty:// 12.1.11</a><hr/>
 
@@ -200,7 +201,12 @@ _PAGE: Final = """<html>
 
 
 def _page(status: int, request: Request) -> Response:
-    """Return the page of the real broker's HTTP server (Jetty) for a status."""
-    message = "Request failed." if status == 500 else HTTPStatus(status).phrase
-    text = _PAGE.format(status=status, message=message, path=escape(request.scope["path"]))
+    """Return the page of the real broker's HTTP server (Jetty) for a status: HTML, or JSON if the client accepts it."""
+    message, path = "Request failed." if status == 500 else HTTPStatus(status).phrase, request.scope["path"]
+    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
+    if accepted[0] == "application/json" and not {"text/html", "text/*", "*/*"} & set(accepted):
+        fields = {"servlet": _SERVLET, "message": message, "url": path, "status": str(status)}
+        lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+        return _answer(Reply(status, f"{{\n{lines}\n}}".encode()))
+    text = _PAGE.format(status=status, message=message, path=escape(path), servlet=_SERVLET)
     return _answer(Reply(status, text.encode("latin-1", "replace"), media="text/html;charset=iso-8859-1"))

@@ -111,7 +111,12 @@ def _backlog_size(call: Call) -> Any:
 
 
 def _stats(call: Call) -> Any:
-    return topic_stats(call.topic(), earliest=call.flag("getEarliestTimeInBacklog"))
+    topic = call.topic()
+    stats = topic_stats(topic, earliest=call.flag("getEarliestTimeInBacklog"))
+    if topic.persistent and call.query.get("subscriptionBacklogSize") == "false":
+        for subscription in stats["subscriptions"].values():
+            subscription["backlogSize"] = -1
+    return stats
 
 
 def _partitioned(call: Call) -> int:

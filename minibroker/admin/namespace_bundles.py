@@ -1,24 +1,35 @@
-"""Bundles of a namespace: unsubscribe, clear the backlog, list topics (NamespacesBase, NonPersistentTopics of 4.2.4).
+"""Bundles of a namespace: unsubscribe, clear the backlog, list topics, split (NamespacesBase and others of 4.2.4).
 
-The bundles of a namespace are equal parts of the hash range. They cannot be split or deleted.
+Rules of this file
+1. At first, the bundles of a namespace are equal parts of the hash range. A split divides a bundle. Bundles cannot be
+   deleted.
+2. The algorithms other than range_equally_divide split a bundle with at least two topics. flow_or_qps_equally_divide
+   requires a load that this broker does not measure, so it never splits a bundle.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.policies.java_types import LONG_LIST
 from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
+    from pcli.minibroker.policies.policy_store import Namespace
     from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS", "bundle_in_path"]
 
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _BUNDLE: Final = f"{_SPACE}/{{bundle}}"
+_SPECIFIED: Final = "specified_positions_divide"
+_BY_TOPICS: Final = "topic_count_equally_divide"
+_ALGORITHMS: Final = ("range_equally_divide", _BY_TOPICS, _SPECIFIED, "flow_or_qps_equally_divide")
 _RANGE: Final = re.compile(r"0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})")
 
 
@@ -42,12 +53,17 @@ def bundle_in_path(call: Call) -> str:
     return bundle
 
 
+def _loaded(call: Call) -> list[Topic]:
+    """Return the loaded topics of the namespace in the path."""
+    space = call.namespace("Namespace not found")
+    return [topic for topic in list(call.broker.topics.values()) if namespace_of(topic.name) == space.name]
+
+
 def _topics(call: Call) -> list[Topic]:
     """Return the loaded topics of the namespace in the path, or of its bundle if the path contains one."""
     space = call.namespace("Namespace not found")
     bundle = bundle_in_path(call) if "bundle" in call.path else None
-    loaded = [topic for topic in list(call.broker.topics.values()) if namespace_of(topic.name) == space.name]
-    return [topic for topic in loaded if bundle is None or space.bundle(topic.full_name) == bundle]
+    return [topic for topic in _loaded(call) if bundle is None or space.bundle(topic.full_name) == bundle]
 
 
 def _unsubscribe(call: Call) -> None:
@@ -77,7 +93,49 @@ def _delete(call: Call) -> None:
     raise RestError(412, f"Failed to find ownership for ServiceUnit:{call.namespace_name}/{bundle}")
 
 
+def _split(call: Call) -> None:
+    space = call.namespace("Namespace not found")
+    algorithm = call.query.get("splitAlgorithmName", "").strip()
+    if algorithm and algorithm not in _ALGORITHMS:
+        supported = f"[{', '.join(_ALGORITHMS)}]"
+        raise RestError(412, f"Unsupported namespace bundle split algorithm, supported algorithms are {supported}")
+    if algorithm == _SPECIFIED and not call.body:
+        raise RestError(412, f"With {_SPECIFIED} split algorithm, splitBoundaries must not be empty")
+    bundle = _busiest(call, space) if call.path_text("bundle") in ("LARGEST", "HOT") else bundle_in_path(call)
+    low, high = (int(edge, 16) for edge in bundle.split("_"))
+    topics = [topic for topic in _loaded(call) if space.bundle(topic.full_name) == bundle]
+    hashes = sorted(zlib.crc32(topic.full_name.encode()) for topic in topics)
+    edges = _new_edges(algorithm or _ALGORITHMS[0], low, high, hashes, call.body or [])
+    if call.flag("unload"):
+        for topic in topics:
+            call.broker.unload(topic)
+    space.edges = sorted({*space.edges, *edges})
+    parts = pairwise(f"0x{edge:08x}" for edge in sorted({low, *edges, high}))
+    call.broker.topic_registry.serve(space.name, [f"{start}_{end}" for start, end in parts])
+
+
+def _busiest(call: Call, space: Namespace) -> str:
+    """Return the bundle with the most topics. Raises 404 if there are none, or for a load that is not measured."""
+    wanted, names = call.path_text("bundle"), [one.full_name for one in _loaded(call) if one.persistent]
+    if wanted == "HOT" or not names:
+        raise RestError(404, f"Bundle range {wanted} not found")
+    return Counter(map(space.bundle, names)).most_common(1)[0][0]
+
+
+def _new_edges(algorithm: str, low: int, high: int, hashes: list[int], given: list[int]) -> list[int]:
+    """Return the edges inside a bundle (NamespaceBundleSplitAlgorithm). ``hashes`` are those of its topics, sorted."""
+    if algorithm == _ALGORITHMS[0]:
+        return [low + (high - low) // 2]
+    if len(hashes) < 2 or algorithm not in (_SPECIFIED, _BY_TOPICS):
+        return []
+    if algorithm == _SPECIFIED:
+        return [edge for edge in given if low < edge < high]
+    start = len(hashes) // 2 - 1
+    return [hashes[start] + (hashes[start + 1] - hashes[start]) // 2]
+
+
 ENDPOINTS: Final = (
+    Endpoint("PUT", f"{_BUNDLE}/split", _split, "split a bundle", LONG_LIST),
     Endpoint("POST", f"{_SPACE}/unsubscribe/{{subscription}}", _unsubscribe, "delete the subscriptions with a name"),
     Endpoint("POST", f"{_BUNDLE}/unsubscribe/{{subscription}}", _unsubscribe, "delete subscriptions in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog", _clear, "acknowledge all messages in a bundle"),

@@ -101,7 +101,11 @@ def _policies(call: Call) -> Any:
     """Return all policies of a namespace (class Policies)."""
     space = call.namespace()
     found: dict[str, Any] = {
-        "auth_policies": {"namespace_auth": space.permissions, "destination_auth": {}, "subscription_auth_roles": {}},
+        "auth_policies": {
+            "namespace_auth": space.permissions,
+            "destination_auth": {},
+            "subscription_auth_roles": space.subscription_permissions,
+        },
         "replication_clusters": space.clusters,
         "allowed_clusters": space.allowed_clusters,
         "bundles": _bundles(call),
@@ -131,7 +135,7 @@ def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
             space.policies[policy.name] = value
     count = (body.get("bundles") or {}).get("numBundles", 0)
     if 0 < count <= 1 << 16:
-        space.bundles = count
+        space.divide(count)
     quotas = body.get("backlog_quota_map") or {}
     space.quotas = {kind: read_quota(value, space.name) for kind, value in quotas.items() if value is not None}
     space.allowed_clusters = body.get("allowed_clusters") or []
@@ -218,7 +222,7 @@ def _topics(call: Call) -> Any:
 
 def _bundles(call: Call) -> Any:
     space = call.namespace()
-    return {"boundaries": space.boundaries, "numBundles": space.bundles}
+    return {"boundaries": space.boundaries, "numBundles": len(space.edges) - 1}
 
 
 def _loaded(call: Call) -> list[Topic]:

@@ -222,6 +222,7 @@ def _analyze(call: Call) -> Any:
     cursor, ledger = subscription.cursor, topic.ledger
     assert cursor is not None
     assert ledger is not None
+    places: dict[str, str] = {}
     offset = cursor.next_unacked(cursor.mark_delete + 1)
     while found["entries"] < _MOST_LOOKED_AT and (entry := ledger.entry(offset)) is not None:
         if not entry.parsed:
@@ -229,11 +230,13 @@ def _analyze(call: Call) -> Any:
         found["entries"] += 1
         found["messages"] += entry.messages
         found["markerMessages"] += entry.marker
+        places["lastMessageId"] = f"{entry.ledger_id}:{entry.entry_id}"
+        places.setdefault("firstMessageId", places["lastMessageId"])
         offset = cursor.next_unacked(offset + 1)
     filters = ("Rejected", "Accepted", "Rescheduled")
     zero = {f"filter{verdict}{what}": 0 for what in ("Entries", "Messages") for verdict in filters}
     accepted = {"filterAcceptedEntries": found["entries"], "filterAcceptedMessages": found["messages"]}
-    return {**found, **zero, **accepted, "aborted": found["entries"] >= _MOST_LOOKED_AT}
+    return {**found, **zero, **accepted, "aborted": found["entries"] >= _MOST_LOOKED_AT, **places}
 
 
 def _properties(call: Call) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent, unexpected
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
@@ -181,7 +181,10 @@ def _add_properties(call: Call) -> None:
 
 
 def _remove_property(call: Call) -> None:
-    call.broker.policies.properties.get(_existing(call), {}).pop(call.query.get("key", ""), None)
+    topic, key = _existing(call), call.query.get("key")
+    if key is None and not call.broker.topic_registry.partitions(call.topic_name):
+        raise unexpected('Cannot invoke "Object.hashCode()" because "key" is null')
+    call.broker.policies.properties.get(topic, {}).pop(key or "", None)
 
 
 # -- compaction --------------------------------------------------------------------------------------------------------

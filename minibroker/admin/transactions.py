@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.stats.transaction_stats import (
@@ -121,7 +121,8 @@ def _stores(call: Call) -> dict[int, MLTransactionMetadataStore]:
     try:
         return {number: _store(call, number) for number in range(_count(call))}
     except RestError as error:
-        raise _unexpected(error.reason) from None
+        text = f"org.apache.pulsar.client.admin.PulsarAdminException$NotFoundException: {error.reason}"
+        raise unexpected(text, "java.util.concurrent.CompletionException") from None
 
 
 def _coordinator_stats(call: Call) -> Any:

@@ -26,6 +26,7 @@ __all__ = [
     "INT",
     "INTEGER",
     "LONG",
+    "LONG_LIST",
     "LONG_OBJECT",
     "RAW_TEXT",
     "STRING",
@@ -415,9 +416,9 @@ class Bean:
 
 @dataclass(frozen=True, slots=True)
 class BeanList:
-    """A list of objects (CollectionDeserializer)."""
+    """A list of objects or numbers (CollectionDeserializer)."""
 
-    item: Bean
+    item: JavaType
     null: None = None
 
     @property
@@ -425,11 +426,14 @@ class BeanList:
         """The name of the type."""
         return f"java.util.ArrayList<{self.item.name}>"
 
-    def read(self, parser: JsonParser) -> list[dict[str, Any] | None]:
+    def read(self, parser: JsonParser) -> list[Any]:
         """Return the objects."""
         if parser.kind != "START_ARRAY":
             raise _wrong(self.name, parser)
-        found: list[dict[str, Any] | None] = []
+        found: list[Any] = []
         while parser.next() != "END_ARRAY":
             found.append(_inside(self.item, parser, f"java.util.ArrayList[{len(found)}]"))
         return found
+
+
+LONG_LIST: Final = BeanList(LONG_OBJECT)

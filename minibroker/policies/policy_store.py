@@ -13,8 +13,9 @@ An invalid value of a policy raises LocalError. The caller must check that names
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
@@ -71,7 +72,8 @@ class Namespace:
 
     name: str
     """``tenant/namespace``."""
-    bundles: int = 4
+    bundles: InitVar[int] = 4
+    """The number of equal bundles at the creation."""
     clusters: list[str] = field(default_factory=list)
     allowed_clusters: list[str] = field(default_factory=list)
     policies: dict[str, Any] = field(default_factory=dict)
@@ -88,19 +90,25 @@ class Namespace:
     resource_group: str = ""
     stored: dict[str, Any] = field(default_factory=dict)
     """Values in the policies of the namespace that have no effect and no request of their own."""
+    edges: list[int] = field(init=False)
+    """The first hash of each bundle, and the end of the last bundle."""
+
+    def __post_init__(self, bundles: int) -> None:
+        self.divide(bundles)
+
+    def divide(self, bundles: int) -> None:
+        """Divide the hash range into equal bundles."""
+        self.edges = [_HASHES // bundles * index for index in range(bundles)] + [_HASHES - 1]
 
     @property
     def boundaries(self) -> list[str]:
-        """The first hash of each bundle, and the end of the last bundle."""
-        return [self._boundary(index) for index in range(self.bundles + 1)]
+        """The edges as text, for example ``0x40000000``."""
+        return [f"0x{edge:08x}" for edge in self.edges]
 
     def bundle(self, topic: str) -> str:
         """Return the bundle of a topic (full name), for example ``0x00000000_0x40000000``."""
-        index = min(zlib.crc32(topic.encode()) // (_HASHES // self.bundles), self.bundles - 1)
-        return f"{self._boundary(index)}_{self._boundary(index + 1)}"
-
-    def _boundary(self, index: int) -> str:
-        return f"0x{_HASHES // self.bundles * index:08x}" if index < self.bundles else "0xffffffff"
+        index = min(bisect_right(self.edges, zlib.crc32(topic.encode())), len(self.edges) - 1)
+        return f"0x{self.edges[index - 1]:08x}_0x{self.edges[index]:08x}"
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -170,17 +171,16 @@ class AuthenticationService:
     def authenticate_http(self, headers: Mapping[str, str], certificate_role: str, now: int) -> Principal:
         """Return the principal of a request. Raises AuthenticationError.
 
-        Without an X-Pulsar-Auth-Method-Name header, the first provider that accepts the request is used.
+        Without an X-Pulsar-Auth-Method-Name header, the first provider that accepts the request is used. If none does,
+        the role is ``anonymousUserRole``, also for a request with invalid credentials.
         """
         scheme, _, text = headers.get("authorization", "").partition(" ")
         data = {"token": b"", "basic": b""}
         if scheme.lower() == "bearer":
             data["token"] = text.strip().encode()
         elif scheme.lower() == "basic":
-            try:
+            with suppress(binascii.Error, ValueError):
                 data["basic"] = base64.b64decode(text.strip(), validate=True)
-            except (binascii.Error, ValueError):
-                raise AuthenticationError("invalid Basic credentials") from None
         named = headers.get("x-pulsar-auth-method-name", "")
         reasons = []
         for method, provider in self._providers.items():
@@ -189,6 +189,6 @@ class AuthenticationService:
                     return provider.authenticate(Credentials(data.get(method, b""), certificate_role), now)
                 except AuthenticationError as fault:
                     reasons.append(str(fault))
-        if self._anonymous and not scheme:
+        if self._anonymous and not named:
             return Principal(self._anonymous, "")
         raise AuthenticationError("; ".join(reasons) or f"no provider for the method {named!r}")

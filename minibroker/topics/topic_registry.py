@@ -13,6 +13,7 @@ Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
@@ -55,6 +56,10 @@ class TopicRegistry:
         self._served.add((namespace.name, namespace.bundle(str(name))))
         if self._broker.settings.topicLevelPoliciesEnabled:
             self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
+
+    def serve(self, namespace: str, bundles: Iterable[str]) -> None:
+        """Start serving bundles of a namespace, for example the parts of a split bundle."""
+        self._served.update((namespace, bundle) for bundle in bundles)
 
     @property
     def served_bundles(self) -> list[str]:

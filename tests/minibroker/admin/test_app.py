@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -23,6 +24,23 @@ def test_unknown_paths_and_methods(rest):
     answer = rest("POST", "/admin/v2/tenants")
     assert (answer.status, answer.data) == (405, b"")
     assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "media"),
+    [
+        ("application/json", "application/json"),
+        ("*/*", "text/html;charset=iso-8859-1"),
+        ("text/html,application/json", "text/html;charset=iso-8859-1"),
+        ("application/json;q=0.5,text/html", "text/html;charset=iso-8859-1"),
+    ],
+)
+def test_an_unknown_path_is_answered_in_json_if_the_client_accepts_it(rest, accepted, media):
+    answer = rest("GET", "/admin/namespaces/x", headers={"accept": accepted})
+    assert (answer.status, answer.headers["content-type"]) == (404, media)
+    if "json" in media:
+        expected = {"message": "Not Found", "url": "/admin/namespaces/x", "status": "404"}
+        assert expected.items() <= json.loads(answer.data).items()
 
 
 def test_a_slash_at_the_end(rest):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.topic_name import TopicName
 
 SPACE = "/admin/v2/namespaces/public/default"
 TOPIC = "/admin/v2/persistent/public/default/t"
@@ -280,6 +283,68 @@ def test_a_reader_that_seeks_is_not_listed(world, rest, full):
     full(pb.CommandSeek(consumer_id=1, message_id=pb.MessageIdData(ledgerId=0, entryId=1)))
     assert rest("GET", f"{TOPIC}/subscriptions").json == ["sub"]
     assert list(rest("GET", f"{TOPIC}/stats").json["subscriptions"]) == ["sub"]
+
+
+def test_statistics_without_the_sizes_of_backlogs(rest, full):
+    assert rest("GET", f"{TOPIC}/stats?subscriptionBacklogSize=false").json["subscriptions"]["sub"]["backlogSize"] == -1
+
+
+def test_a_property_without_a_name_is_not_removed(rest, full):
+    answer = rest("DELETE", f"{TOPIC}/properties")
+    assert (answer.status, 'because "key" is null' in answer.json["reason"]) == (500, True)
+
+
+def test_the_policies_of_a_namespace_contain_restricted_subscriptions(rest):
+    assert rest("POST", f"{SPACE}/permissions/subscription/sub", ["r1"]).status == 204
+    assert rest("GET", SPACE).json["auth_policies"]["subscription_auth_roles"] == {"sub": ["r1"]}
+
+
+def boundaries(rest):
+    return rest("GET", f"{SPACE}/bundles").json["boundaries"]
+
+
+def test_a_bundle_is_split_in_the_middle_and_served(rest, full):
+    assert rest("GET", "/lookup/v2/topic/persistent/public/default/t/bundle").data == b"0x80000000_0xc0000000"
+    assert rest("PUT", f"{SPACE}/LARGEST/split?unload=true").status == 204
+    assert boundaries(rest) == ["0x00000000", "0x40000000", "0x80000000", "0xa0000000", "0xc0000000", "0xffffffff"]
+    assert rest("GET", "/lookup/v2/topic/persistent/public/default/t/bundle").data == b"0x80000000_0xa0000000"
+    full.connection.broker.check_owned(TopicName.parse("persistent://public/default/t"))
+
+
+def test_bundles_are_split_at_positions_if_they_have_two_topics(rest, full):
+    split = f"{SPACE}/0x00000000_0x40000000/split?splitAlgorithmName=specified_positions_divide"
+    assert rest("PUT", split, [256, 1]).status == 204
+    assert len(boundaries(rest)) == 5
+    names = (f"persistent://public/default/{number}" for number in range(100))
+    for name in [name for name in names if crc32(name.encode()) < 0x40000000][:2]:
+        rest("PUT", f"/admin/v2/{name.replace('://', '/')}")
+    assert rest("PUT", split, [256, 1, 1 << 31]).status == 204
+    assert boundaries(rest)[:4] == ["0x00000000", "0x00000001", "0x00000100", "0x40000000"]
+
+
+@pytest.mark.parametrize(
+    ("bundle", "status", "reason"),
+    [
+        ("0x1_0x2", 412, "Cannot find bundle public/default/0x00000001_0x00000002 in the bundles list"),
+        ("abc", 412, "Invalid bundle range: abc"),
+        ("HOT", 404, "Bundle range HOT not found"),
+        ("LARGEST", 404, "Bundle range LARGEST not found"),
+        (
+            "0x00000000_0x40000000/split?splitAlgorithmName=xx#",
+            412,
+            "Unsupported namespace bundle split algorithm, supported algorithms are [range_equally_divide, "
+            "topic_count_equally_divide, specified_positions_divide, flow_or_qps_equally_divide]",
+        ),
+        (
+            "0x00000000_0x40000000/split?splitAlgorithmName=specified_positions_divide#",
+            412,
+            "With specified_positions_divide split algorithm, splitBoundaries must not be empty",
+        ),
+    ],
+)
+def test_invalid_splits(rest, bundle, status, reason):
+    answer = rest("PUT", f"{SPACE}/{bundle}/split" if "#" not in bundle else f"{SPACE}/{bundle[:-1]}")
+    assert (answer.status, answer.json) == (status, {"reason": reason})
 
 
 # -- the broker's settings ---------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def test_the_table():
 def test_bundles(policies, count):
     """Equal parts of the CRC32 range; the boundaries of 7 are those of a real broker."""
     namespace = policies.namespaces[SPACE]
-    namespace.bundles = count
+    namespace.divide(count)
     edges = namespace.boundaries
     if count == 7:
         assert edges[1:3] == ["0x24924924", "0x49249248"]

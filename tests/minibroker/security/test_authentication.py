@@ -56,6 +56,16 @@ def test_a_client_without_a_known_method_gets_the_anonymous_role(make_secure_wor
     assert client.connection.principal.role == "guest"
 
 
+def test_over_http_the_anonymous_role_replaces_invalid_credentials(token):
+    settings = {"authenticationProviders": ["AuthenticationProviderToken"], "tokenSecretKey": SECRET}
+    service = AuthenticationService(Settings(anonymousUserRole="guest", **settings))
+    for header in ("Bearer bad", "Basic ?", "Bearer " + token("alice", OTHER_SECRET).decode()):
+        assert service.authenticate_http({"authorization": header}, "", START).role == "guest"
+    named = {"authorization": "Bearer bad", "x-pulsar-auth-method-name": "token"}
+    with pytest.raises(AuthenticationError):
+        service.authenticate_http(named, "", START)
+
+
 def test_the_audience_is_checked_if_a_claim_is_configured(make_secure_world, token):
     world = make_secure_world(tokenAudienceClaim="aud", tokenAudience="broker")
     assert is_refused(world, "token", token("alice"))
