@@ -9,10 +9,9 @@ Rules of this file
 3. A topic is fenced while it is unloaded or deleted. A producer that would get exclusive access at that moment is
    refused. The producers after it in the queue get no response (as on 4.2.4), and their clients keep waiting.
 4. Policies are looked up when they change, not for every message. `fast_path` is True if none of them affects SEND.
-5. A closed ledger is deleted as soon as no durable subscription needs it and retention does not keep it. This is
-   checked when a ledger is closed, a subscription is deleted or a mark-delete position moves, and at intervals
-   (ManagedLedgerImpl.internalTrimLedgers). Consumers at the end of the topic read an entry before its ledger is
-   deleted.
+5. A closed ledger that no durable subscription needs and retention does not keep is deleted (internalTrimLedgers). This
+   is checked when a ledger is closed, a subscription is deleted or a mark-delete position moves, and at intervals.
+   Consumers at the end of the topic read an entry before its ledger is deleted.
 """
 
 from __future__ import annotations
