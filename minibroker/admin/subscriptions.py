@@ -176,7 +176,8 @@ def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
 
 
 def _expire_to_id(call: Call) -> None:
-    topic = call.persistent_topic("Expire messages")
+    topic = call.unpartitioned_topic("Expire messages")
+    check_persistent(topic)
     body = _message_id(call)
     if body.get("partitionIndex", -1) != topic.partition:
         text = "partition index of passed in message position doesn't match partition index for the topic"
@@ -216,8 +217,11 @@ def _peek(call: Call) -> Any:
 
 
 def _analyze(call: Call) -> Any:
-    topic = call.persistent_topic("Analyze backlog")
+    topic = call.unpartitioned_topic("Analyze backlog")
     subscription = call.subscription(topic)
+    if topic.ledger is None:
+        why = "Unsupported operation analyzeBacklog for NonPersistentSubscription"
+        raise unexpected(why, "java.lang.UnsupportedOperationException")
     found = {"entries": 0, "messages": 0, "markerMessages": 0}
     cursor, ledger = subscription.cursor, topic.ledger
     assert cursor is not None

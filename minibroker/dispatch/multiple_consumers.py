@@ -82,6 +82,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def _empty(self) -> None:
+        self.pending_read_at_end = False
         self.replay.clear()
         self.total_permits = self.total_unacked = 0
         self.blocked = False
@@ -264,7 +265,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             chunked = chunked or entry.chunked
         if chunked:
             return self._dispatch_chunks(entries, replay=replay)
-        average = max(1.0, messages / len(entries))
+        average = max(1, messages // len(entries))
         start = 0
         while start < len(entries):
             consumer = self.round_robin.next()
@@ -277,10 +278,10 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self._add_to_replay(entries[start:])
         return start > 0
 
-    def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
+    def slice_size(self, consumer: Consumer, messages: int, average: int) -> int:
         """Return the number of entries in one slice."""
         possible = min(messages, consumer.permits, consumer.unacked_room())
-        return max(1, min(self.settings.dispatcherMaxRoundRobinBatchSize, int(-(-possible // average))))
+        return max(1, min(self.settings.dispatcherMaxRoundRobinBatchSize, -(-possible // average)))
 
     def _add_to_replay(self, entries: list[Entry]) -> None:
         for entry in entries:

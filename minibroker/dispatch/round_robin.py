@@ -1,8 +1,8 @@
 """The round robin of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
 
-Consumers are ordered by priority level, with level 0 first. Selection continues after the consumer that was selected
-last. An available consumer with a better level than the next consumer is selected first. If no consumer of a level is
-available, the consumers of worse levels are considered.
+On persistent topics, consumers are ordered by priority level, with level 0 first. Selection continues after the
+consumer that was selected last. An available consumer with a better level than the next consumer is selected first. If
+no consumer of a level is available, the consumers after this level are considered.
 """
 
 from __future__ import annotations
@@ -55,12 +55,16 @@ class RoundRobin:
                     break
                 if consumers[place].available:
                     return self._pick(place)
-        for step in range(count):
-            place = (start + step) % count
+        end = start
+        while end < count and consumers[end].priority == level:
+            if consumers[end].available:
+                return self._pick(end)
+            end += 1
+        for place in range(start):
             if consumers[place].priority == level and consumers[place].available:
                 return self._pick(place)
-        for place in range(count):
-            if consumers[place].priority > level and consumers[place].available:
+        for place in range(end, count):
+            if consumers[place].available:
                 return self._pick(place)
         return None
 

@@ -81,7 +81,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if chosen is self._active:
             return False
         self._active = chosen
-        self.end_of_topic_sent = False
+        self.end_of_topic_sent = self.pending_read_at_end = False
         meta = chosen.key_shared_meta if not self.failover else None
         self._ranges = KeyHashRanges.of(meta) if meta is not None and meta.hashRanges else None
         delay = self.settings.activeConsumerFailoverDelayTimeMillis if self.failover else 0
@@ -134,6 +134,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             consumer.epoch = max(consumer.epoch, epoch)
         if consumer is not self._active or not self._activated:
             return
+        self.end_of_topic_sent = self.pending_read_at_end = False
         self.cursor.rewind()
         self.broker.schedule(self)
 
@@ -154,9 +155,10 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             count = limits.entries(self, size) if limits else size
             entries = read(count) if count else []
             if not entries:
+                if count:
+                    self.check_end_of_topic()
                 break
             self._send(consumer, entries)
-        self.check_end_of_topic()
 
     def _read_compacted(self, count: int) -> list[Entry]:
         """Read from the compacted ledger, or from the topic after the compaction horizon."""

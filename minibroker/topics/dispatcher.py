@@ -87,6 +87,8 @@ class PersistentDispatcher(Dispatcher):
         """Whether a transaction has used the topic or the subscription. If False, no entry is checked for them."""
         self.end_of_topic_sent = False
         """Whether the current consumers received REACHED_END_OF_TOPIC."""
+        self.pending_read_at_end = False
+        """Whether a read that was pending when the topic was terminated prevents other reads."""
 
     def entries_available(self) -> None:
         """Record that the topic has more entries."""
@@ -124,7 +126,9 @@ class PersistentDispatcher(Dispatcher):
 
     def check_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC once, after an empty read of a terminated topic."""
-        if self.ledger.terminated and not self.end_of_topic_sent and self.subscription.backlog == 0:
+        if self.end_of_topic_sent or self.pending_read_at_end or not self.ledger.terminated:
+            return
+        if self.subscription.backlog == 0:
             self.end_of_topic_sent = True
             self.subscription.send_reached_end_of_topic()
 

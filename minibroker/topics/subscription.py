@@ -192,8 +192,8 @@ class Subscription:
         """Send REACHED_END_OF_TOPIC if the subscription has no backlog."""
         if self.cursor is not None and self.backlog == 0:
             self.send_reached_end_of_topic()
-        if self._persistent_dispatcher is not None and self.waits:
-            self._persistent_dispatcher.end_of_topic_sent = True  # a pending read prevents the next one
+        if self._persistent_dispatcher is not None:
+            self._persistent_dispatcher.pending_read_at_end = self.waits
 
     @property
     def waits(self) -> bool:

@@ -17,9 +17,11 @@ from scenarios.recording import Recording
 
 __all__ = ["differences_of_exchanges"]
 
-_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$|DurationTimeInMills$")
+_TIME = re.compile(r"(?i)time(stamp|ms)?$|timestamp|since$")
 _RATE = re.compile(r"(?i)rate|throughput|perSecond|averageMsgSize|chunkedMessageRate")
-_IGNORED = re.compile(r"address|clientVersion|ownerBroker|producerName|metadata|cursorLedger(LastEntry)?")
+_IGNORED = re.compile(
+    r"address|clientVersion|ownerBroker|producerName|metadata|cursorLedger(LastEntry)?|.*DurationTimeInMills"
+)
 _GENERATED = re.compile(r"\bstandalone-\d+-\d+\b")
 _POSITION = re.compile(r"\b(\d+):(-?\d+)\b")
 
@@ -67,7 +69,8 @@ class _Names:
     def plain(self, value: Any, name: str = "") -> Any:
         """Return JSON without the values that differ between runs."""
         if isinstance(value, dict):
-            return {self._text(key): self.plain(one, key) for key, one in value.items() if not _IGNORED.fullmatch(key)}
+            kept = sorted(key for key in value if not _IGNORED.fullmatch(key))
+            return {self._text(key): self.plain(value[key], key) for key in kept}
         if isinstance(value, list):
             plain = [self.plain(one, name) for one in value]
             return sorted(plain) if all(isinstance(one, str) for one in plain) else plain

@@ -346,3 +346,56 @@ def compaction_of_a_non_persistent_topic(s):
     s.admin("GET", s.path(t, "/compaction"))
     s.admin("GET", s.path(t, "/examinemessage?initialPosition=earliest&messagePosition=1"))
     s.admin("POST", s.path(t, "/subscription/sub/skip/1"))
+
+
+def slices_of_batches(s):
+    """The size of a slice follows from the average size of the entries read, rounded down: nine entries at once."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    for n in range(3):
+        p.send(f"b{n}", batch=3)
+    p.send(*[f"m{n}" for n in range(6)])
+    c.subscribe(t, type="Shared", initialPosition="Earliest")
+    c.flow(10)
+
+
+def unsorted_priorities(s):
+    """On a non-persistent topic the consumers are not sorted: the round robin stops at the second one."""
+    t = s.topic(domain="non-persistent")
+    p, c, d = _sender(s, t, "c", "d")
+    c.subscribe(t, type="Shared", priority_level=1)
+    c.flow(1000)
+    d.subscribe(t, type="Shared")
+    for n in range(3):
+        p.send(f"m{n}")
+
+
+def end_of_topic_and_a_second_consumer(s):
+    """A pending read also prevents a second end when a consumer joins a Key_Shared subscription."""
+    t = s.topic()
+    c, d = s.connect("c", "d")
+    c.subscribe(t, type="Key_Shared")
+    c.flow(100)
+    s.admin("POST", s.path(t, "/terminate"))
+    d.subscribe(t, type="Key_Shared")
+
+
+def end_of_topic_and_redelivery(s):
+    """A redelivery of Exclusive reads again, and reports the end again."""
+    t = s.topic()
+    c, d = s.connect("c", "d")
+    c.subscribe(t, sub="before")
+    s.admin("POST", s.path(t, "/terminate"))
+    d.subscribe(t)
+    d.flow(10)
+    d.redeliver()
+
+
+def positions_of_a_non_persistent_topic(s):
+    """Expiry by position and analysis of the backlog fail."""
+    t = s.topic(domain="non-persistent")
+    c = s.connect("c")
+    c.subscribe(t)
+    s.admin("POST", s.path(t, "/subscription/sub/expireMessages"), {"ledgerId": 1, "entryId": 1})
+    s.admin("POST", s.path(t, "/subscription/sub/analyzeBacklog"))
+    s.admin("POST", s.path(t, "/subscription/other/analyzeBacklog"))
