@@ -14,7 +14,9 @@ import zlib
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
+from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.policies.java_types import LONG_LIST
 from pcli.minibroker.topic_names import namespace_of
@@ -134,8 +136,21 @@ def _new_edges(algorithm: str, low: int, high: int, hashes: list[int], given: li
     return [hashes[start] + (hashes[start + 1] - hashes[start]) // 2]
 
 
+def _hash_positions(call: Call) -> Any:
+    """Return the hashes of the persistent topics of a bundle, or of the given topic and its partitions."""
+    bundle, space, wanted = bundle_in_path(call), call.namespace(), unquote(call.query.get("topics", ""))
+    names = [name for name in call.broker.topic_registry.names(space.name) if space.bundle(name) == bundle]
+    found = {
+        name: zlib.crc32(name.encode())
+        for name in names
+        if wanted in ("", name) or str(TopicName.parse(name).base) == wanted
+    }
+    return {"namespace": space.name, "bundle": bundle, "topicHashPositions": found}
+
+
 ENDPOINTS: Final = (
     Endpoint("PUT", f"{_BUNDLE}/split", _split, "split a bundle", LONG_LIST),
+    Endpoint("GET", f"{_BUNDLE}/topicHashPositions", _hash_positions, "the hashes of the topics of a bundle"),
     Endpoint("POST", f"{_SPACE}/unsubscribe/{{subscription}}", _unsubscribe, "delete the subscriptions with a name"),
     Endpoint("POST", f"{_BUNDLE}/unsubscribe/{{subscription}}", _unsubscribe, "delete subscriptions in a bundle"),
     Endpoint("POST", f"{_BUNDLE}/clearBacklog", _clear, "acknowledge all messages in a bundle"),

@@ -13,6 +13,7 @@ POLICIES = Path(__file__).with_name("answers-of-policies.jsonl")
 CLUSTERS = Path(__file__).with_name("answers-of-clusters-and-tenants.jsonl")
 NAMES = Path(__file__).with_name("answers-of-missing-names.jsonl")
 CURSORS = Path(__file__).with_name("answers-of-cursors-and-properties.jsonl")
+BUNDLES = Path(__file__).with_name("answers-of-bundles.jsonl")
 OFFLOAD = Path(__file__).with_name("answers-of-offload-and-bookies.jsonl")
 
 STATUS = {
@@ -83,7 +84,9 @@ def comparable(data, media):
     return masked(value)
 
 
-@pytest.mark.parametrize("recording", [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "recording", [POLICIES, CLUSTERS, NAMES, CURSORS, OFFLOAD, BUNDLES], ids=lambda path: path.stem
+)
 def test_responses_with_texts_equal_a_real_brokers(make_rest, recording):
     """Bodies are sent as recorded, because the errors contain positions."""
     _, rest = make_rest(forceDeleteNamespaceAllowed=True)

@@ -137,3 +137,14 @@ def test_the_stored_backlog_of_a_topic(world, rest):
     found = rest("GET", "/admin/v2/persistent/public/default/t/backlog").json
     assert (found["totalMessages"], found["messageBacklog"]) == (1, 1)
     assert found["cursorDetails"]["sub"]["cursorBacklog"] == 1
+
+
+def test_the_hashes_of_the_topics_of_a_bundle(world, rest):
+    """The hash that a real 4.2.4 reported for a topic with this name."""
+    rest("PUT", "/admin/v2/namespaces/public/mis")
+    rest("PUT", "/admin/v2/persistent/public/mis/s1")
+    path = "/admin/v2/namespaces/public/mis/0x80000000_0xc0000000/topicHashPositions"
+    positions = {"persistent://public/mis/s1": 3092956163}
+    assert rest("GET", path).json["topicHashPositions"] == positions
+    assert rest("GET", f"{path}?topics=persistent://public/mis/s1").json["topicHashPositions"] == positions
+    assert rest("GET", f"{path}?topics=persistent://public/mis/t").json["topicHashPositions"] == {}
