@@ -12,6 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,28 +79,39 @@ class Security:
 
     token: str = ""
     """A token, or ``file:PATH`` for a token file; empty if there is none."""
+    basic: str = ""
+    """``user:password``, or ``file:PATH`` for a file that contains it; used if there is no token."""
     trust: str = ""
     """Path of a PEM file that contains trusted certificates; if empty, the system's certificates are trusted."""
     cert: str = ""
-    """Path of a PEM file that contains the client's certificate, used for authentication (``tls``) if there is no
-    token."""
+    """Path of a PEM file that contains the client's certificate, used for authentication (``tls``) if there is
+    neither a token nor a password."""
     key: str = ""
     """Path of the certificate's private key."""
 
     @property
     def method(self) -> str:
         """The ``auth_method_name`` in CONNECT."""
-        return "token" if self.token else "tls" if self.cert else "none"
+        return "token" if self.token else "basic" if self.basic else "tls" if self.cert else "none"
 
     def data(self) -> bytes:
-        """Return the ``auth_data`` for CONNECT. Raises LocalError if the token file is unreadable."""
-        if not self.token.startswith("file:"):
-            return self.token.encode()
-        path = self.token.removeprefix("file:").removeprefix("//")
+        """Return the ``auth_data`` for CONNECT. Raises LocalError if the file that contains it is unreadable."""
+        given = self.token or self.basic
+        if not given.startswith("file:"):
+            return given.encode()
+        path = given.removeprefix("file:").removeprefix("//")
         try:
             return Path(path).read_bytes().strip()
         except OSError as fault:
-            raise LocalError(f"--token {self.token}: {reason_of(fault)}") from None
+            raise LocalError(f"--{self.method} {given}: {reason_of(fault)}") from None
+
+    def headers(self) -> dict[str, str]:
+        """Return the HTTP header with the token or password; none without both. Raises LocalError like `data`."""
+        if self.method == "token":
+            return {"Authorization": f"Bearer {self.data().decode(errors='replace')}"}
+        if self.method == "basic":
+            return {"Authorization": f"Basic {b64encode(self.data()).decode()}"}
+        return {}
 
     def context(self) -> SSLContext:
         """Return the TLS context for a broker. It checks the host name. Raises LocalError if a file is unusable."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
 from pcli.cli.common.options import TextOrJson, old_letter
 
 __all__ = ["consume"]
@@ -76,6 +76,7 @@ def consume(
         typer.Option("--receiver-queue", min=0, metavar="N", help="Size of the receiver queue (receiverQueueSize)."),
     ] = 1000,
     token: Token = "",
+    basic: Basic = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
@@ -102,7 +103,7 @@ def consume(
     ConsumeRun(
         topic=topic,
         url=url,
-        security=security(token, tls_trust, tls_cert, tls_key),
+        security=security(token, basic, tls_trust, tls_cert, tls_key),
         subscription=subscription,
         type=(old_type or type_).value,
         reader=reader or bool(last and not subscription),

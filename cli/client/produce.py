@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, Url, security
 from pcli.cli.common.options import old_letter
 
 __all__ = ["produce"]
@@ -93,6 +93,7 @@ def produce(
         typer.Option("--producer-name", metavar="NAME", help="Producer name; by default assigned by the broker."),
     ] = "",
     token: Token = "",
+    basic: Basic = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
@@ -120,7 +121,7 @@ def produce(
     ProduceRun(
         topic=topic,
         url=url,
-        security=security(token, tls_trust, tls_cert, tls_key),
+        security=security(token, basic, tls_trust, tls_cert, tls_key),
         file=old_file or file,
         messages=message or [],
         size=size,

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from pcli.replay.service_url import Security
 
-__all__ = ["TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
+__all__ = ["Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
 
 _PANEL = "Connection"
 
@@ -36,6 +36,17 @@ Token = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Basic = Annotated[
+    str,
+    typer.Option(
+        "--basic",
+        envvar="PCLI_BASIC",
+        show_envvar=True,
+        metavar="USER:PASSWORD",
+        help="User and password, or file:PATH of a file that contains them.",
+        rich_help_panel=_PANEL,
+    ),
+]
 TlsTrust = Annotated[
     str, typer.Option("--tls-trust", metavar="PEM", help="Trusted certificates.", rich_help_panel=_PANEL)
 ]
@@ -45,8 +56,8 @@ TlsKey = Annotated[
 ]
 
 
-def security(token: str, trust: str, cert: str, key: str) -> Security:
+def security(token: str, basic: str, trust: str, cert: str, key: str) -> Security:
     """Return the credentials that the options define, without reading any file."""
     from pcli.replay.service_url import Security
 
-    return Security(token=token, trust=trust, cert=cert, key=key)
+    return Security(token=token, basic=basic, trust=trust, cert=cert, key=key)

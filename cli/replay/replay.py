@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.completion import complete_setting, complete_topic
-from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, security
+from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, security
 from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, PacketNumbers, decode_as_ports
 
 __all__ = ["replay"]
@@ -77,6 +77,7 @@ def replay(
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     token: Token = "",
+    basic: Basic = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
@@ -110,6 +111,6 @@ def replay(
         side=side.value,
         port=port,
         decode_as=decode_as_ports(decode_as),
-        security=security(token, tls_trust, tls_cert, tls_key),
+        security=security(token, basic, tls_trust, tls_cert, tls_key),
         packet_numbers=packet_numbers,
     ).run(dry=dry_run)

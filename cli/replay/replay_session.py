@@ -136,10 +136,10 @@ class Run:
         from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
-        token = self.security.data()
+        data, method = self.security.data(), self.security.method
         for call in replay.calls if admin else ():
-            call_rest(admin, call, token.decode())
-        auth = (self.security.method, token) if token else None
+            call_rest(admin, call, self.security)
+        auth = (method, data) if method != "none" else None
         pace = Pace(speed=self.speed, latency_ms=500)
         player = replay.player(now_ms(), pace, administered=bool(admin), auth=auth)
         with _bar() as progress:

@@ -106,7 +106,7 @@ def proxy(
             "seed": seed,
             "listen_cert": listen_cert,
             "listen_key": listen_key,
-            "security": security("", tls_trust, tls_cert, tls_key),
+            "security": security("", "", tls_trust, tls_cert, tls_key),
         },
         log=log.value,
         filter_=filter_,

@@ -86,9 +86,7 @@ class BrokerSource:
         """Return the JSON of a response, or None if the topic does not exist."""
         from pcli.replay.client.connection.http_fetch import fetch
 
-        headers = {"Accept": "application/json"}
-        if self._security.method == "token":
-            headers["Authorization"] = f"Bearer {self._security.data().decode(errors='replace')}"
+        headers = {"Accept": "application/json", **self._security.headers()}
         status, body = fetch(f"{self._url}/admin/v2/{path}", headers, _TIMEOUT, self._context)
         if status == _GONE and path.endswith("true"):
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token
+from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token
 from pcli.cli.common.options import DecodeAs, Files, Interface, MoreFiles, PacketNumbers, decode_as_ports, named_files
 from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
@@ -53,6 +53,7 @@ def top(
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     token: Token = "",
+    basic: Basic = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
@@ -65,7 +66,7 @@ def top(
 
     files = named_files(read, more)
     reading = CaptureReading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
-    proof = security(token, tls_trust, tls_cert, tls_key)
+    proof = security(token, basic, tls_trust, tls_cert, tls_key)
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None
     source = _choose(reading, broker_source, _parse_speed(speed), once=once, packets=packets)

@@ -43,17 +43,19 @@ def play(
     asyncio.run(_ReplaySession(player, to, security, admin, progress).run())
 
 
-def call_rest(admin: str, call: Call, token: str = "") -> int:
+def call_rest(admin: str, call: Call, security: Security | None = None) -> int:
     """Make a REST call and return its status. Raises RemoteError if the address is unreachable."""
     body = None if call.body is None else json.dumps(call.body).encode()
     request = urllib.request.Request(  # noqa: S310  (the user's own address)
         f"{admin.rstrip('/')}/admin/v2/{call.path}", data=body, method=call.method
     )
     request.add_header("Content-Type", "application/json")
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
+    security = security or Security()
+    for name, value in security.headers().items():
+        request.add_header(name, value)
+    context = security.context() if admin.startswith("https:") else None
     try:
-        with urllib.request.urlopen(request, timeout=_CONNECT_S) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_CONNECT_S, context=context) as response:  # noqa: S310
             return int(response.status)
     except urllib.error.HTTPError as refused:
         return refused.code
@@ -116,8 +118,7 @@ class _ReplaySession:
                 self._close_connection(stream, reset=reset)
             case Call():
                 if self._admin:
-                    token = self._security.data().decode() if self._security.token else ""
-                    await asyncio.to_thread(call_rest, self._admin, action, token)
+                    await asyncio.to_thread(call_rest, self._admin, action, self._security)
 
     async def _open(self, stream: int) -> None:
         host, port = self._to.hosts[0]

@@ -64,6 +64,17 @@ def test_a_token_stands_for_itself_or_in_a_file_that_is_read_each_time(tmp_path)
         from_file.data()
 
 
+def test_a_password_is_sent_as_basic_authentication(tmp_path):
+    path = tmp_path / "password"
+    path.write_text("admin:123456\n")
+    for security in (Security(basic="admin:123456"), Security(basic=f"file:{path}")):
+        assert (security.method, security.data()) == ("basic", b"admin:123456")
+        assert security.headers() == {"Authorization": "Basic YWRtaW46MTIzNDU2"}
+    assert (Security(token="x", basic="a:b").headers(), Security().headers()) == ({"Authorization": "Bearer x"}, {})
+    with pytest.raises(LocalError, match="--basic file:/nowhere: no such file"):
+        Security(basic="file:/nowhere").data()
+
+
 def test_the_method_is_what_one_has_to_show():
     assert [Security().method, Security(token="x").method, Security(cert="c", key="k").method] == [
         "none",

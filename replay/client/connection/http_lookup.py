@@ -5,7 +5,7 @@ Rules of this file (HttpLookupService, HttpClient; 4.2.4)
    ``/admin/v2/namespaces/…/topics?mode=…`` and ``/admin/v2/schemas/…/schema[/version]``.
 2. Status 404 is reported as NotFound. Status 401 is reported as an authentication error and status 403 as an
    authorization error. These errors are not retried. All other errors are retriable.
-3. A token is sent as ``Authorization: Bearer``.
+3. A token is sent as ``Authorization: Bearer``, a password as ``Authorization: Basic``.
 4. The broker's web service ignores patterns and hashes and returns all topics. Lookups return no proxies.
 """
 
@@ -117,11 +117,7 @@ class HttpLookup:
         self._engine.fetch(f"{scheme}://{where}/{path}", headers, fetched)
 
     def _headers(self) -> dict[str, str]:
-        security = self._engine.settings.security
-        headers = {"Accept": "application/json"}
-        if security.method == "token":
-            headers["Authorization"] = f"Bearer {security.data().decode(errors='replace')}"
-        return headers
+        return {"Accept": "application/json", **self._engine.settings.security.headers()}
 
 
 def _path(topic: str) -> str:
