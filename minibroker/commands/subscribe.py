@@ -76,7 +76,7 @@ def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
     if kind == KEY_SHARED and not topic.broker.settings.subscriptionKeySharedEnable:
         raise Refused(pb.NotAllowedError, "Key_Shared subscription is disabled by broker")
     word = pb.CommandSubscribe.SubType.Name(kind)
-    if word not in topic.effective("subscriptionTypesEnabled"):
+    if topic.persistent and word not in topic.effective("subscriptionTypesEnabled"):
         raise Refused(pb.NotAllowedError, f"Topic[{{{topic.full_name}}}] doesn't support {word} sub type!")
     if not command.subscription.strip():
         raise Refused(pb.ProducerBusy, "Empty subscription name")

@@ -87,7 +87,10 @@ def end_transaction(subscription: Subscription, txn: TxnId, low_water_mark: int,
     """Apply or drop the acknowledgements of a transaction. Raises Refused if the topic has no transactions."""
     topic = subscription.topic
     if not topic.persistent:
-        raise Refused(pb.UnknownError, "Unsupported operation end txn for NonPersistentSubscription")
+        raise Refused(
+            pb.UnknownError,
+            "Handle end txn on subscription failed: Unsupported operation end txn for NonPersistentSubscription",
+        )
     if not topic.transactions_enabled:
         raise Refused(pb.NotAllowedError, "The transaction is disabled")
     handle = open_handle(subscription)

@@ -399,3 +399,26 @@ def positions_of_a_non_persistent_topic(s):
     s.admin("POST", s.path(t, "/subscription/sub/expireMessages"), {"ledgerId": 1, "entryId": 1})
     s.admin("POST", s.path(t, "/subscription/sub/analyzeBacklog"))
     s.admin("POST", s.path(t, "/subscription/other/analyzeBacklog"))
+
+
+def subscription_types_of_a_non_persistent_topic(s):
+    """The policy for subscription types applies only to persistent topics."""
+    ns = s.namespace(subscriptionTypesEnabled=["Shared"])
+    for number, domain in enumerate(("persistent", "non-persistent")):
+        t = s.topic(f"t{number}", ns=ns, domain=domain)
+        c = s.connect(f"c{number}")
+        c.subscribe(t, type="Key_Shared")
+
+
+def positions_in_a_backlog(s):
+    """An analysis of a backlog reports the first and last message, if there are any."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    c.subscribe(t)
+    shown = ["firstMessageId", "lastMessageId"]
+    before = s.admin("POST", s.path(t, "/subscription/sub/analyzeBacklog"), show=shown)
+    p.send("m0", "m1", "m2")
+    after = s.http("POST", s.path(t, "/subscription/sub/analyzeBacklog"))[1]
+    entries = [str(after[name]).rpartition(":")[2] for name in shown]
+    s.did(("", f"{sorted(set(shown) & set(before))} {entries}"))
+    s.settle()

@@ -392,7 +392,7 @@ def test_restart_keeps_ports_and_data_and_rolls_ledgers(broker, connect):
     peer = connect(broker)
     peer.produce()
     assert peer.publish(b"before").message_id.ledgerId == 0
-    peer.subscribe(durable=True)
+    peer.subscribe(durable=True, initialPosition=pb.CommandSubscribe.Earliest)
     news = "non-persistent://public/default/news"
     broker.create_topic(news)
     url, http = broker.service_url, broker.http_url
