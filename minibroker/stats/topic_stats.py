@@ -382,17 +382,27 @@ def _size_left(subscription: Subscription) -> int:
     return 0 if ledger is None or cursor is None else backlog_size(ledger, cursor.mark_delete)
 
 
+_MOST_RANGES: Final = 10_000
+"""Maximum number of stored ranges (managedLedgerMaxUnackedRangesToPersist)."""
+
+
 def _serialized_size(subscription: Subscription) -> int:
     """Return the stored size of the acknowledged ranges: bits in 64-bit words by ledger (LongListMap)."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     if ledger is None or cursor is None or not subscription.durable:
         return 0
     words: dict[int, dict[int, int]] = {}
-    for first, last in cursor.deleted_ranges():
-        for offset in range(first, last + 1):
+    for first, last in cursor.deleted_ranges(_MOST_RANGES):
+        offset = first
+        while offset <= last:
             ledger_id, entry_id = ledger.position(offset)
+            end = min(last, offset + 63 - (entry_id & 63))
+            if ledger.position(end)[0] != ledger_id:
+                end = offset
+            bits = ((1 << (end - offset + 1)) - 1) << (entry_id & 63)
             of_ledger = words.setdefault(ledger_id, {})
-            of_ledger[entry_id >> 6] = of_ledger.get(entry_id >> 6, 0) | 1 << (entry_id & 63)
+            of_ledger[entry_id >> 6] = of_ledger.get(entry_id >> 6, 0) | bits
+            offset = end + 1
     size = 0
     for ledger_id, of_ledger in words.items():
         own = 1 + _varint_size(ledger_id)

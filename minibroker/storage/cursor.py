@@ -283,8 +283,11 @@ class ManagedCursor:
         self.mark_delete_to(self._ledger.first - 1)
         self.read_position = max(self.read_position, self._ledger.first)
 
-    def deleted_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last offset of each run of acknowledged entries after the mark-delete position."""
+    def deleted_ranges(self, limit: int | None = None) -> list[tuple[int, int]]:
+        """Return the first and last offset of each run of acknowledged entries after the mark-delete position.
+
+        ``limit`` is the maximum number of runs.
+        """
         ranges: list[tuple[int, int]] = []
         if not self._deleted:
             return ranges
@@ -297,7 +300,9 @@ class ManagedCursor:
                 _extend(ranges, offset + skip, offset + skip + run - 1)
                 offset += skip + run
                 page >>= skip + run
-        return ranges
+            if limit is not None and len(ranges) > limit:
+                break
+        return ranges[:limit]
 
     @property
     def deleted_range_count(self) -> int:
