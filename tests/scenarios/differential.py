@@ -108,6 +108,8 @@ def main() -> int:
                 pair = Pair(real, stack.enter_context(mini_broker()))
                 found |= asyncio.run(_run_seeds(pair, left, arguments.jobs, results))
             firsts = _report(found)
+            if pair is not None and pair.unstable:
+                print(f"{pair.unstable:>11}         more did not occur in the second run")
             for seed, differences in sorted(found.items()):
                 if differences and pair is not None:
                     _show(seed, differences, pair)
