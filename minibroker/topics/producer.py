@@ -136,7 +136,7 @@ class Producer:
         publish(self, publication)
 
     def count(self, publication: Publication) -> None:
-        """Count a stored entry or a duplicate."""
+        """Count the messages of a SEND."""
         self.messages_in += publication.count
         self.bytes_in += len(publication.block)
         self.chunked = self.chunked or publication.chunk

@@ -100,7 +100,6 @@ def _transaction(producer: Producer, publication: Publication) -> None:
     if publication.transaction is None:
         return
     if not producer.topic.persistent:
-        producer.count(publication)
         raise RemoteError("SEND with a transaction to a non-persistent topic")
     producer.topic.open_transaction_buffer()
 
@@ -126,6 +125,11 @@ def _checksum(_: Producer, publication: Publication) -> None:
 def _encryption(producer: Producer, publication: Publication) -> None:
     if producer.topic.effective_policies.encryption_required and not publication.metadata().encryption_keys:
         raise Refused(pb.MetadataError, "Messages must be encrypted")
+
+
+def _count(producer: Producer, publication: Publication) -> None:
+    """Count the messages, even if a later check refuses them (Producer.startPublishOperation)."""
+    producer.count(publication)
 
 
 def _rates(producer: Producer, publication: Publication) -> None:
@@ -160,13 +164,14 @@ _PERSISTENT: Final[tuple[_Check, ...]] = (
     _source,
     _checksum,
     _encryption,
+    _count,
     _rates,
     _fenced,
     _size,
     _delay,
     _transaction,
 )
-_NON_PERSISTENT: Final[tuple[_Check, ...]] = (_source, _checksum, _encryption, _rates, _size, _transaction)
+_NON_PERSISTENT: Final[tuple[_Check, ...]] = (_source, _checksum, _encryption, _count, _rates, _size, _transaction)
 
 
 # -- storing -----------------------------------------------------------------------------------------------------------
@@ -177,7 +182,6 @@ def _store(producer: Producer, publication: Publication) -> None:
     txn = publication.transaction
     known = None if publication.marker else topic.deduplication
     if known is not None and _is_duplicate(known, producer.name, publication):
-        producer.count(publication)
         producer.send_receipt(publication.sequence, publication.highest, -1, -1)
         return
     try:
@@ -193,7 +197,6 @@ def _store(producer: Producer, publication: Publication) -> None:
         topic.deduplication_snapshot.entry_stored(topic.broker.now)
     if txn is not None:
         topic.open_transaction_buffer().message_appended(txn, entry.offset, topic.broker.now)
-    producer.count(publication)
     producer.send_receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
     topic.announce_entries()
 
@@ -221,7 +224,6 @@ def append(topic: Topic, block: bytes, count: int) -> Entry:
 
 
 def _pass_on(producer: Producer, publication: Publication) -> None:
-    producer.count(publication)
     producer.send_receipt(publication.sequence, publication.highest, 0, 0)
     producer.topic.entries_in += 1
     entry = Entry(0, 0, 0, publication.block)

@@ -58,11 +58,13 @@ def tokens(client):
     ids=["id, checksum", "checksum, encryption", "encryption, size", "size", "delay, duplicate"],
 )
 def test_the_first_failing_check_responds_and_rates_are_charged_in_between(strict, fields, block, code, charged):
-    before = tokens(strict)
+    before, topic = tokens(strict), strict.world.broker.topics[T]
+    counted = topic.messages_in
     answer = strict.one(send(0, **fields), block)
     assert isinstance(answer, pb.CommandSendError)
     assert pb.ServerError.Name(answer.error) == code
     assert before - tokens(strict) == charged
+    assert topic.messages_in - counted == charged
 
 
 def test_a_fenced_topic_refuses_after_the_checksum_check(client, world):
