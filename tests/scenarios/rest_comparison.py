@@ -79,7 +79,7 @@ class _Names:
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
-            if name == "ledgerId":
+            if name in ("ledgerId", "CompactedTopicLedger"):
                 return self._ledger(int(value))
             if _TIME.search(name):
                 return "positive" if value > 0 else "negative" if value < 0 else 0
