@@ -10,32 +10,31 @@ from typing import Final
 
 from pcli.minibroker.admin import (
     backlog_quotas,
-    bookies,
-    broker_stats,
-    brokers,
     clusters,
     lookup,
-    messages,
-    metrics,
     namespace_bundles,
     namespace_settings,
     namespaces,
     offload,
-    partitioned_topics,
     permissions,
     policies,
     replication,
     resource_groups,
-    schemas,
-    shadow_topics,
-    subscriptions,
     tenants,
-    topic_details,
-    topics,
     transactions,
     unavailable,
 )
+from pcli.minibroker.admin.broker import bookies, broker_stats, brokers, metrics
 from pcli.minibroker.admin.endpoint import Endpoint
+from pcli.minibroker.admin.topics import (
+    messages,
+    partitioned_topics,
+    schemas,
+    shadow_topics,
+    subscriptions,
+    topic_details,
+    topics,
+)
 
 __all__ = ["ENDPOINTS"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import NAMED, Call, Endpoint, PageError, RestError
-from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_topic
+from pcli.minibroker.admin.topics.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies import policy_types as types
 from pcli.minibroker.policies.backlog_quotas import read_quota
 from pcli.minibroker.policies.java_types import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.body_types import RESET_CURSOR
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, check_persistent, unexpected
-from pcli.minibroker.admin.message_responses import message_response
+from pcli.minibroker.admin.topics.message_responses import message_response
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.topics.topic_compaction import COMPACTION
 

@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.minibroker.admin.broker.metric_tables import (
+    BROKER,
+    CONSUMER,
+    PRODUCER,
+    SUBSCRIPTION,
+    TOPIC,
+    TRANSACTION_BUFFER,
+)
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
-from pcli.minibroker.admin.metric_tables import BROKER, CONSUMER, PRODUCER, SUBSCRIPTION, TOPIC, TRANSACTION_BUFFER
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.stats.topic_stats import Json, topic_stats
 from pcli.minibroker.topic_names import is_system, namespace_of

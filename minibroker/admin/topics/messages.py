@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.body_types import MESSAGE_ID
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
-from pcli.minibroker.admin.message_responses import message_response
+from pcli.minibroker.admin.topics.message_responses import message_response
 from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
 from pcli.minibroker.stats.topic_stats import Json, topic_stats

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.admin.dynamic_settings import DYNAMIC
+from pcli.minibroker.admin.broker.dynamic_settings import DYNAMIC
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import Settings
