@@ -130,6 +130,16 @@ class Broker:
         self.rates = Rates(self, self.topics)
         self._monitors = Monitors(self, self.topics.values, self.delete_topic)
 
+    @property
+    def address(self) -> str:
+        """Host and port of the REST API, which identify the broker (brokerId)."""
+        return self.http_url.rpartition("/")[2]
+
+    @property
+    def host(self) -> str:
+        """Host of the REST API."""
+        return self.address.rpartition(":")[0]
+
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:

@@ -356,6 +356,11 @@ class Connection:
         if self.queued > self._high_water:
             self.writable = False
 
+    @property
+    def role(self) -> str:
+        """The role of the authenticated client; empty without authentication."""
+        return self.principal.role if self.principal is not None else ""
+
     def send_command(self, body: Message, entry: bytes = b"") -> None:
         """Queue a command. An entry follows a MESSAGE command."""
         self.send(push_frame(body, entry))

@@ -16,9 +16,9 @@ from pcli.minibroker.policies.java_types import (
     STRING_MAP,
     STRING_SET,
     Bean,
-    BeanList,
     Enum,
     EnumSet,
+    JavaList,
     JavaType,
     Map,
     Strings,
@@ -125,13 +125,13 @@ RESOURCE_QUOTA: Final = Bean(
         "dynamic": (BOOLEAN, True),
     },
 )
-GRANTED_TOPICS: Final = BeanList(
+GRANTED_TOPICS: Final = JavaList(
     Bean(
         "org.apache.pulsar.client.admin.GrantTopicPermissionOptions",
         {**_strings("topic", "role"), "actions": (EnumSet(AUTH_ACTION), None)},
     )
 )
-REVOKED_TOPICS: Final = BeanList(
+REVOKED_TOPICS: Final = JavaList(
     Bean("org.apache.pulsar.client.admin.RevokeTopicPermissionOptions", _strings("topic", "role"))
 )
 SCHEMA: Final = Bean(

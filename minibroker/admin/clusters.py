@@ -237,7 +237,7 @@ def _isolated_brokers(call: Call) -> Any:
 
 def _isolated_broker(call: Call) -> Any:
     _isolation(call)
-    name = call.path_text("broker") if "broker" in call.path else call.broker.http_url.rpartition("/")[2]
+    name = call.path_text("broker") if "broker" in call.path else call.broker.address
     return {"brokerName": name, "policyName": None, "isPrimary": True, "namespaceRegex": []}
 
 

@@ -20,6 +20,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.policies.errors import unexpected_error
 from pcli.minibroker.policies.java_types import JavaType
 from pcli.minibroker.policies.policy_store import Namespace
+from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
@@ -198,11 +199,20 @@ class Call:
             raise RestError(405, f"{operation} on a partitioned topic is not allowed")
         return self.topic()
 
-    def persistent_topic(self, operation: str) -> Topic:
-        """Return the topic in the path. Raises 404 if it does not exist, 405 if it is partitioned or non-persistent."""
+    def loaded_topics(self) -> list[Topic]:
+        """Return the loaded topics of the namespace in the path. Raises 404 if the namespace does not exist."""
+        name = self.namespace("Namespace not found").name
+        return [topic for topic in self.broker.topics.values() if namespace_of(topic.name) == name]
+
+    def require_persistent(self, operation: str) -> None:
+        """Raise 404 if a non-persistent topic in the path does not exist, and 405 if it exists."""
         if not self.topic_name.persistent:
             self.topics()
             raise RestError(405, f"{operation} on a non-persistent topic is not allowed")
+
+    def persistent_topic(self, operation: str) -> Topic:
+        """Return the topic in the path. Raises 404 if it does not exist, 405 if it is partitioned or non-persistent."""
+        self.require_persistent(operation)
         return self.unpartitioned_topic(operation)
 
     def subscription(self, topic: Topic) -> Subscription:

@@ -19,7 +19,6 @@ from urllib.parse import unquote
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.policies.java_types import LONG_LIST
-from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Namespace
@@ -55,17 +54,11 @@ def bundle_in_path(call: Call) -> str:
     return bundle
 
 
-def _loaded(call: Call) -> list[Topic]:
-    """Return the loaded topics of the namespace in the path."""
-    space = call.namespace("Namespace not found")
-    return [topic for topic in list(call.broker.topics.values()) if namespace_of(topic.name) == space.name]
-
-
 def _topics(call: Call) -> list[Topic]:
     """Return the loaded topics of the namespace in the path, or of its bundle if the path contains one."""
     space = call.namespace("Namespace not found")
     bundle = bundle_in_path(call) if "bundle" in call.path else None
-    return [topic for topic in _loaded(call) if bundle is None or space.bundle(topic.full_name) == bundle]
+    return [topic for topic in call.loaded_topics() if bundle is None or space.bundle(topic.full_name) == bundle]
 
 
 def _unsubscribe(call: Call) -> None:
@@ -105,7 +98,7 @@ def _split(call: Call) -> None:
         raise RestError(412, f"With {_SPECIFIED} split algorithm, splitBoundaries must not be empty")
     bundle = _busiest(call, space) if call.path_text("bundle") in ("LARGEST", "HOT") else bundle_in_path(call)
     low, high = (int(edge, 16) for edge in bundle.split("_"))
-    topics = [topic for topic in _loaded(call) if space.bundle(topic.full_name) == bundle]
+    topics = [topic for topic in call.loaded_topics() if space.bundle(topic.full_name) == bundle]
     hashes = sorted(zlib.crc32(topic.full_name.encode()) for topic in topics)
     edges = _new_edges(algorithm or _ALGORITHMS[0], low, high, hashes, call.body or [])
     if call.flag("unload"):
@@ -118,7 +111,7 @@ def _split(call: Call) -> None:
 
 def _busiest(call: Call, space: Namespace) -> str:
     """Return the bundle with the most topics. Raises 404 if there are none, or for a load that is not measured."""
-    wanted, names = call.path_text("bundle"), [one.full_name for one in _loaded(call) if one.persistent]
+    wanted, names = call.path_text("bundle"), [one.full_name for one in call.loaded_topics() if one.persistent]
     if wanted == "HOT" or not names:
         raise RestError(404, f"Bundle range {wanted} not found")
     return Counter(map(space.bundle, names)).most_common(1)[0][0]

@@ -31,7 +31,6 @@ from pcli.minibroker.transactions.metadata_store_service import assign_topic
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
-    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS", "delete_namespace"]
 
@@ -225,13 +224,8 @@ def _bundles(call: Call) -> Any:
     return {"boundaries": space.boundaries, "numBundles": len(space.edges) - 1}
 
 
-def _loaded(call: Call) -> list[Topic]:
-    name = call.namespace("Namespace not found").name
-    return [topic for topic in list(call.broker.topics.values()) if namespace_of(topic.name) == name]
-
-
 def _unload(call: Call) -> None:
-    for topic in _loaded(call):
+    for topic in call.loaded_topics():
         call.broker.unload(topic)
     _close_coordinators(call.broker, call.namespace(), None)
 
@@ -248,7 +242,7 @@ def _unload_bundle(call: Call) -> None:
     edges = space.boundaries
     if bundle not in [f"{low}_{high}" for low, high in pairwise(edges)]:
         raise RestError(412, f"Invalid bundle range: {bundle}")
-    for topic in _loaded(call):
+    for topic in call.loaded_topics():
         if space.bundle(topic.full_name) == bundle:
             call.broker.unload(topic)
     _close_coordinators(call.broker, space, bundle)
@@ -257,7 +251,7 @@ def _unload_bundle(call: Call) -> None:
 def _clear(call: Call) -> None:
     """Acknowledge all entries of all subscriptions, or of the subscriptions with a given name."""
     wanted = call.path.get("subscription")
-    for topic in _loaded(call):
+    for topic in call.loaded_topics():
         for subscription in list(topic.subscriptions.values()):
             if wanted is None or subscription.name == call.path_text("subscription"):
                 subscription.skip_all()

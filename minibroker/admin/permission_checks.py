@@ -129,7 +129,7 @@ def _cluster(check: _Check) -> None:
 
 def _broker(check: _Check) -> None:
     if not check.superusers:
-        place = f"on broker [{check.call.broker.http_url.rpartition('/')[2]}]"
+        place = f"on broker [{check.call.broker.address}]"
         raise check.refuse_principals("validateBothSuperuserAndBrokerOperation", place)
 
 

@@ -23,8 +23,7 @@ __all__ = [
 
 
 def _roles(connection: Connection) -> tuple[str, ...]:
-    role = connection.principal.role if connection.principal is not None else ""
-    return required_roles(role, connection.original_principal)
+    return required_roles(connection.role, connection.original_principal)
 
 
 def _refuse(text: str) -> Refused:

@@ -72,9 +72,8 @@ def _connect(connection: Connection, command: pb.CommandTcClientConnectRequest, 
 
 def _new(connection: Connection, command: pb.CommandNewTxn, answer: Any) -> bool:
     answer.txnid_most_bits = command.tc_id
-    owner = connection.principal.role if connection.principal is not None else ""
     timeout = signed(command.txn_ttl_millis)
-    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, owner)
+    txn = connection.broker.transactions.new_transaction(signed(command.tc_id), timeout, connection.role)
     if txn is None:
         return False
     answer.txnid_least_bits = txn[1]

@@ -34,10 +34,10 @@ __all__ = [
     "STRING_MAP",
     "STRING_SET",
     "Bean",
-    "BeanList",
     "EmptyBodyError",
     "Enum",
     "EnumSet",
+    "JavaList",
     "JavaType",
     "Map",
     "RawText",
@@ -415,7 +415,7 @@ class Bean:
 
 
 @dataclass(frozen=True, slots=True)
-class BeanList:
+class JavaList:
     """A list of objects or numbers (CollectionDeserializer)."""
 
     item: JavaType
@@ -436,4 +436,4 @@ class BeanList:
         return found
 
 
-LONG_LIST: Final = BeanList(LONG_OBJECT)
+LONG_LIST: Final = JavaList(LONG_OBJECT)

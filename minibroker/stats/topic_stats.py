@@ -106,7 +106,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
             "nonContiguousDeletedMessagesRangesSerializedSize",
             "delayedMessageIndexSizeInBytes",
         ),
-        "ownerBroker": topic.broker.http_url.rpartition("/")[2],
+        "ownerBroker": topic.broker.address,
         "topicCreationTimeStamp": topic.created,
         **_stored(topic, ledger, subscriptions),
     }
@@ -197,10 +197,11 @@ def _sums(parts: Iterable[Json], *names: str) -> Json:
 
 
 def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
-    slots, consumers_now = _Slots(subscription), subscription.consumers
+    slots = _Slots(subscription)
     consumers = [_consumer(one, slots) for one in subscription.consumers]
     cursor = subscription.cursor
     active = subscription.active if cursor is not None else None
+    persistent = subscription.consumers if cursor is not None else []
     delayed = _delayed(subscription)
     out = _sums(
         consumers,
@@ -225,12 +226,12 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         "msgDelayed": delayed,
         "msgInReplay": _in_replay(subscription),
         "type": _type(subscription),
-        **({} if active is None or cursor is None else {"activeConsumerName": active.name}),
+        **({} if active is None else {"activeConsumerName": active.name}),
         "totalMsgExpired": subscription.expired,
         "lastExpireTimestamp": subscription.last_expire,
         "lastConsumedFlowTimestamp": 0 if cursor is None else subscription.last_flow,
-        "lastConsumedTimestamp": 0 if cursor is None else max((one.last_consumed for one in consumers_now), default=0),
-        "lastAckedTimestamp": 0 if cursor is None else max((one.last_acked for one in consumers_now), default=0),
+        "lastConsumedTimestamp": max((one.last_consumed for one in persistent), default=0),
+        "lastAckedTimestamp": max((one.last_acked for one in persistent), default=0),
         "lastMarkDeleteAdvancedTimestamp": subscription.last_mark_delete,
         "consumers": consumers,
         **_flags(subscription),

@@ -66,16 +66,16 @@ class ManagedCursor:
         """Bits by page number; 1 means deleted. Bits at or below the mark-delete position are undefined."""
         self._deleted = 0
         """Number of deleted entries after the mark-delete position."""
-        self._initial: tuple[int, int] | None = mark_delete, 0
-        """The mark-delete position and the number of deleted entries when the cursor was loaded; None after a reset
-        or a move to the next ledger."""
         self._highest = -1
         """Upper bound of the deleted offsets after the mark-delete position."""
         self._start_of_ledger: tuple[int, int] | None = None
         """A mark-delete offset, and the id of the ledger that starts after it, if the position is in this ledger."""
         if mark_delete == ledger.first - 1:
             self.skip_closed_ledger()
-        self._initial = mark_delete, 0
+        self._initial: tuple[int, int] | None = mark_delete, 0
+        """The mark-delete position and the number of deleted entries when the cursor was loaded; None after a reset
+        or a move to the next ledger.
+        """
         self._start = -1
         """The read position after a seek to the first entry, or -1."""
 

@@ -42,15 +42,13 @@ class ClientRates(Protocol):
     """The measured rates of all clients (implemented by `stats.rates.Rates`)."""
 
     def of(self, client: object) -> Rate:
-        """Return the rates of a producer, a consumer, or a subscription of a non-persistent topic."""
+        """Return the rates of a producer, a consumer or a subscription."""
 
 
 class BrokerService(Scheduler, Protocol):
     """The state of a broker that all its topics share (class BrokerService; implemented by `broker.Broker`)."""
 
     settings: Settings
-    http_url: str
-    """URL of the REST API, ``http://host:port``."""
     policies: Policies
     schemas: SchemaRegistry
     watchers: TopicListWatchers
@@ -63,6 +61,10 @@ class BrokerService(Scheduler, Protocol):
     """The dispatch rate limit of the whole broker, or None."""
     delayed_delivery_timer: HashedWheelTimer
     """The ticks at which the timers of delayed delivery expire."""
+
+    @property
+    def address(self) -> str:
+        """Host and port of the REST API, which identify the broker (brokerId)."""
 
     @property
     def rates(self) -> ClientRates:

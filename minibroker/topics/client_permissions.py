@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.producer import Producer
     from pcli.minibroker.topics.topic import Topic
-    from pcli.minibroker.topics.transport_cnx import TransportCnx
 
 __all__ = ["disconnect_unauthorized"]
 
@@ -44,14 +43,10 @@ def _check_producers(topic: Topic, authorization: AuthorizationService) -> None:
 
 def _may_consume(consumer: Consumer, topic: Topic, authorization: AuthorizationService) -> bool:
     try:
-        return authorization.may_consume((_role(consumer.connection),), topic.name, consumer.subscription.name)
+        return authorization.may_consume((consumer.connection.role,), topic.name, consumer.subscription.name)
     except Refused:  # the subscription's name lacks the prefix that the namespace requires
         return False
 
 
 def _may_produce(producer: Producer, topic: Topic, authorization: AuthorizationService) -> bool:
-    return authorization.may_produce((_role(producer.connection),), topic.name)
-
-
-def _role(connection: TransportCnx) -> str:
-    return connection.principal.role if connection.principal is not None else ""
+    return authorization.may_produce((producer.connection.role,), topic.name)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from pcli.codec.session import ServerSession
     from pcli.minibroker.errors import Refused
-    from pcli.minibroker.security.authentication import Principal
 
 __all__ = ["TransportCnx"]
 
@@ -21,12 +20,14 @@ class TransportCnx(Protocol):
     peer: tuple[str, int]
     """Address and port of the client."""
     session: ServerSession
-    principal: Principal | None
-    """The authenticated client; None without authentication."""
     closing: bool
     """Whether the connection ignores input and closes after the frames queued so far."""
     writable: bool
     """Whether entries may be sent: True while the client reads fast enough."""
+
+    @property
+    def role(self) -> str:
+        """The role of the authenticated client; empty without authentication."""
 
     def send(self, data: bytes) -> None:
         """Queue a whole frame for the client."""

@@ -16,8 +16,7 @@ _PORT: Final = 3181
 
 
 def _all(call: Call) -> Any:
-    host = call.broker.http_url.rpartition("/")[2].rpartition(":")[0]
-    return {"bookies": [{"bookieId": f"{host}:{_PORT}"}]}
+    return {"bookies": [{"bookieId": f"{call.broker.host}:{_PORT}"}]}
 
 
 def _racks(call: Call) -> Any:

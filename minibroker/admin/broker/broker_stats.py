@@ -128,8 +128,7 @@ def _subscription(topic: Topic, name: str, stats: Json) -> Json:
 def _metrics(call: Call) -> Any:
     """Return the number of connections, and the sums of each namespace."""
     broker = call.broker
-    host = broker.http_url.rpartition("/")[2].rpartition(":")[0]
-    about = {"broker": host, "cluster": broker.settings.clusterName, "metric": "broker_connection"}
+    about = {"broker": broker.host, "cluster": broker.settings.clusterName, "metric": "broker_connection"}
     found: list[Json] = [{"metrics": {"brk_active_connections": len(broker.connections)}, "dimensions": about}]
     spaces: dict[str, list[Topic]] = {}
     for topic in broker.topics.values():

@@ -25,12 +25,8 @@ def _text(text: str) -> Reply:
     return Reply(200, text, media="text/plain")
 
 
-def _address(call: Call) -> str:
-    return call.broker.http_url.rpartition("/")[2]
-
-
 def _brokers(call: Call) -> Any:
-    return [_address(call)]
+    return [call.broker.address]
 
 
 def _ok(call: Call) -> Reply:
@@ -42,15 +38,15 @@ def _version(call: Call) -> Reply:
 
 
 def _leader(call: Call) -> Any:
-    return {"serviceUrl": call.broker.http_url_tls or call.broker.http_url, "brokerId": _address(call)}
+    return {"serviceUrl": call.broker.http_url_tls or call.broker.http_url, "brokerId": call.broker.address}
 
 
 def _owned(call: Call) -> Any:
     """Return the bundles that this broker serves."""
-    if call.path_text("broker") != _address(call):
+    if call.path_text("broker") != call.broker.address:
         raise RestError(404, f"Broker id '{call.path_text('broker')}' not found in available brokers.")
     status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
-    heartbeat = f"pulsar/{_address(call)}/0x00000000_0xffffffff"
+    heartbeat = f"pulsar/{call.broker.address}/0x00000000_0xffffffff"
     return dict.fromkeys((heartbeat, *call.broker.topic_registry.served_bundles), status)
 
 

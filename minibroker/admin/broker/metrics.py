@@ -56,8 +56,7 @@ def metrics(broker: Broker) -> str:
 
 
 def _of_broker(broker: Broker) -> Iterator[_Sample]:
-    host = broker.http_url.rpartition("/")[2].rpartition(":")[0]
-    connections = {"broker": host, "metric": "broker_connection"}
+    connections = {"broker": broker.host, "metric": "broker_connection"}
     accepted = broker.connections_accepted
     closed = accepted - len(broker.connections)
     yield "pulsar_version_info", {"version": VERSION, "commit": ""}, 1

@@ -34,9 +34,7 @@ def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
 
 
 def _last(call: Call) -> Any:
-    if not call.topic_name.persistent:
-        call.topics()
-        raise RestError(405, "GetLastMessageId on a non-persistent topic is not allowed")
+    call.require_persistent("GetLastMessageId")
     if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(404, f"Topic {call.topic_name} not found")
     ledger, topic = _ledger(call, "GetLastMessageId")

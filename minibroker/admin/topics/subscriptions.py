@@ -157,9 +157,7 @@ def _skip_all(call: Call) -> None:
 
 
 def _expire_older(call: Call) -> None:
-    if not call.topic_name.persistent:
-        call.topics()
-        raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
+    call.require_persistent("Expire messages")
     _each(_expire)(call)
 
 
@@ -190,9 +188,7 @@ def _expire_to_id(call: Call) -> None:
 
 
 def _expire_all(call: Call) -> None:
-    if not call.topic_name.persistent:
-        call.topics()
-        raise RestError(405, "Expire messages for all subscriptions on a non-persistent topic is not allowed")
+    call.require_persistent("Expire messages for all subscriptions")
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
             if subscription.name != COMPACTION:

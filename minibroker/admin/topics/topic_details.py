@@ -82,12 +82,11 @@ def _backlog(call: Call) -> Any:
     The broker of a real standalone never responds to this request for an unpartitioned persistent topic.
     """
     name = call.topic_name
-    host = call.broker.http_url.rpartition("/")[2].rpartition(":")[0]
     found: Json = {
         "storageSize": 0,
         "totalMessages": 0,
         "messageBacklog": 0,
-        "brokerName": host,
+        "brokerName": call.broker.host,
         "topicName": f"{call.namespace_name}/{name.domain}/{name.local}",
         "dataLedgerDetails": [],
         "cursorDetails": {},
