@@ -29,6 +29,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_ack, pull_flow, pull_send
 from pcli.minibroker.error_responses import error, invalid_frame, refusal
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.liveness_check import LivenessCheck
 from pcli.minibroker.topics.broker_service import BrokerService
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ class Connection:
         "_hot_handlers",
         "_keep_alive_timer",
         "_limit",
-        "_liveness_callbacks",
-        "_liveness_timer",
+        "_liveness_check",
         "_read_pauses",
         "broker",
         "certificate_role",
@@ -191,8 +191,7 @@ class Connection:
         self._high_water = broker.settings.pulsarChannelWriteBufferHighWaterMark
         self._buffer = bytearray()
         self._bytes_needed = 4
-        self._liveness_callbacks: list[Callable[[bool], None]] = []
-        self._liveness_timer: Timer | None = None
+        self._liveness_check = LivenessCheck(broker, self._liveness_timeout)
         self._read_pauses = 0
         self._keep_alive_timer: Timer | None = None
         self._start_keep_alive_timer()
@@ -201,6 +200,11 @@ class Connection:
     def version(self) -> int:
         """The negotiated protocol version."""
         return self.session.version
+
+    @property
+    def role(self) -> str:
+        """The role of the authenticated client; empty without authentication."""
+        return self.principal.role if self.principal is not None else ""
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
@@ -237,8 +241,8 @@ class Connection:
         if self.closing:
             return
         self.session.keep_alive.outstanding = False
-        if self._liveness_callbacks:
-            self._finish_liveness_check(alive=True)
+        if self._liveness_check.pending:
+            self._liveness_check.finish(alive=True)
         try:
             self.handle_frame(frame)
         except Exception as fault:
@@ -257,8 +261,8 @@ class Connection:
         position, size, limit = 0, len(data), self._limit
         producers = self.producers
         hot = self.session.connected
-        if self._liveness_callbacks:
-            self._note_frame(data)
+        if self._liveness_check.pending and len(data) >= 4 and len(data) >= 4 + _length(data, 0)[0]:
+            self._liveness_check.finish(alive=True)
         while size - position >= 8:
             total, length = _two_lengths(data, position)
             end = position + 4 + total
@@ -356,11 +360,6 @@ class Connection:
         if self.queued > self._high_water:
             self.writable = False
 
-    @property
-    def role(self) -> str:
-        """The role of the authenticated client; empty without authentication."""
-        return self.principal.role if self.principal is not None else ""
-
     def send_command(self, body: Message, entry: bytes = b"") -> None:
         """Queue a command. An entry follows a MESSAGE command."""
         self.send(push_frame(body, entry))
@@ -411,7 +410,7 @@ class Connection:
         for watcher in list(self.watchers.values()):
             self.broker.watchers.remove(watcher)
         self.watchers.clear()
-        self._finish_liveness_check(alive=False)
+        self._liveness_check.finish(alive=False)
 
     # -- liveness ------------------------------------------------------------------------------------------------------
 
@@ -441,27 +440,12 @@ class Connection:
         timeout = self.broker.settings.connectionLivenessCheckTimeoutMillis
         if self.closing or timeout <= 0:
             on_answer(not self.closing)
-            return
-        self._liveness_callbacks.append(on_answer)
-        if len(self._liveness_callbacks) == 1:
+        elif self._liveness_check.start(timeout, on_answer):
             self.send(_PING_FRAME)
-            self._liveness_timer = self.broker.call_later(timeout, self._liveness_timeout)
-
-    def _note_frame(self, data: bytes) -> None:
-        """Finish the liveness check if a whole frame has arrived."""
-        if len(data) >= 4 and len(data) >= 4 + _length(data, 0)[0]:
-            self._finish_liveness_check(alive=True)
 
     def _liveness_timeout(self) -> None:
         self.close("no response to the PING of a liveness check")
         self.release()
-
-    def _finish_liveness_check(self, *, alive: bool) -> None:
-        if self._liveness_timer is not None:
-            self._liveness_timer.cancel()
-        probes, self._liveness_callbacks = self._liveness_callbacks, []
-        for on_answer in probes:
-            on_answer(alive)
 
     # -- flow control --------------------------------------------------------------------------------------------------
 
