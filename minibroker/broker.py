@@ -128,7 +128,7 @@ class Broker:
         self.dispatch_rate = limiter if limiter.limits else None
         """The dispatch rate limit of the whole broker, or None."""
         self.rates = Rates(self, self.topics)
-        self._monitors = Monitors(self, self.topics.values, self.delete_topic)
+        self.monitors = Monitors(self, self.topics.values, self.delete_topic)
 
     @property
     def address(self) -> str:
@@ -331,7 +331,7 @@ class Broker:
             if self.authorization is not None and (topic.persistent or name == namespace):
                 disconnect_unauthorized(topic, self.authorization)
             topic.policies_changed()
-            self._monitors.policies_changed(topic)
+            self.monitors.policies_changed(topic)
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Create a partitioned topic, or add partitions with the durable subscriptions of the first partition.

@@ -56,9 +56,12 @@ def bundle_in_path(call: Call) -> str:
 
 def _topics(call: Call) -> list[Topic]:
     """Return the loaded topics of the namespace in the path, or of its bundle if the path contains one."""
-    space = call.namespace("Namespace not found")
-    bundle = bundle_in_path(call) if "bundle" in call.path else None
-    return [topic for topic in call.loaded_topics() if bundle is None or space.bundle(topic.full_name) == bundle]
+    return _topics_of_bundle(call, bundle_in_path(call)) if "bundle" in call.path else call.loaded_topics()
+
+
+def _topics_of_bundle(call: Call, bundle: str) -> list[Topic]:
+    space = call.namespace()
+    return [topic for topic in call.loaded_topics() if space.bundle(topic.full_name) == bundle]
 
 
 def _unsubscribe(call: Call) -> None:
@@ -98,7 +101,7 @@ def _split(call: Call) -> None:
         raise RestError(412, f"With {_SPECIFIED} split algorithm, splitBoundaries must not be empty")
     bundle = _busiest(call, space) if call.path_text("bundle") in ("LARGEST", "HOT") else bundle_in_path(call)
     low, high = (int(edge, 16) for edge in bundle.split("_"))
-    topics = [topic for topic in call.loaded_topics() if space.bundle(topic.full_name) == bundle]
+    topics = _topics_of_bundle(call, bundle)
     hashes = sorted(zlib.crc32(topic.full_name.encode()) for topic in topics)
     edges = _new_edges(algorithm or _ALGORITHMS[0], low, high, hashes, call.body or [])
     if call.flag("unload"):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pcli.minibroker.admin.body_types import MESSAGE_ID
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
+from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.policies.java_types import (
     INTEGER,
     LONG,
@@ -218,13 +219,7 @@ def _status(call: Call) -> Any:
     return {
         "status": "ERROR" if failed else "NOT_RUN",
         "lastError": text if failed else "",
-        "firstUnoffloadedMessage": {
-            "ledgerId": -1,
-            "entryId": -1,
-            "partitionIndex": -1,
-            "batchIndex": -1,
-            "batchSize": 0,
-        },
+        "firstUnoffloadedMessage": message_id((-1, -1), -1),
     }
 
 

@@ -262,6 +262,14 @@ class Policies:
         self.topics.setdefault(base, {}).pop(policy, None)
         self.on_change(base)
 
+    def unset_all_of_topic(self, topic: TopicName) -> None:
+        """Remove all policies and values of a topic."""
+        base = str(topic.base)
+        self.topics.pop(base, None)
+        self.quotas.pop(base, None)
+        self.topic_values.pop(base, None)
+        self.on_change(base)
+
     def subscription_dispatch_rate(self, topic: TopicName, subscription: str) -> dict[str, Any]:
         """Return the dispatch rate of a subscription: its own one, or else the policy subscriptionDispatchRate."""
         values = self.topic_values.get(str(topic.base)) if self.topic_values else None
@@ -275,10 +283,8 @@ class Policies:
 
     def forget(self, topic: TopicName) -> None:
         """Remove policies, properties and quotas of a deleted topic."""
-        base = str(topic.base)
-        for table in (self.topics, self.quotas, self.properties):
-            table.pop(base, None)
-        self.topic_values.pop(base, None)
+        self.unset_all_of_topic(topic)
+        self.properties.pop(str(topic.base), None)
         self.topic_permissions.pop(str(topic), None)
 
 

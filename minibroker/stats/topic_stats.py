@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMult
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.timestamps import instant_text
-from pcli.minibroker.topics.deduplication_snapshot import mark_delete_positions
+from pcli.minibroker.topics.ledger_trimming import mark_delete_positions
 from pcli.minibroker.topics.topic_compaction import COMPACTION, CompactionRecord
 
 if TYPE_CHECKING:
@@ -207,8 +208,6 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         consumers,
         "msgRateOut",
         "msgThroughputOut",
-        "bytesOutCounter",
-        "msgOutCounter",
         "msgRateRedeliver",
         "messageAckRate",
         "unackedMessages",
@@ -216,8 +215,8 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
     return {
         **_UNUSED_SUBSCRIPTION,
         **out,
-        "bytesOutCounter": out["bytesOutCounter"] + subscription.bytes_out_removed,
-        "msgOutCounter": out["msgOutCounter"] + subscription.messages_out_removed,
+        "bytesOutCounter": subscription.bytes_out,
+        "msgOutCounter": subscription.messages_out,
         "msgBacklog": subscription.backlog,
         "backlogSize": _size_left(subscription),
         "earliestMsgPublishTimeInBacklog": _earliest(subscription) if earliest else 0,
@@ -392,23 +391,17 @@ def _serialized_size(subscription: Subscription) -> int:
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     if ledger is None or cursor is None or not subscription.durable:
         return 0
-    words: dict[int, dict[int, int]] = {}
-    for first, last in cursor.deleted_ranges(_MOST_RANGES):
-        offset = first
-        while offset <= last:
-            ledger_id, entry_id = ledger.position(offset)
-            end = min(last, offset + 63 - (entry_id & 63))
-            if ledger.position(end)[0] != ledger_id:
-                end = offset
-            bits = ((1 << (end - offset + 1)) - 1) << (entry_id & 63)
-            of_ledger = words.setdefault(ledger_id, {})
-            of_ledger[entry_id >> 6] = of_ledger.get(entry_id >> 6, 0) | bits
-            offset = end + 1
+    offset, deleted = cursor.deleted_bits(_MOST_RANGES)
     size = 0
-    for ledger_id, of_ledger in words.items():
-        own = 1 + _varint_size(ledger_id)
-        own += sum(1 + _varint_size(of_ledger.get(word, 0)) for word in range(max(of_ledger) + 1))
-        size += 1 + _varint_size(own) + own
+    for one in ledger.ledgers if deleted else ():
+        first, end = max(one.base - offset, 0), max(one.base + one.entries - offset, 0)
+        bits = int.from_bytes(deleted[first // 8 : (end + 7) // 8], "little") >> first % 8 & (1 << end - first) - 1
+        if bits:
+            bits <<= first + offset - one.base
+            count = (bits.bit_length() + 63) // 64
+            words = memoryview(bits.to_bytes(8 * count, sys.byteorder)).cast("Q")
+            own = 1 + _varint_size(one.id) + count + sum(map(_varint_size, words))
+            size += 1 + _varint_size(own) + own
     return size
 
 

@@ -24,6 +24,7 @@ __all__ = ["ManagedCursor"]
 _SHIFT: Final = 10
 _PAGE: Final = 1 << _SHIFT
 _MASK: Final = _PAGE - 1
+_PAGE_BYTES: Final = _PAGE // 8
 _FULL: Final = (1 << _PAGE) - 1
 """A page in which all entries are deleted. All of these pages share this object."""
 
@@ -283,39 +284,60 @@ class ManagedCursor:
         self.mark_delete_to(self._ledger.first - 1)
         self.read_position = max(self.read_position, self._ledger.first)
 
-    def deleted_ranges(self, limit: int | None = None) -> list[tuple[int, int]]:
-        """Return the first and last offset of each run of acknowledged entries after the mark-delete position.
-
-        ``limit`` is the maximum number of runs.
-        """
+    def deleted_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last offset of each run of acknowledged entries after the mark-delete position."""
         ranges: list[tuple[int, int]] = []
         if not self._deleted:
             return ranges
         for number in sorted(self._pages):
-            offset = max(number << _SHIFT, self.mark_delete + 1)
-            page = self._pages[number] >> (offset & _MASK)
+            offset, page = number << _SHIFT, self._defined(number)
             while page:
                 skip = (page & -page).bit_length() - 1
                 run = _trailing_ones(page >> skip)
                 _extend(ranges, offset + skip, offset + skip + run - 1)
                 offset += skip + run
                 page >>= skip + run
-            if limit is not None and len(ranges) > limit:
-                break
-        return ranges[:limit]
+        return ranges
 
     @property
     def deleted_range_count(self) -> int:
         """Number of runs of acknowledged entries after the mark-delete position."""
         if not self._deleted:
             return 0
-        count = 0
-        for number, page in self._pages.items():
-            undefined = self.mark_delete + 1 - (number << _SHIFT)
-            defined = page if undefined <= 0 else page >> undefined << undefined
-            before = self._pages.get(number - 1, 0) >> _MASK if undefined < 0 else 0
-            count += (defined & ~(defined << 1 | before)).bit_count()
-        return count
+        return sum(self._starts(number).bit_count() for number in self._pages)
+
+    def deleted_bits(self, limit: int) -> tuple[int, bytes]:
+        """Return the acknowledged entries after the mark-delete position, as the offset of the first bit and the bits.
+
+        The lowest bit of a byte is the first. ``limit`` is the maximum number of runs.
+        """
+        if not self._deleted:
+            return 0, b""
+        pages: list[bytes] = []
+        first = expected = min(self._pages)
+        for number in sorted(self._pages):
+            page, starts = self._defined(number), self._starts(number)
+            limit -= starts.bit_count()
+            if limit < 0:
+                for _ in range(starts.bit_count() + limit):
+                    starts &= starts - 1
+                page &= (starts & -starts) - 1
+            pages.append(bytes((number - expected) * _PAGE_BYTES) + page.to_bytes(_PAGE_BYTES, "little"))
+            expected = number + 1
+            if limit < 0:
+                break
+        return first << _SHIFT, b"".join(pages)
+
+    def _defined(self, number: int) -> int:
+        """Return the bits of a page after the mark-delete position."""
+        undefined = self.mark_delete + 1 - (number << _SHIFT)
+        return self._pages[number] if undefined <= 0 else self._pages[number] >> undefined << undefined
+
+    def _starts(self, number: int) -> int:
+        """Return the bits of a page at which a run starts."""
+        page = self._defined(number)
+        before = self._defined(number - 1) >> _MASK if number - 1 in self._pages else 0
+        return page & ~(page << 1 | before)
 
     def _advance(self, offset: int) -> None:
         """Move the mark-delete position to ``offset`` and past the run after it.

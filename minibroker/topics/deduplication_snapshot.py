@@ -15,9 +15,8 @@ from pcli.minibroker.storage.cursor import ManagedCursor
 if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage.ledger import ManagedLedger
-    from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["DEDUPLICATION", "DeduplicationSnapshot", "mark_delete_positions"]
+__all__ = ["DEDUPLICATION", "DeduplicationSnapshot"]
 
 DEDUPLICATION: Final = "pulsar.dedup"
 """The name of the cursor."""
@@ -50,10 +49,3 @@ class DeduplicationSnapshot:
     def _take(self, now: int) -> None:
         self._entries, self._taken = 0, now
         self.cursor.mark_delete_to(self._ledger.next - 1)
-
-
-def mark_delete_positions(topic: Topic) -> list[int]:
-    """Return the mark-delete positions of all durable cursors of a topic."""
-    places = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor]
-    snapshot = topic.deduplication_snapshot
-    return places if snapshot is None else [*places, snapshot.cursor.mark_delete]

@@ -12,13 +12,14 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import left_of
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.topics.consumer import Consumer
+from pcli.minibroker.topics.consumer_conflicts import conflict
 from pcli.minibroker.topics.dispatch_rate_limiter import DispatchRateLimiter
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, Dispatcher, PersistentDispatcher
 from pcli.minibroker.topics.transactional_acks import open_handle
@@ -123,6 +124,16 @@ class Subscription:
         return self.cursor.backlog if self.cursor is not None else 0
 
     @property
+    def messages_out(self) -> int:
+        """Number of messages sent to all consumers (msgOutCounter)."""
+        return self.messages_out_removed + sum(one.messages_out for one in self.consumers)
+
+    @property
+    def bytes_out(self) -> int:
+        """Number of bytes sent to all consumers (bytesOutCounter)."""
+        return self.bytes_out_removed + sum(one.bytes_out for one in self.consumers)
+
+    @property
     def used_by_transactions(self) -> bool:
         """Whether a transaction has used the topic or this subscription."""
         return self.pending_ack_handle is not None or self.topic.transaction_buffer is not None
@@ -138,9 +149,7 @@ class Subscription:
         """Raise Refused if the attached consumers have a different type or a different Key_Shared mode."""
         if not self.consumers:
             return
-        why = _difference("type", pb.CommandSubscribe.SubType.Name, self.kind, kind)
-        if not why and kind == KEY_SHARED:
-            why = _difference_of_meta(self.consumers[0].key_shared_meta, meta)
+        why = conflict(self.kind, kind, self.consumers[0].key_shared_meta, meta)
         if why:
             raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
 
@@ -475,25 +484,3 @@ class Subscription:
 def _first_bit(bits: int) -> int:
     """Return the position of the lowest set bit, counted from 1."""
     return (bits & -bits).bit_length()
-
-
-def _difference(what: str, name: Callable[[Any], str], active: int, new: int) -> str:
-    if active == new:
-        return ""
-    return (
-        f"Active subscription {what} of '{name(active)}' is different than "
-        f"the connecting consumer's {what} '{name(new)}'."
-    )
-
-
-def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
-    """Return why a Key_Shared consumer conflicts with attached consumers, with the text of AbstractSubscription.
-
-    Returns an empty string if there is no conflict.
-    """
-    active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
-    why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
-    if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:
-        return why
-    does, other = ("allows", "does not allow") if active.allowOutOfOrderDelivery else ("does not allow", "allows")
-    return f"Active subscription {does} out of order delivery while the connecting consumer {other} it."

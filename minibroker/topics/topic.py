@@ -9,9 +9,6 @@ Rules of this file
 3. A topic is fenced while it is unloaded or deleted. A producer that would get exclusive access at that moment is
    refused. The producers after it in the queue get no response (as on 4.2.4), and their clients keep waiting.
 4. Policies are looked up when they change, not for every message. `fast_path` is True if none of them affects SEND.
-5. A closed ledger that no durable subscription needs and retention does not keep is deleted (internalTrimLedgers). This
-   is checked when a ledger is closed, a subscription is deleted or a mark-delete position moves, and at intervals.
-   Consumers at the end of the topic read an entry before its ledger is deleted.
 """
 
 from __future__ import annotations
@@ -25,9 +22,10 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
-from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot, mark_delete_positions
+from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
+from pcli.minibroker.topics.ledger_trimming import LedgerTrimming
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.publishing import append
 from pcli.minibroker.topics.subscription import Subscription
@@ -54,8 +52,8 @@ class Topic:
     __slots__ = (
         "_bytes_in_removed",
         "_last_dispatchable",
-        "_ledgers_checked",
         "_messages_in_removed",
+        "_trimming",
         "backlog_quota",
         "broker",
         "bytes_out_removed",
@@ -96,8 +94,7 @@ class Topic:
         self.persistent = name.persistent
         self.schema_id = name.schema_id
         self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
-        self._ledgers_checked = 1
-        """The number of ledgers at the last check for trimming."""
+        self._trimming = LedgerTrimming(self, self.ledger) if self.ledger is not None else None
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
         """Attached producers by name."""
@@ -365,32 +362,16 @@ class Topic:
         if announced:
             for subscription in self.subscriptions.values():
                 subscription.entries_available()
-        if self.ledger is not None and len(self.ledger.ledgers) != self._ledgers_checked:
+        if self._trimming is not None and self._trimming.due:
             if announced:
                 self.broker.schedule(self)
             else:
-                self._skip_closed_ledgers()
-                self.trim()
-
-    def _skip_closed_ledgers(self) -> bool:
-        """Move cursors from the end of a closed ledger to the start of the next one. Return whether one moved."""
-        cursors = [one.cursor for one in self.subscriptions.values() if one.cursor is not None]
-        moved = [cursor.skip_closed_ledger() for cursor in cursors]
-        return any(moved)
+                self._trimming.ledger_closed()
 
     def trim(self, *, all_closed: bool = False) -> None:
-        """Delete closed ledgers that all durable subscriptions have acknowledged and that retention does not keep.
-
-        ``all_closed`` ignores retention.
-        """
-        if self.ledger is not None:
-            minutes = 0 if all_closed else self.effective("defaultRetentionTimeInMinutes")
-            megabytes = 0 if all_closed else self.effective("defaultRetentionSizeInMB")
-            self.ledger.trim(min(mark_delete_positions(self), default=None), minutes, megabytes, self.broker.now)
-            self._ledgers_checked = len(self.ledger.ledgers)
-            for one in self.subscriptions.values():
-                if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
-                    self.broker.schedule(one)
+        """Delete closed ledgers that are not needed. ``all_closed`` ignores retention."""
+        if self._trimming is not None:
+            self._trimming.trim(all_closed=all_closed)
 
     # -- unload, terminate, delete -------------------------------------------------------------------------------------
 
@@ -414,7 +395,7 @@ class Topic:
         self.disconnect_producers()
         self._disconnect_consumers()
         self._messages_in_removed = self._bytes_in_removed = self.messages_out_removed = self.bytes_out_removed = 0
-        if self.ledger is None or self.compaction is None:
+        if self.ledger is None or self.compaction is None or self._trimming is None:
             self.broker.remove_topic(self.full_name)
             return
         self.compaction.unload()
@@ -424,10 +405,7 @@ class Topic:
         if self.transaction_buffer is not None:
             self.transaction_buffer.reload()
         self.ledger.roll(self.broker.now)
-        # Loading a topic again triggers a check for trimming only if a cursor moves.
-        self._ledgers_checked = len(self.ledger.ledgers)
-        if self._skip_closed_ledgers():
-            self.trim()
+        self._trimming.unloaded()
         self.last_active = self.broker.now
         self.compaction.create_subscription()
         self._unfence()

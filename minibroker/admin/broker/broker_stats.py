@@ -116,7 +116,7 @@ def _subscription(topic: Topic, name: str, stats: Json) -> Json:
     if cursor is None:
         return {**found, "msgDropRate": stats["msgDropRate"]}
     found["numberOfEntriesSinceFirstNotAckedMessage"] = cursor.read_position - cursor.mark_delete
-    found["totalNonContiguousDeletedMessagesRange"] = len(cursor.deleted_ranges())
+    found["totalNonContiguousDeletedMessagesRange"] = cursor.deleted_range_count
     if individual:
         found |= {key: stats[key] for key in ("blockedSubscriptionOnUnackedMsgs", "unackedMessages")}
     return found

@@ -58,8 +58,7 @@ def _internal(call: Call) -> Any:
 
 def _check_backlog_quotas(call: Call) -> None:
     for topic in list(call.broker.topics.values()):
-        if topic.backlog_quota is not None:
-            topic.backlog_quota.check()
+        call.broker.monitors.check_backlog_quota(topic)
 
 
 def _runtime(call: Call) -> Any:

@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,23 +69,21 @@ def _of_broker(broker: Broker) -> Iterator[_Sample]:
     yield "pulsar_broker_topics_count", {}, len(broker.topics)
     yield "pulsar_broker_topic_load_pending_requests", {}, 0
     yield "pulsar_broker_lookup_pending_requests", {}, 0
-    for system in (False, True):
-        topics = [one for one in broker.topics.values() if is_system(one.name) == system]
-        word = "true" if system else "false"
-        yield "pulsar_broker_in_bytes_total", {"system_topic": word}, sum(one.bytes_in for one in topics)
-    yield from _bytes_out(broker)
+    yield from _bytes(broker)
 
 
-def _bytes_out(broker: Broker) -> Iterator[_Sample]:
-    """Return the bytes sent to subscriptions of clients and of the broker itself (compaction, system topics)."""
-    sums = {"false": 0, "true": 0}
+def _bytes(broker: Broker) -> Iterator[_Sample]:
+    """Return the received and sent bytes of clients and of the broker itself (compaction, system topics)."""
+    received, sent = Counter[bool](), Counter[bool]()
     for topic in broker.topics.values():
+        system = is_system(topic.name)
+        received[system] += topic.bytes_in
         for one in topic.subscriptions.values():
-            system = is_system(topic.name) or one.name == COMPACTION
-            sent = one.bytes_out_removed + sum(consumer.bytes_out for consumer in one.consumers)
-            sums["true" if system else "false"] += sent
-    for word, sent in sums.items():
-        yield "pulsar_broker_out_bytes_total", {"system_subscription": word}, sent
+            sent[system or one.name == COMPACTION] += one.bytes_out
+    for system in (False, True):
+        word = str(system).lower()
+        yield "pulsar_broker_in_bytes_total", {"system_topic": word}, received[system]
+        yield "pulsar_broker_out_bytes_total", {"system_subscription": word}, sent[system]
 
 
 def _of_coordinators(broker: Broker) -> Iterator[_Sample]:

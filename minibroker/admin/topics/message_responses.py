@@ -1,7 +1,7 @@
-"""The REST response for a stored message (generateResponseWithEntry).
+"""The REST response for a stored message (generateResponseWithEntry), and message ids in JSON.
 
-The body is the uncompressed payload, and the headers contain the metadata. The payload of a batch or an encrypted
-message is returned as it was sent. A payload that cannot be decompressed is returned unchanged.
+The body of the response is the uncompressed payload, and the headers contain the metadata. The payload of a batch or
+an encrypted message is returned as it was sent. A payload that cannot be decompressed is returned unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["message_response"]
+__all__ = ["message_id", "message_response"]
 
 _X: Final = "X-Pulsar-"
 
@@ -55,6 +55,12 @@ _BASE64: Final = {
     "schema_version": "Base64-schema-version",
     "encryption_param": "Base64-encryption-param",
 }
+
+
+def message_id(place: tuple[int, int], partition: int, batch_index: int = -1) -> dict[str, int]:
+    """Return a message id in the format of the REST API. ``place`` is a ledger id and an entry id."""
+    ids = {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition}
+    return {**ids, "batchIndex": batch_index, "batchSize": 0}
 
 
 def message_response(topic: Topic, entry: Entry) -> Reply:

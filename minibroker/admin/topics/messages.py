@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.body_types import MESSAGE_ID
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, unexpected
-from pcli.minibroker.admin.topics.message_responses import message_response
+from pcli.minibroker.admin.topics.message_responses import message_id, message_response
 from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
-from pcli.minibroker.stats.topic_stats import Json, topic_stats
+from pcli.minibroker.stats.topic_stats import topic_stats
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger
 
@@ -28,11 +28,6 @@ def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, Topic]:
     return topic.ledger, topic
 
 
-def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
-    ids = {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition}
-    return {**ids, "batchIndex": batch_index, "batchSize": 0}
-
-
 def _last(call: Call) -> Any:
     call.require_persistent("GetLastMessageId")
     if call.broker.topic_registry.partitions(call.topic_name):
@@ -40,14 +35,14 @@ def _last(call: Call) -> Any:
     ledger, topic = _ledger(call, "GetLastMessageId")
     entry = ledger.entry(ledger.next - 1)
     if entry is None:
-        return _id(ledger.position(ledger.next - 1), topic.partition)
+        return message_id(ledger.position(ledger.next - 1), topic.partition)
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
     if not batch:
-        return _id((entry.ledger_id, entry.entry_id), topic.partition)
+        return message_id((entry.ledger_id, entry.entry_id), topic.partition)
     # BatchMessageIdImpl has two more properties than MessageIdImpl.
-    found = _id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1)
+    found = message_id((entry.ledger_id, entry.entry_id), topic.partition, entry.messages - 1)
     return {**found, "originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
 
 
@@ -62,13 +57,13 @@ def _at_time(call: Call) -> Any:
     compacted, time = topic.compaction.compacted, call.path_number("timestamp")
     last = compacted.last_message_position()
     if time == last.publish_time:
-        return _id(last[:2], topic.partition)
+        return message_id(last[:2], topic.partition)
     if time > last.publish_time:
-        return _id(topic.ledger.position(topic.ledger.newest_before(time) + 1), topic.partition)
+        return message_id(topic.ledger.position(topic.ledger.newest_before(time) + 1), topic.partition)
     entry = None if compacted.ledger is None else compacted.ledger.first_published_at(time)
     if entry is None:
         raise RestError(500, "CompactedTopicContext is not initialized")
-    return _id((entry.ledger_id, entry.entry_id), topic.partition)
+    return message_id((entry.ledger_id, entry.entry_id), topic.partition)
 
 
 def _by_id(call: Call) -> Reply:

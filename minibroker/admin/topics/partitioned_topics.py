@@ -8,7 +8,8 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.body_types import PARTITIONED_METADATA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
-from pcli.minibroker.admin.topics.topics import check_unused, delete_policies_and_schemas, message_id
+from pcli.minibroker.admin.topics.message_responses import message_id
+from pcli.minibroker.admin.topics.topics import check_unused, delete_policies_and_schemas
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.topic_names import is_system

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
+from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.schema.registry import version_number
 from pcli.minibroker.stats.topic_stats import Json
 from pcli.minibroker.storage.entry import block_start
@@ -129,9 +130,7 @@ def _by_index(call: Call) -> Any:
         raise RestError(405, "Get message id by index on a non-persistent topic is not allowed")
     if ledger.next <= ledger.first:
         raise RestError(404, f"No messages found in topic {topic.full_name}")
-    ledger_id, entry_id = _position(ledger, index)
-    place = {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": topic.partition}
-    return {**place, "batchIndex": -1, "batchSize": 0}
+    return message_id(_position(ledger, index), topic.partition)
 
 
 def _position(ledger: ManagedLedger, index: int) -> tuple[int, int]:

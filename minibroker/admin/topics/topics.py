@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent, unexpected
+from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
 from pcli.minibroker.stats.internal_stats import ledger_properties
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic", "message_id"]
+__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic"]
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
@@ -118,11 +119,6 @@ def _terminate(call: Call) -> Any:
     return message_id(call.broker.terminate(topic), -1)
 
 
-def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:
-    """Return a message id in the format of the REST API."""
-    return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition, "batchSize": 0, "batchIndex": -1}
-
-
 def _truncate(call: Call) -> None:
     """Acknowledge all entries of all subscriptions, roll the ledger, and trim closed ledgers."""
     if not call.topic_name.persistent:
@@ -214,10 +210,7 @@ def _compaction_status(call: Call) -> Any:
 
 def _delete_policies(call: Call) -> None:
     """Remove all policies of a topic, which need not exist."""
-    policies, base = call.broker.policies, str(call.topic_name.base)
-    policies.topics.pop(base, None)
-    policies.quotas.pop(base, None)
-    policies.on_change(base)
+    call.broker.policies.unset_all_of_topic(call.topic_name)
 
 
 def _create_missing_partitions(call: Call) -> None:

@@ -226,6 +226,9 @@ def play(ledger: ManagedLedger, moves: list[tuple[str, int, int]], order: random
         runs = [each for run in sub.deleted_ranges() for each in range(run[0], run[1] + 1)]
         assert runs == sorted(each for each in acked if each > hole)
         assert sub.deleted_range_count == len(sub.deleted_ranges())
+        start, bits = sub.deleted_bits(limit=2)
+        two_runs = [each for run in sub.deleted_ranges()[:2] for each in range(run[0], run[1] + 1)]
+        assert [start + number for number in range(8 * len(bits)) if bits[number // 8] >> number % 8 & 1] == two_runs
         assert sub.nth_unacked(3) == [*sorted(set(range(size)) - acked)[:3], *[size - 1] * 3][2]
 
 

@@ -1,0 +1,74 @@
+"""LedgerTrimming: the deletion of the closed ledgers of one topic (ManagedLedgerImpl.internalTrimLedgers).
+
+Rules of this file
+1. A closed ledger that no durable cursor needs and retention does not keep is deleted. This is checked when a ledger is
+   closed, a subscription is deleted or a mark-delete position moves, and at intervals.
+2. Consumers at the end of the topic read an entry before its ledger is deleted.
+3. Before the check, cursors at the end of a closed ledger move to the start of the next ledger
+   (maybeUpdateCursorBeforeTrimmingConsumedLedger).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.ledger import ManagedLedger
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["LedgerTrimming", "mark_delete_positions"]
+
+
+class LedgerTrimming:
+    """The checks of one persistent topic."""
+
+    __slots__ = ("_checked", "_ledger", "_topic")
+
+    def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
+        self._topic = topic
+        self._ledger = ledger
+        self._checked = 1
+        """The number of ledgers at the last check."""
+
+    @property
+    def due(self) -> bool:
+        """Whether a ledger was closed since the last check."""
+        return len(self._ledger.ledgers) != self._checked
+
+    def ledger_closed(self) -> None:
+        """Move the cursors, and delete ledgers."""
+        self._skip_closed_ledgers()
+        self.trim()
+
+    def unloaded(self) -> None:
+        """Move the cursors of a topic that was loaded again. Ledgers are only deleted if a cursor has moved."""
+        self._checked = len(self._ledger.ledgers)
+        if self._skip_closed_ledgers():
+            self.trim()
+
+    def _skip_closed_ledgers(self) -> bool:
+        """Move cursors from the end of a closed ledger to the start of the next one. Return whether one moved."""
+        cursors = [one.cursor for one in self._topic.subscriptions.values() if one.cursor is not None]
+        moved = [cursor.skip_closed_ledger() for cursor in cursors]
+        return any(moved)
+
+    def trim(self, *, all_closed: bool = False) -> None:
+        """Delete closed ledgers that all durable cursors have acknowledged and that retention does not keep.
+
+        ``all_closed`` ignores retention.
+        """
+        topic, ledger = self._topic, self._ledger
+        minutes = 0 if all_closed else topic.effective("defaultRetentionTimeInMinutes")
+        megabytes = 0 if all_closed else topic.effective("defaultRetentionSizeInMB")
+        ledger.trim(min(mark_delete_positions(topic), default=None), minutes, megabytes, topic.broker.now)
+        self._checked = len(ledger.ledgers)
+        for one in topic.subscriptions.values():
+            if one.cursor is not None and one.cursor.mark_delete < ledger.first - 1:
+                topic.broker.schedule(one)
+
+
+def mark_delete_positions(topic: Topic) -> list[int]:
+    """Return the mark-delete positions of all durable cursors of a topic."""
+    places = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable and one.cursor]
+    snapshot = topic.deduplication_snapshot
+    return places if snapshot is None else [*places, snapshot.cursor.mark_delete]
