@@ -195,3 +195,14 @@ def test_bundles(policies, count):
         name = f"persistent://public/default/topic-{index}"
         low, high = (int(edge, 16) for edge in namespace.bundle(name).split("_"))
         assert low <= zlib.crc32(name.encode()) <= high
+
+
+def test_removing_all_policies_of_a_topic_keeps_its_properties(policies):
+    policies.set_topic(T, "maxProducers", 3)
+    policies.values_of(T).shadow_topics = [str(OTHER)]
+    policies.properties[str(T)] = {"owner": "me"}
+    policies.unset_all_of_topic(T)
+    assert policies.effective(T, "maxProducersPerTopic") == 1
+    assert policies.values_of(T).shadow_topics is None
+    policies.forget(T)
+    assert policies.properties == {}
