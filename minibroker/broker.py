@@ -317,6 +317,10 @@ class Broker:
         """Return the topic for a producer or consumer. Create a missing topic if this is allowed. Raises Refused."""
         return self.topic_registry.get_or_create(name, create=create)
 
+    def load_topic(self, name: TopicName) -> Topic | None:
+        """Return a topic, or None if it does not exist. A stored topic is loaded."""
+        return self.topic_registry.load(name)
+
     def remove_topic(self, full_name: str) -> None:
         """Remove a non-persistent topic that was unloaded."""
         self.topics.pop(full_name, None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.minibroker.stats.topic_stats import Json
 from pcli.minibroker.timestamps import instant_text
+from pcli.minibroker.topics.shadow_replicators import SHADOW_SOURCE
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.cursor import ManagedCursor
@@ -39,10 +40,11 @@ def internal_stats(topic: Topic) -> Json:
         "entriesAddedCounter": ledger.entries_added,
         "numberOfEntries": ledger.next - ledger.first,
         "totalSize": ledger.total_size,
-        "currentLedgerEntries": current.entries,
+        "currentLedgerEntries": current.counted_entries,
         "currentLedgerSize": current.size,
         "lastLedgerCreatedTimestamp": instant_text(current.created_ms),
-        "waitingCursorsCount": sum(one.waits for one in topic.subscriptions.values()),
+        "waitingCursorsCount": sum(one.waits for one in topic.subscriptions.values())
+        + len(topic.shadow_replicators.by_name),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": "{}:{}".format(*ledger.last_confirmed),
         "state": "Terminated" if ledger.terminated else "LedgerOpened",
@@ -69,6 +71,8 @@ def _cursors(topic: Topic, ledger: ManagedLedger) -> Json:
     for name, one in topic.subscriptions.items():
         if one.cursor is not None:
             found[name] = _cursor(ledger, topic, one.cursor, one)
+    for cursor in topic.shadow_replicators.cursors:
+        found[cursor.name] = {**_cursor(ledger, topic, cursor, None), "waitingReadOp": True, "active": True}
     if topic.deduplication_snapshot is not None:
         cursor = topic.deduplication_snapshot.cursor
         found[cursor.name] = _cursor(ledger, topic, cursor, None)
@@ -79,6 +83,8 @@ def ledger_properties(topic: Topic) -> dict[str, str]:
     """Return the properties of the topic and its epoch, which are stored together."""
     epoch = topic.producer_access.epoch
     own = topic.broker.policies.properties.get(str(topic.name.base), {})
+    if topic.shadow_source is not None and topic.partition >= 0:
+        own = {SHADOW_SOURCE: str(topic.shadow_source)}
     return own if epoch is None else {**own, "pulsar.topic.epoch": str(epoch)}
 
 

@@ -14,6 +14,7 @@ def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
     """Return the number of bytes after an offset, from average entry sizes."""
     size = 0
     for one in ledger.ledgers:
-        consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)
-        size += one.size - consumed * (one.size // one.entries) if consumed < one.entries else 0
+        entries = one.counted_entries
+        consumed = min(max(mark_delete + 1 - one.base, 0), entries)
+        size += one.size - consumed * (one.size // entries) if consumed < entries else 0
     return size

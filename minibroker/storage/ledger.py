@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -52,6 +52,11 @@ class Ledger:
         self.created_ms = now
         self.closed_ms: int | None = None
 
+    @property
+    def counted_entries(self) -> int:
+        """The number of entries in statistics."""
+        return self.entries
+
 
 class EntryCache:
     """The cache of entry objects, shared by all topics.
@@ -83,6 +88,13 @@ class EntryCache:
         self._old_ledgers, self._young_ledgers, self.size = self._young_ledgers, [], 0
 
 
+class Follower(Protocol):
+    """An object that is notified when the list of ledgers changes (MetaStore.watchManagedLedgerInfo)."""
+
+    def follow(self) -> None:
+        """Copy the changed list."""
+
+
 class ManagedLedger:
     """The ledgers of one topic. Times are in milliseconds since 1970. Sizes are in bytes of entries."""
 
@@ -100,6 +112,7 @@ class ManagedLedger:
         "_settings",
         "_storage",
         "first",
+        "followers",
         "last_add_ms",
         "ledgers",
         "name",
@@ -124,6 +137,8 @@ class ManagedLedger:
         self._new_ledger_id = new_ledger_id
         self._settings = settings
         self._cache = cache or EntryCache()
+        self.followers: list[Follower] = []
+        """The ledgers of the loaded shadow topics."""
         self.young_entries: dict[int, Entry] = {}
         """Cached entries by offset. EntryCache evicts them."""
         self.old_entries: dict[int, Entry] = {}
@@ -361,6 +376,7 @@ class ManagedLedger:
         del self.ledgers[:count]
         self.first = self.ledgers[0].base
         self._storage.trim(self.first)
+        self._notify()
 
     def close(self) -> None:
         """Release the storage of a deleted topic. The ledger must not be used afterwards."""
@@ -377,6 +393,11 @@ class ManagedLedger:
         self._full_size = settings.managedLedgerMaxSizePerLedgerMbytes * _MEGABYTE
         self._full_at = now + settings.managedLedgerMaxLedgerRolloverTimeMinutes * _MINUTE
         self._min_age = settings.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE
+        self._notify()
+
+    def _notify(self) -> None:
+        for follower in self.followers:
+            follower.follow()
 
     def _index(self, offset: int) -> int:
         """Return the index of the ledger that contains an offset, or of the last ledger if the offset is higher."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pcli.minibroker.scheduler import HashedWheelTimer, Scheduler
 
 if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.policies.policy_store import Policies
     from pcli.minibroker.schema.registry import SchemaRegistry
     from pcli.minibroker.settings import Settings
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.storage.spilling_storage import Pool
     from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
     from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
+    from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 
 __all__ = ["BrokerService", "ClientRates", "Rate"]
@@ -69,6 +71,9 @@ class BrokerService(Scheduler, Protocol):
     @property
     def rates(self) -> ClientRates:
         """The rates of producers, consumers and subscriptions."""
+
+    def load_topic(self, name: TopicName) -> Topic | None:
+        """Return a topic, or None if it does not exist. A stored topic is loaded."""
 
     def next_ledger_id(self) -> int:
         """Return the id of a new ledger; ids increase across all topics."""

@@ -125,7 +125,8 @@ class Producer:
         highest = command.highest_sequence_id if command.HasField("highest_sequence_id") else -1
         publication = Publication(command.sequence_id, highest, command.num_messages, block)
         publication.chunk, publication.marker = command.is_chunk, command.marker
-        publication.has_id = command.HasField("message_id")
+        if command.HasField("message_id"):
+            publication.message_id = command.message_id.ledgerId, command.message_id.entryId
         if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
             publication.transaction = txn_of(command)
         self._publish(publication)
@@ -158,6 +159,15 @@ class Producer:
         self.connection.send_command(error)
 
     # -- joining ---------------------------------------------------------------------------------------------------
+
+    def check_address(self) -> None:
+        """Raise Refused (ProducerBusy) if the topic has too many producers from the address of the client."""
+        topic, address = self.topic, self.connection.peer[0]
+        limit = topic.broker.settings.maxSameAddressProducersPerTopic
+        if limit <= 0 or topic.effective_policies.system:
+            return
+        if sum(one.connection.peer[0] == address for one in topic.producers.values()) >= limit:
+            raise Refused(pb.ProducerBusy, f"Topic '{topic.full_name}' reached max same address producers limit")
 
     def answer_queued(self) -> None:
         """Send the first of two responses, which states that the producer waits for exclusive access."""

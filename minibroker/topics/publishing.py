@@ -30,6 +30,7 @@ from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.entry import Entry, metadata_bounds
+from pcli.minibroker.storage.shadow_ledger import ShadowManagedLedger
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.deduplication import MessageDeduplication
@@ -48,7 +49,7 @@ _crc32c = google_crc32c.value
 class Publication:
     """One SEND."""
 
-    __slots__ = ("_metadata", "block", "chunk", "count", "has_id", "highest", "marker", "sequence", "transaction")
+    __slots__ = ("_metadata", "block", "chunk", "count", "highest", "marker", "message_id", "sequence", "transaction")
 
     def __init__(self, sequence: int, highest: int, count: int, block: bytes) -> None:
         self.sequence = sequence
@@ -60,8 +61,8 @@ class Publication:
         """The bytes after the command: [checksum block] metadata payload."""
         self.chunk = False
         self.marker = False
-        self.has_id = False
-        """Whether the client sets the message id, as replicators of shadow topics do."""
+        self.message_id: tuple[int, int] | None = None
+        """Ledger id and entry id, if the client sets them as the replicators of shadow topics do."""
         self.transaction: TxnId | None = None
         self._metadata: pb.MessageMetadata | None = None
 
@@ -104,8 +105,13 @@ def _transaction(producer: Producer, publication: Publication) -> None:
     producer.topic.open_transaction_buffer()
 
 
-def _source(_: Producer, publication: Publication) -> None:
-    if publication.has_id and publication.transaction is None:
+def _source(producer: Producer, publication: Publication) -> None:
+    """Check that only messages on a shadow topic have ids. The ids of messages in transactions are ignored."""
+    has_id = publication.message_id is not None and publication.transaction is None
+    if producer.topic.shadow_source is not None:
+        if not has_id:
+            raise Refused(pb.NotAllowedError, "Cannot send messages to a shadow topic")
+    elif has_id:
         raise Refused(pb.NotAllowedError, "Only shadow topic supports sending messages with messageId")
 
 
@@ -179,6 +185,9 @@ _NON_PERSISTENT: Final[tuple[_Check, ...]] = (_source, _checksum, _encryption, _
 
 def _store(producer: Producer, publication: Publication) -> None:
     topic = producer.topic
+    if publication.message_id is not None and topic.shadow_source is not None:
+        _add_to_shadow(producer, publication, publication.message_id)
+        return
     txn = publication.transaction
     known = None if publication.marker else topic.deduplication
     if known is not None and _is_duplicate(known, producer.name, publication):
@@ -199,6 +208,15 @@ def _store(producer: Producer, publication: Publication) -> None:
         topic.open_transaction_buffer().message_appended(txn, entry.offset, topic.broker.now)
     producer.send_receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
     topic.announce_entries()
+
+
+def _add_to_shadow(producer: Producer, publication: Publication, position: tuple[int, int]) -> None:
+    """Add the entry of the source. If the source does not contain it, there is no response."""
+    topic = producer.topic
+    assert isinstance(topic.ledger, ShadowManagedLedger)
+    if topic.ledger.add(position, len(publication.block), topic.broker.now):
+        producer.send_receipt(publication.sequence, publication.highest, *position)
+        topic.announce_entries()
 
 
 def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: Publication) -> bool:

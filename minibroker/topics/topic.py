@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
-from pcli.minibroker.storage.ledger import ManagedLedger
-from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.deduplication_snapshot import DeduplicationSnapshot
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
 from pcli.minibroker.topics.last_dispatchable import LastDispatchableEntry
 from pcli.minibroker.topics.ledger_trimming import LedgerTrimming
+from pcli.minibroker.topics.managed_ledgers import open_ledger
 from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.publishing import append
+from pcli.minibroker.topics.shadow_replicators import ShadowReplicators, shadow_source
 from pcli.minibroker.topics.subscription import Subscription
 from pcli.minibroker.topics.topic_compaction import COMPACTION, TopicCompaction
 from pcli.minibroker.transactions.transaction_buffer import TopicTransactionBuffer
@@ -79,6 +79,8 @@ class Topic:
         "producer_access",
         "producers",
         "schema_id",
+        "shadow_replicators",
+        "shadow_source",
         "subscriptions",
         "transaction_buffer",
         "transactions_enabled",
@@ -92,8 +94,10 @@ class Topic:
         self.partition = name.partition
         """Index of the partition; -1 if the topic is not a partition."""
         self.persistent = name.persistent
-        self.schema_id = name.schema_id
-        self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
+        self.shadow_source = shadow_source(name, broker.policies.properties.get(str(name.base), {}))
+        """The topic whose messages this topic contains, or None if it is not a shadow topic."""
+        self.schema_id = (self.shadow_source or name).schema_id
+        self.ledger = open_ledger(broker, name, self.shadow_source) if self.persistent else None
         self._trimming = LedgerTrimming(self, self.ledger) if self.ledger is not None else None
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
@@ -128,6 +132,7 @@ class Topic:
         """The compaction; None on a non-persistent topic."""
         self.backlog_quota = BacklogQuotaManager(self, self.ledger) if self.ledger is not None else None
         """The backlog quotas; None on a non-persistent topic."""
+        self.shadow_replicators = ShadowReplicators(self)
         self._apply_policies()
 
     # -- policies ------------------------------------------------------------------------------------------------------
@@ -142,6 +147,7 @@ class Topic:
         self._apply_policies()
         for subscription in self.subscriptions.values():
             subscription.policies_changed()
+        self.shadow_replicators.check()
 
     def _apply_policies(self) -> None:
         """Apply the policies. If they enable deduplication, it starts without recorded ids."""
@@ -159,7 +165,8 @@ class Topic:
             self.compaction.create_subscription()
 
     def _update_fast_path(self) -> None:
-        self.fast_path = self.persistent and not self.fenced and not self.effective_policies.affects_send
+        stores = self.persistent and self.shadow_source is None
+        self.fast_path = stores and not self.fenced and not self.effective_policies.affects_send
         for producer in self.producers.values():
             producer.fast_path = self.fast_path
 
@@ -256,7 +263,7 @@ class Topic:
             raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
         if self.ledger is not None and self.ledger.terminated:
             raise Refused(pb.TopicTerminatedError, "Topic was already terminated")
-        self._check_address(producer)
+        producer.check_address()
         holder = self.producers.get(producer.name)
         if holder is None:
             self.producers[producer.name] = producer
@@ -284,14 +291,6 @@ class Topic:
     def _name_in_use(self, producer: Producer) -> Refused:
         text = f"Producer with name '{producer.name}' is already connected to topic '{self.full_name}'"
         return Refused(pb.ProducerBusy, text)
-
-    def _check_address(self, producer: Producer) -> None:
-        limit = self.broker.settings.maxSameAddressProducersPerTopic
-        if limit <= 0 or self.effective_policies.system:
-            return
-        address = producer.connection.peer[0]
-        if sum(one.connection.peer[0] == address for one in self.producers.values()) >= limit:
-            raise Refused(pb.ProducerBusy, f"Topic '{self.full_name}' reached max same address producers limit")
 
     def remove_producer(self, producer: Producer) -> None:
         """Remove an attached producer; a waiting producer may get exclusive access."""
@@ -362,6 +361,7 @@ class Topic:
         if announced:
             for subscription in self.subscriptions.values():
                 subscription.entries_available()
+            self.shadow_replicators.run()
         if self._trimming is not None and self._trimming.due:
             if announced:
                 self.broker.schedule(self)
@@ -392,6 +392,7 @@ class Topic:
     def unload(self) -> None:
         """Close the clients and the ledger, and remove the topic if it is non-persistent."""
         self._fence()
+        self.shadow_replicators.close()
         self.disconnect_producers()
         self._disconnect_consumers()
         self._messages_in_removed = self._bytes_in_removed = self.messages_out_removed = self.bytes_out_removed = 0
@@ -409,6 +410,7 @@ class Topic:
         self.last_active = self.broker.now
         self.compaction.create_subscription()
         self._unfence()
+        self.shadow_replicators.check()
 
     def terminate(self) -> tuple[int, int]:
         """Accept no more messages.
@@ -429,6 +431,7 @@ class Topic:
         if connected and not force:
             raise Refused(pb.UnknownError, f"Topic has {connected} connected producers/consumers")
         self._fence()
+        self.shadow_replicators.close()
         self._disconnect_consumers()
         self.disconnect_producers()
         self.subscriptions.clear()
@@ -471,8 +474,3 @@ class Topic:
     def bytes_in(self) -> int:
         """Number of published bytes (bytesInCounter)."""
         return self._bytes_in_removed + sum(one.bytes_in for one in self.producers.values())
-
-
-def _new_ledger(broker: BrokerService, name: str) -> ManagedLedger:
-    storage = SpillingStorage(broker.pool)
-    return ManagedLedger(name, storage, broker.next_ledger_id, broker.settings, broker.now, cache=broker.cache)

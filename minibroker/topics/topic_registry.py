@@ -127,7 +127,12 @@ class TopicRegistry:
         """Return the topic, or None. If it is stored but not loaded, it is loaded."""
         topic = self.topics.get(str(name))
         if topic is None and str(name) in self.stored:
-            topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
+            topic = self._open(name)
+        return topic
+
+    def _open(self, name: TopicName) -> Topic:
+        topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
+        topic.shadow_replicators.check()
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
@@ -145,7 +150,7 @@ class TopicRegistry:
         """Create a missing topic. Raises Refused (NotAllowedError) if ``maxTopicsPerNamespace`` is reached."""
         self.check_topic_limit(name, 1)
         full = str(name)
-        topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher)
+        topic = self._open(name)
         if name.persistent:
             self.stored.add(full)
             self._broker.watchers.changed(name, new=self._shown(full))

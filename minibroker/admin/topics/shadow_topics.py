@@ -1,4 +1,4 @@
-"""The shadow topics of a topic (PersistentTopicsBase). The list is stored, but no messages are copied."""
+"""The shadow topics of a topic (PersistentTopicsBase)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def _set(call: Call) -> None:
     for shadow in call.body:
         _check(call, shadow)
     call.broker.policies.values_of(name).shadow_topics = list(dict.fromkeys(call.body))
+    call.broker.policies.on_change(str(name.base))
 
 
 def _check(call: Call, text: str) -> None:
@@ -46,7 +47,7 @@ def _remove(call: Call) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", _SHADOWS, _get, "shadow topics of a topic (stored only)"),
+    Endpoint("GET", _SHADOWS, _get, "shadow topics of a topic"),
     Endpoint("PUT", _SHADOWS, _set, "set the shadow topics", STRING_LIST),
     Endpoint("DELETE", _SHADOWS, _remove, "remove the shadow topics"),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.proto import pb
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError, check_persistent, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_id
 from pcli.minibroker.errors import Refused
@@ -27,6 +28,8 @@ __all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_t
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
+_LEDGER: Final = "org.apache.bookkeeper.mledger.ManagedLedgerException"
+_SERVICE: Final = "org.apache.pulsar.broker.service.BrokerServiceException"
 
 
 # -- one topic ---------------------------------------------------------------------------------------------------------
@@ -40,10 +43,15 @@ def _create(call: Call) -> None:
         _check_partition(name, registry.partitions(name.base))
     if registry.exists(name):
         raise RestError(409, "This topic already exists")
-    _create_it(call, name)
-    registry.look_up(name)
+    properties = call.broker.policies.properties
     if call.body:
-        call.broker.policies.properties[str(name.base)] = call.body
+        properties[str(name.base)] = call.body
+    try:
+        _create_it(call, name)
+    except RestError:
+        properties.pop(str(name.base), None)
+        raise
+    registry.look_up(name)
 
 
 def _check_partition(name: TopicName, count: int) -> None:
@@ -61,6 +69,9 @@ def _create_it(call: Call, name: TopicName) -> None:
     try:
         call.broker.topic_registry.create(name)
     except Refused as refused:
+        if refused.code == pb.PersistenceError:
+            missing = f"{_LEDGER}$ManagedLedgerNotFoundException: {_LEDGER}$MetadataNotFoundException: {refused.text}"
+            raise unexpected(missing, f"{_SERVICE}$PersistenceException") from None
         raise RestError(412, refused.text) from None
 
 
@@ -80,6 +91,9 @@ def _delete(call: Call) -> None:
 def check_unused(call: Call, names: list[TopicName]) -> None:
     """Raise 412 if a client is connected to one of the topics, unless ``force`` is set."""
     found = [topic for name in names if (topic := call.broker.topic_registry.load(name)) is not None]
+    for topic in found:
+        if topic.shadow_replicators.by_name and not call.flag("force"):
+            raise RestError(422, f"Delete forbidden. Topic {topic.full_name} is replicated to shadow topics.")
     consumers = sum(len(topic.consumers) for topic in found)
     producers = sum(len(topic.producers) for topic in found)
     if (consumers or producers) and not call.flag("force"):
@@ -116,6 +130,8 @@ def _terminate(call: Call) -> Any:
     if call.broker.topic_registry.partitions(name):
         raise RestError(405, "Termination of a partitioned topic is not allowed")
     topic = call.topic()
+    if topic.shadow_source is not None:
+        raise unexpected("Terminate is not allowed on shadow topic.", _LEDGER)
     return message_id(call.broker.terminate(topic), -1)
 
 
