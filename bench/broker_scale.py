@@ -2,9 +2,10 @@
 
     python bench/broker_scale.py [--real ../shared/real-broker/start] [--size 1.0] [--only topics|consumers|backlog]
 
-Each operation is measured at a quarter of the size and at the full size. The growth is the ratio of the times per item:
-1 means that an item costs the same at any size. Ratios above that of the real broker are marked. The memory is the
-resident memory of the mini-broker, and the used heap after a garbage collection of the real broker (jcmd).
+Each operation is measured at a quarter of the size and at the full size. The growth is the ratio of the CPU times of
+the broker per item: 1 means that an item costs the same at any size. The elapsed times also contain the time of the
+client, and they depend on other programs on the machine. Ratios above that of the real broker are marked. The memory is
+the resident memory of the mini-broker, and the used heap after a garbage collection of the real broker (jcmd).
 """
 
 from __future__ import annotations
@@ -44,19 +45,26 @@ SHARED = pb.CommandSubscribe.Shared
 
 @dataclass
 class Scaled:
-    """Times per item of one broker: operation to (seconds at a quarter of the size, seconds at the full size)."""
+    """Times per item of one broker, in seconds, at a quarter of the size and at the full size."""
 
     broker: Broker
     http_port: int
-    times: dict[str, list[float]] = field(default_factory=dict)
+    times: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Elapsed time and CPU time of each operation."""
     memory: dict[str, float] = field(default_factory=dict)
     """Bytes per item."""
 
-    def time(self, operation: str, items: int, action: Callable[[], object]) -> None:
-        """Measure an action that handles a number of items."""
-        began = time.perf_counter()
-        action()
-        self.times.setdefault(operation, []).append((time.perf_counter() - began) / items)
+    def time(self, operation: str, items: int, action: Callable[[], object], repeat: int = 1) -> None:
+        """Measure an action that handles a number of items. The CPU time has a resolution of 10 ms."""
+        before, began = self.broker.cpu(), time.perf_counter()
+        for _ in range(repeat):
+            action()
+        elapsed, spent = time.perf_counter() - began, self.broker.cpu() - before
+        self.times.setdefault(operation, []).append((elapsed / (items * repeat), spent / (items * repeat)))
+
+    def time_get(self, operation: str, items: int, path: str, parse: Callable[[bytes], object] = json.loads) -> None:
+        """Measure a GET request whose response describes a number of items."""
+        self.time(operation, items, lambda: self.get(path, parse), repeat=10)
 
     def used(self) -> float:
         """Return the used memory in bytes."""
@@ -90,9 +98,9 @@ def topics(run: Scaled, count: int) -> None:
             continue
         run.time("new topic with producer and consumer", quarter, lambda: create(first))  # noqa: B023
         made = first + quarter
-        run.time("list of topics, per topic", made, lambda: run.get("/admin/v2/persistent/public/default"))
-        run.time("stats of a topic", 1, lambda: run.get("/admin/v2/persistent/public/default/many-1/stats"))
-        run.time("/metrics, per topic", made, lambda: run.get("/metrics/", parse=bytes.splitlines))
+        run.time_get("list of topics, per topic", made, "/admin/v2/persistent/public/default")
+        run.time_get("stats of a topic", 1, "/admin/v2/persistent/public/default/many-1/stats")
+        run.time_get("/metrics, per topic", made, "/metrics/", parse=bytes.splitlines)
     run.memory["topic with producer and consumer"] = (run.used() - before) / count
 
 
@@ -163,10 +171,10 @@ def consumers(run: Scaled, count: int) -> None:
         run.memory["Key_Shared consumer"] = (run.used() - before) / size
         run.time("publish to them", 10 * size, lambda: send_all(sender, 1, 10 * size, 10 * size))  # noqa: B023
         receive_all(client, 10 * size)
-        run.time("statistics, per consumer", size, lambda: run.get(f"{path}/stats"))  # noqa: B023
+        run.time_get("statistics, per consumer", size, f"{path}/stats")
         run.time("leave with unacked messages", count // 8, lambda: leave(0, count // 8))
         run.time("join while slots drain", count // 8, lambda: join(size, size + count // 8))  # noqa: B023
-        run.time("statistics while slots drain, per consumer", size, lambda: run.get(f"{path}/stats"))  # noqa: B023
+        run.time_get("statistics while slots drain, per consumer", size, f"{path}/stats")
         client.socket.close()
         sender.socket.close()
 
@@ -189,8 +197,8 @@ def backlog(run: Scaled, count: int) -> None:
         random.Random(1).shuffle(ids)
         half = ids[: size // 2]
         run.time("random acknowledgements", len(half), lambda: acknowledge(client, half))  # noqa: B023
-        run.time("statistics of it", 1, lambda: run.get(f"{path}/stats"))  # noqa: B023
-        run.time("internal statistics, per message", size, lambda: run.get(f"{path}/internalStats"))  # noqa: B023
+        run.time_get("statistics of it", 1, f"{path}/stats")
+        run.time_get("internal statistics, per message", size, f"{path}/internalStats")
         client.session.post(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1))
         client.session.post(pb.CommandFlow(consumer_id=1, messagePermits=size))
         rest = size - len(half)
@@ -215,6 +223,7 @@ PARTS = {"topics": (topics, TOPICS), "consumers": (consumers, CONSUMERS), "backl
 def measure(name: str, command: list[str], port: int, http_port: int, parts: list[str], size: float) -> Scaled:
     with running(name, command, port) as broker:
         run = Scaled(broker, http_port)
+        run.get("/admin/v2/clusters")  # the first request loads code
         for part in parts:
             action, count = PARTS[part]
             action(run, int(count * size))
@@ -222,18 +231,21 @@ def measure(name: str, command: list[str], port: int, http_port: int, parts: lis
 
 
 def show(runs: list[Scaled]) -> None:
-    print(f"{'time per item, and growth':44}" + "".join(f"{run.broker.name:>34}" for run in runs))
+    print(f"{'per item: elapsed time, CPU time and growth':44}" + "".join(f"{run.broker.name:>60}" for run in runs))
     for operation in runs[0].times:
         cells, growths = [], []
         for run in runs:
-            small, full = run.times[operation]
-            growths.append(full / small)
-            cells.append(f"{small * 1e6:11,.1f} {full * 1e6:11,.1f} us {full / small:6.2f}x")
+            (elapsed, small), (elapsed_full, full) = run.times[operation]
+            growths.append(full / small if small else 1.0)
+            cells.append(
+                f"{elapsed * 1e6:11,.1f} {elapsed_full * 1e6:11,.1f} us "
+                f"{small * 1e6:11,.1f} {full * 1e6:11,.1f} us {growths[-1]:6.2f}x"
+            )
         mark = "  grows faster" if len(runs) > 1 and growths[0] > max(1.5, 1.5 * growths[1]) else ""
-        print(f"{operation:44}" + "".join(f"{cell:>34}" for cell in cells) + mark)
-    print(f"\n{'memory per item':44}" + "".join(f"{run.broker.name:>34}" for run in runs))
+        print(f"{operation:44}" + "".join(f"{cell:>60}" for cell in cells) + mark)
+    print(f"\n{'memory per item':44}" + "".join(f"{run.broker.name:>60}" for run in runs))
     for item in runs[0].memory:
-        print(f"{item:44}" + "".join(f"{run.memory[item]:>30,.0f} B  " for run in runs))
+        print(f"{item:44}" + "".join(f"{run.memory[item]:>56,.0f} B  " for run in runs))
 
 
 def main() -> None:

@@ -35,7 +35,6 @@ from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.rates import Rates
 from pcli.minibroker.storage.ledger import EntryCache
 from pcli.minibroker.storage.spilling_storage import Pool
-from pcli.minibroker.topic_names import namespace_of
 from pcli.minibroker.topics.client_permissions import disconnect_unauthorized
 from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
 from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
@@ -327,12 +326,11 @@ class Broker:
 
     def policies_changed(self, name: str) -> None:
         """Apply changed policies of a namespace (``tenant/namespace``) or topic (the name without partition)."""
-        for topic in list(self.topics.values()):
-            namespace = namespace_of(topic.name)
-            if name not in (namespace, str(topic.name.base)):
-                continue
+        of_topic = "://" in name
+        find = self.topic_registry.loaded_with_base if of_topic else self.topic_registry.loaded_in_namespace
+        for topic in find(name):
             # On a real broker, the policies of a non-persistent topic do not trigger a check of permissions.
-            if self.authorization is not None and (topic.persistent or name == namespace):
+            if self.authorization is not None and (topic.persistent or not of_topic):
                 disconnect_unauthorized(topic, self.authorization)
             topic.policies_changed()
             self.monitors.policies_changed(topic)

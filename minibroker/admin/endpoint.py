@@ -20,7 +20,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.policies.errors import unexpected_error
 from pcli.minibroker.policies.java_types import JavaType
 from pcli.minibroker.policies.policy_store import Namespace
-from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
@@ -202,7 +201,7 @@ class Call:
     def loaded_topics(self) -> list[Topic]:
         """Return the loaded topics of the namespace in the path. Raises 404 if the namespace does not exist."""
         name = self.namespace("Namespace not found").name
-        return [topic for topic in self.broker.topics.values() if namespace_of(topic.name) == name]
+        return self.broker.topic_registry.loaded_in_namespace(name)
 
     def require_persistent(self, operation: str) -> None:
         """Raise 404 if a non-persistent topic in the path does not exist, and 405 if it exists."""

@@ -95,6 +95,16 @@ class TopicRegistry:
         """Return the number of partitions of a topic by its base name, or 0."""
         return self._broker.policies.partitioned.get(str(name), 0)
 
+    def loaded_in_namespace(self, namespace: str) -> list[Topic]:
+        """Return the loaded topics of a namespace (``tenant/namespace``)."""
+        return [topic for topic in self.topics.values() if namespace_of(topic.name) == namespace]
+
+    def loaded_with_base(self, base: str) -> list[Topic]:
+        """Return the loaded topic with a full name, and its loaded partitions."""
+        name = TopicName.parse(base)
+        names = [name, *map(name.with_partition, range(self.partitions(name)))]
+        return [topic for one in names if (topic := self.topics.get(str(one))) is not None]
+
     def exists(self, name: TopicName) -> bool:
         """Return whether a topic or a partitioned topic exists."""
         full = str(name)

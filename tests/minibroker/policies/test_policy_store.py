@@ -53,6 +53,7 @@ def test_zero_is_a_value(policies):
 def test_partitions_have_the_policies_of_their_topic(policies):
     policies.set_topic(T, "maxMessageSize", 100)
     assert policies.effective(T.with_partition(3), "maxMessageSize") == 100
+    assert policies.properties
     policies.forget(T)
     assert policies.effective(T.with_partition(3), "maxMessageSize") == 5242880
 
@@ -204,5 +205,6 @@ def test_removing_all_policies_of_a_topic_keeps_its_properties(policies):
     policies.unset_all_of_topic(T)
     assert policies.effective(T, "maxProducersPerTopic") == 1
     assert policies.values_of(T).shadow_topics is None
+    assert policies.properties
     policies.forget(T)
     assert policies.properties == {}

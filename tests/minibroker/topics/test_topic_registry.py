@@ -132,3 +132,12 @@ def test_a_deleted_topic_is_removed(served):
     served.topic_registry.forget(T)
     served.topic_registry.forget(T)
     assert (served.topics, served.stored, served.topic_registry.exists(T)) == ({}, set(), False)
+
+
+def test_the_loaded_topics_with_a_base_name(served):
+    registry = served.topic_registry
+    registry.set_partitions(T, 3)
+    for name in (T.with_partition(0), T.with_partition(2), TopicName.parse("persistent://public/default/t1")):
+        registry.load(name) or registry.create(name)
+    assert [topic.partition for topic in registry.loaded_with_base(str(T))] == [0, 2]
+    assert len(registry.loaded_in_namespace("public/default")) == 3
