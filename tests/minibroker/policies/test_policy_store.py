@@ -53,7 +53,6 @@ def test_zero_is_a_value(policies):
 def test_partitions_have_the_policies_of_their_topic(policies):
     policies.set_topic(T, "maxMessageSize", 100)
     assert policies.effective(T.with_partition(3), "maxMessageSize") == 100
-    assert policies.properties
     policies.forget(T)
     assert policies.effective(T.with_partition(3), "maxMessageSize") == 5242880
 
