@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scenarios.executor import Broker
+from scenarios.connections import Broker
 
 __all__ = ["BrokerError", "mini_broker", "real_broker"]
 

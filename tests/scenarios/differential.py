@@ -20,7 +20,7 @@ from pathlib import Path
 
 from scenarios.brokers import BrokerError, mini_broker, real_broker
 from scenarios.comparison import Difference
-from scenarios.executor import Broker
+from scenarios.connections import Broker
 from scenarios.pairs import Pair
 from scenarios.plans import plan_of_seed
 from scenarios.results import Results

@@ -6,7 +6,8 @@ import time
 from itertools import count
 
 from scenarios.comparison import Difference, differences_of
-from scenarios.executor import Broker, Pace, run_plan
+from scenarios.connections import Broker, Pace
+from scenarios.executor import run_plan
 from scenarios.plans import Plan
 
 __all__ = ["Pair"]

@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 
 from scenarios.comparison import Difference
-from scenarios.executor import Pace
+from scenarios.connections import Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, search
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 from scenarios.comparison import Difference
-from scenarios.executor import Broker, Pace
+from scenarios.connections import Broker, Pace
 from scenarios.pairs import Pair
 from scenarios.plans import Plan, plan_of_seed, search
 
