@@ -102,9 +102,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         )
         for offset in requested:
             self.replay.add(offset, consumer.hashes.get(offset, 0))
-            messages = consumer.release(offset)
-            self.pending_ack_removed(consumer, offset)
-            self.decrease_unacked(messages)
+        self._remove_pending_acks(consumer, requested, always=offsets is not None)
         if self.settings.subscriptionRedeliveryTrackerEnabled:
             self.replay.count(requested)
         self.total_permits += consumer.unblock(requested=True)
@@ -141,12 +139,23 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         done = self.cursor.mark_delete
         self.replay.forget_below(done + 1)
         for consumer in self.consumers:
-            for offset in [one for one in consumer.pending if one <= done]:
-                messages = consumer.release(offset)
-                self.pending_ack_removed(consumer, offset)
-                self.decrease_unacked(messages)
-            self.total_permits += consumer.unblock()
+            if self._remove_pending_acks(consumer, [one for one in consumer.pending if one <= done]):
+                self.total_permits += consumer.unblock()
         self.broker.schedule(self)
+
+    def _remove_pending_acks(self, consumer: Consumer, offsets: list[int], *, always: bool = False) -> bool:
+        """Remove pending acks and subtract the messages left in them. Return whether messages were left.
+
+        If the sum is negative, it is not subtracted, unless ``always`` is true.
+        """
+        messages = 0
+        for offset in offsets:
+            messages += consumer.pending.pop(offset)
+            self.pending_ack_removed(consumer, offset)
+        if messages > 0 or always:
+            consumer.unacked -= messages
+            self.decrease_unacked(messages)
+        return messages > 0
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

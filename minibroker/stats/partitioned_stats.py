@@ -1,13 +1,16 @@
-"""Statistics of partitioned topics: the sums over the partitions (PartitionedTopicStats of 4.2.4).
+"""Statistics of partitioned topics: the sums over the partitions (TopicStatsImpl.add of 4.2.4 and its parts).
 
-Values that cannot be summed are zero. For a time of the topic, the latest value is used. Publishers at the same list
-position are summed. So are consumers if a partition has as many as the partitions before it together; otherwise they
-are added to the list. Other values of subscriptions and consumers are those of the last partition.
+Rules of this file
+1. A field without a rule has the value of a new object: zero, False, or no value.
+2. Publishers with the same name are merged if their client supports partial producers, other publishers if they have
+   the same position in the list.
+3. Consumers at the same position are merged if a partition has as many as the partitions before it together; otherwise
+   they are added to the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pcli.minibroker.stats.topic_stats import Json
@@ -15,99 +18,103 @@ from pcli.minibroker.timestamps import instant_text
 
 __all__ = ["partitioned_stats"]
 
-_LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "lastExpireTimestamp"))
-"""Times for which the latest value is used."""
+_NO_VALUE: Final = frozenset(("metadata", "topicEpoch"))
+"""Fields of new objects that have no value, besides texts."""
 
-_EARLIEST: Final = frozenset(("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"))
-"""Times for which the earliest value is used."""
+_Rule = Callable[[list[Any]], Any]
 
-_OF_LAST: Final = frozenset(
-    (
-        "type",
-        "firstMessagesSentTimestamp",
-        "firstConsumedFlowTimestamp",
-        "drainingHashes",
-        "keyHashRangeArrays",
-        "ongoingTxnCount",
-        "abortedTxnCount",
-        "committedTxnCount",
-    )
+
+def _last(values: list[Any]) -> Any:
+    return values[-1]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _earliest(values: list[int]) -> int:
+    return min((value for value in values if value), default=0)
+
+
+def _union(values: list[dict[str, str]]) -> dict[str, str]:
+    return {key: value for one in values for key, value in one.items()}
+
+
+def _never(_values: list[str]) -> str:
+    return instant_text(0)
+
+
+def _rules(*tables: tuple[_Rule, str]) -> dict[str, _Rule]:
+    return {name: rule for rule, names in tables for name in names.split()}
+
+
+_CONSUMER: Final = _rules(
+    (sum, "msgRateOut messageAckRate msgThroughputOut bytesOutCounter msgOutCounter msgRateRedeliver"),
+    (sum, "availablePermits unackedMessages drainingHashesClearedTotal"),
+    (_last, "blockedConsumerOnUnackedMsgs readPositionWhenJoining drainingHashesCount drainingHashesUnackedMessages"),
+    (_last, "drainingHashes keyHashRanges keyHashRangeArrays consumerName"),
+    (_last, "firstMessagesSentTimestamp firstConsumedFlowTimestamp"),
+    (_never, "lastAckedTime lastConsumedTime"),
 )
-"""Values of the last partition."""
-
-_SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
-_ZERO: Final = frozenset(("avgMessagesPerEntry", "producerId", "averageMsgSize", "bytesOutInternalCounter"))
-_OLDEST: Final = "oldestBacklogMessageAgeSeconds", "oldestBacklogMessageSubscriptionName"
-_ONE_BY_ONE: Final = frozenset(
-    (
-        "ownerBroker",
-        "deduplicationStatus",
-        "topicEpoch",
-        "accessMode",
-        "producerName",
-        "address",
-        "connectedSince",
-        "clientVersion",
-        "metadata",
-        "keySharedMode",
-        "activeConsumerName",
-    )
-)
-"""Fields that apply only to a single topic or client."""
-
-_NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
-"""Times that are not summed and are reported as the start of 1970. (Times named ``…Timestamp`` are 0.)"""
+_PUBLISHER: Final = _rules((sum, "msgRateIn msgThroughputIn msgDropRate"), (_mean, "averageMsgSize"))
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
     """Return the statistics of a partitioned topic. If ``each`` is set, include the statistics of each partition."""
+    parts = list(partitions.values())
     return {
-        **_merge(list(partitions.values())),
+        **_merge(parts, _TOPIC),
+        **_oldest(parts),
         "metadata": {"partitions": count, "deleted": False},
         "partitions": partitions if each else {},
     }
 
 
-def _merge(parts: list[Json]) -> Json:
-    return {name: value for name, value in _merged(parts) if name not in _ONE_BY_ONE}
-
-
-def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
+def _merge(parts: list[Json], rules: Mapping[str, _Rule]) -> Json:
+    merged: Json = {}
     for name in dict.fromkeys(name for part in parts for name in part):
         values = [part[name] for part in parts if name in part]
-        first = values[0]
-        if name in _ZERO or name in _SAME:
-            yield name, first if name in _SAME else type(first)(0)
-        elif name == "compaction":
-            yield name, dict.fromkeys(first, 0)
-        elif name in _OLDEST:
-            oldest = max((part.get(_OLDEST[0], 0), part.get(_OLDEST[1], "")) for part in parts)
-            yield name, max(0, oldest[0]) if name == _OLDEST[0] else oldest[1]
-        elif name in _NEVER:
-            yield name, instant_text(0)
-        elif name in _EARLIEST:
-            yield name, min((value for value in values if value > 0), default=0)
-        elif name in _LATEST:
-            yield name, max(values)
-        elif name == "subscriptions":
-            yield name, {key: _merge([value[key] for value in values if key in value]) for key in _keys(values)}
-        elif name in _OF_LAST:
-            yield name, values[-1]
-        elif name == "consumers":
-            yield name, _consumers(values)
-        elif name == "publishers":
-            places = range(max(len(value) for value in values))
-            yield name, [_merge([value[place] for value in values if place < len(value)]) for place in places]
-        elif isinstance(first, bool):
-            yield name, any(values)
-        elif isinstance(first, int | float):
-            yield name, 0 if name.endswith("Timestamp") else sum(values)
-        else:
-            yield name, first
+        if name in rules:
+            merged[name] = rules[name](values)
+        elif not isinstance(values[0], str) and name not in _NO_VALUE:
+            merged[name] = _new(values[0])
+    return merged
+
+
+def _new(value: Any) -> Any:
+    """Return the value of a new object for a field that has no rule."""
+    return dict.fromkeys(value, 0) if isinstance(value, dict) and value else type(value)()
+
+
+def _oldest(parts: list[Json]) -> Json:
+    """Return the age of the oldest message and the name of its subscription, if there is one."""
+    age, name = 0, None
+    for part in parts:
+        if part.get("oldestBacklogMessageAgeSeconds", 0) > age:
+            age, name = part["oldestBacklogMessageAgeSeconds"], part.get("oldestBacklogMessageSubscriptionName")
+    found = {"oldestBacklogMessageAgeSeconds": age}
+    return found if name is None else {**found, "oldestBacklogMessageSubscriptionName": name}
+
+
+def _publishers(values: list[list[Json]]) -> list[Json]:
+    by_position: list[list[Json]] = []
+    by_name: dict[str, list[Json]] = {}
+    for publishers in values:
+        for position, one in enumerate(publishers):
+            if one["supportsPartialProducer"]:
+                by_name.setdefault(one["producerName"], []).append(one)
+            elif position == len(by_position):
+                by_position.append([one])
+            else:
+                by_position[position].append(one)
+    named = [
+        {**_merge(same, _PUBLISHER), "supportsPartialProducer": True, "producerName": name}
+        for name, same in sorted(by_name.items())
+    ]
+    return [_merge(same, _PUBLISHER) for same in by_position] + named
 
 
 def _consumers(values: list[list[Json]]) -> list[Json]:
-    """Return the consumers of all partitions (SubscriptionStatsImpl.add)."""
     found: list[list[Json]] = []
     for consumers in values:
         if len(found) == len(consumers):
@@ -115,8 +122,41 @@ def _consumers(values: list[list[Json]]) -> list[Json]:
                 same.append(one)
         else:
             found += [[one] for one in consumers]
-    return [_merge(same) for same in found]
+    return [_merge(same, _CONSUMER) for same in found]
 
 
-def _keys(values: list[Json]) -> list[str]:
-    return list(dict.fromkeys(key for value in values for key in value))
+def _subscriptions(values: list[dict[str, Json]]) -> dict[str, Json]:
+    names = dict.fromkeys(name for value in values for name in value)
+    return {name: _merge([value[name] for value in values if name in value], _SUBSCRIPTION) for name in names}
+
+
+_SUBSCRIPTION: Final = _rules(
+    (sum, "msgRateOut msgThroughputOut bytesOutCounter msgOutCounter msgRateRedeliver messageAckRate"),
+    (sum, "chunkedMessageRate msgBacklog backlogSize msgBacklogNoDelayed msgDelayed msgInReplay unackedMessages"),
+    (sum, "msgRateExpired msgExpired totalMsgExpired msgDropRate"),
+    (sum, "drainingHashesCount drainingHashesClearedTotal drainingHashesUnackedMessages"),
+    (sum, "nonContiguousDeletedMessagesRanges nonContiguousDeletedMessagesRangesSerializedSize"),
+    (sum, "delayedMessageIndexSizeInBytes"),
+    (sum, "filterProcessedMsgCount filterAcceptedMsgCount filterRejectedMsgCount filterRescheduledMsgCount"),
+    (sum, "dispatchThrottledMsgEventsBySubscriptionLimit dispatchThrottledBytesEventsBySubscriptionLimit"),
+    (sum, "dispatchThrottledMsgEventsByTopicLimit dispatchThrottledBytesEventsByTopicLimit"),
+    (sum, "dispatchThrottledMsgEventsByBrokerLimit dispatchThrottledBytesEventsByBrokerLimit"),
+    (any, "isReplicated replicated isDurable durable allowOutOfOrderDelivery"),
+    (_union, "consumersAfterMarkDeletePosition subscriptionProperties"),
+    (_earliest, "earliestMsgPublishTimeInBacklog"),
+    (_last, "type"),
+    (_consumers, "consumers"),
+)
+
+_TOPIC: Final = _rules(
+    (sum, "msgRateIn msgThroughputIn msgRateOut msgThroughputOut msgDropRate"),
+    (sum, "bytesInCounter msgInCounter bytesOutCounter msgOutCounter waitingPublishers storageSize backlogSize"),
+    (sum, "publishRateLimitedTimes offloadedStorageSize delayedMessageIndexSizeInBytes"),
+    (sum, "nonContiguousDeletedMessagesRanges nonContiguousDeletedMessagesRangesSerializedSize"),
+    (_mean, "averageMsgSize"),
+    (_last, "ongoingTxnCount abortedTxnCount committedTxnCount backlogQuotaLimitTime backlogQuotaLimitSize"),
+    (_earliest, "topicCreationTimeStamp earliestMsgPublishTimeInBacklogs"),
+    (max, "lastPublishTimeStamp"),
+    (_publishers, "publishers"),
+    (_subscriptions, "subscriptions"),
+)

@@ -77,6 +77,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
     ledger = topic.ledger
     subscriptions = {name: _subscription(one, earliest=earliest) for name, one in topic.subscriptions.items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
+    publishers.sort(key=lambda one: (one["supportsPartialProducer"], one["producerName"]))
     rates = _rates_in(publishers)
     out = _sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter")
     marks = mark_delete_positions(topic)

@@ -215,23 +215,6 @@ class Consumer:
 
     # -- pending acks --------------------------------------------------------------------------------------------------
 
-    def release(self, offset: int, messages: int = -1) -> int:
-        """Remove a pending ack, or some of the messages in its entry. Return the decrease in unacknowledged messages.
-
-        An entry without remaining messages is pending until it is removed as a whole.
-        """
-        left = self.pending.get(offset, -1)
-        if left < 0:
-            return 0
-        if messages < 0:
-            del self.pending[offset]
-            messages = left
-        else:
-            messages = min(messages, left)
-            self.pending[offset] = left - messages
-        self.unacked -= messages
-        return messages
-
     def unblock(self, *, requested: bool = False) -> int:
         """Unblock if at most half of the limit is still unacknowledged, or if redelivery was requested.
 

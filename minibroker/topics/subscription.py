@@ -16,13 +16,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
-from pcli.codec.wire.bits import left_of
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics.batch_acks import acknowledge_messages
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.consumer_conflicts import conflict
 from pcli.minibroker.topics.dispatch_rate_limiter import DispatchRateLimiter
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, Dispatcher, PersistentDispatcher
-from pcli.minibroker.topics.transactional_acks import open_handle
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.cursor import ManagedCursor
@@ -237,7 +236,7 @@ class Subscription:
                 if (ledger_id, entry_id) > ledger.position(ledger.next - 1):
                     break
                 continue
-            if bits is not None and not self._acknowledge_bits(consumer, offset, bits):
+            if bits is not None and not acknowledge_messages(self, consumer, offset, bits):
                 continue
             if cursor.delete(offset):
                 consumer.messages_acked += 1
@@ -245,44 +244,6 @@ class Subscription:
                 if self.pending_ack_handle is not None:
                     self.pending_ack_handle.forget((ledger_id, entry_id))
         self._after_ack()
-
-    def _acknowledge_bits(self, consumer: Consumer, offset: int, bits: int) -> bool:
-        """Store the remaining bits of a batch. Return True if none remain and the entry is therefore acknowledged."""
-        cursor = self.cursor
-        assert cursor is not None
-        if cursor.is_deleted(offset):
-            return False
-        before = cursor.ack_sets.get(offset)
-        after = bits if before is None else before & bits
-        if not after:
-            return True
-        cursor.ack_sets[offset] = after
-        if self.individual and self.topic.transactions_enabled:
-            self._record_batch_ack(consumer, offset, bits)
-        if self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled and self.individual:
-            owner = self._holder(consumer, offset)
-            if owner is not None:
-                messages = self._messages(offset)
-                cleared = (messages if before is None else left_of(before, messages)) - left_of(after, messages)
-                if cleared:
-                    self._decrease_unacked(owner, owner.release(offset, cleared))
-        return False
-
-    def _record_batch_ack(self, consumer: Consumer, offset: int, bits: int) -> None:
-        """Record acknowledged messages of a batch, which transactions must not acknowledge again."""
-        assert self.topic.ledger is not None
-        handle, place = open_handle(self), self.topic.ledger.position(offset)
-        handle.record_batch_ack(place, bits)
-        if handle.is_complete(place):
-            self.release_pending_ack(consumer, offset)
-
-    def _messages(self, offset: int) -> int:
-        """Return the number of messages in an entry."""
-        assert self.topic.ledger is not None
-        entry = self.topic.ledger.entry(offset)
-        if entry is not None and not entry.parsed:
-            entry.parse()
-        return entry.messages if entry is not None else 1
 
     def acknowledge_places(self, acks: Mapping[tuple[int, int], int | None]) -> None:
         """Acknowledge entries or messages of batches for a committed transaction."""
@@ -350,33 +311,32 @@ class Subscription:
         dispatcher = self._individual_dispatcher
         if dispatcher is None:
             return
-        owner = consumer if offset in consumer.pending else self._holder(consumer, offset)
+        owner = self.owner_of(consumer, offset)
         if owner is not None:
-            messages = owner.release(offset)
-            dispatcher.pending_ack_removed(owner, offset)
-            self._decrease_unacked(owner, messages)
+            self.subtract_unacked(owner, owner.pending[offset])
+            self.remove_pending_ack(owner, offset)
         dispatcher.entry_acknowledged(offset)
 
-    def release_pending_ack(self, consumer: Consumer, offset: int, messages: int = -1) -> None:
-        """Remove the pending ack of an entry, or some of its messages, without acknowledging the entry."""
-        owner, dispatcher = self._holder(consumer, offset), self._individual_dispatcher
-        if owner is not None and dispatcher is not None:
-            released = owner.release(offset, messages)
-            if messages < 0:
-                dispatcher.pending_ack_removed(owner, offset)
-            self._decrease_unacked(owner, released)
-
-    def _decrease_unacked(self, owner: Consumer, messages: int) -> None:
-        dispatcher = self._individual_dispatcher
-        assert dispatcher is not None
-        dispatcher.decrease_unacked(messages)
-        if owner.blocked:
-            dispatcher.add_permits(owner, owner.unblock())
-
-    def _holder(self, consumer: Consumer, offset: int) -> Consumer | None:
+    def owner_of(self, consumer: Consumer, offset: int) -> Consumer | None:
+        """Return the consumer that has the pending ack of an entry: the given one, another one, or None."""
         if offset in consumer.pending:
             return consumer
         return next((one for one in self.consumers if offset in one.pending), None)
+
+    def subtract_unacked(self, owner: Consumer, messages: int) -> None:
+        """Subtract messages from the unacknowledged ones. The result is negative if they are subtracted twice."""
+        assert self._individual_dispatcher is not None
+        owner.unacked -= messages
+        self._individual_dispatcher.decrease_unacked(messages)
+
+    def remove_pending_ack(self, owner: Consumer, offset: int) -> None:
+        """Remove the pending ack of an entry, and unblock its consumer if enough is acknowledged."""
+        dispatcher = self._individual_dispatcher
+        assert dispatcher is not None
+        del owner.pending[offset]
+        dispatcher.pending_ack_removed(owner, offset)
+        if owner.blocked:
+            dispatcher.add_permits(owner, owner.unblock())
 
     def _after_ack(self) -> None:
         self._mark_delete_moved()

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. On Shared and Key_Shared subscriptions, an ACK in a transaction reduces the unacknowledged messages of the consumer
-   at once, even if it is a conflict. The entries are removed from the consumer's pending acks.
+   at once, even if it is a conflict. Messages of a batch that are already acknowledged are subtracted again. An entry
+   without messages left is removed from the pending acks, which can unblock the consumer.
 2. The client declares the batch size of an entry. Without it, the messages of a batch do not count.
 
 Source of the rules: Consumer.individualAckWithTransaction, PersistentSubscription.
@@ -45,25 +46,40 @@ def acknowledge(consumer: Consumer, txn: TxnId, acks: list[tuple[Place, int | No
     """
     handle = _handle_of(consumer)
     for place, bits, size in acks:
-        _release(consumer, place, -1 if bits is None else max(0, size - bits.bit_count()))
+        _subtract(consumer, place, bits, size)
     try:
         handle.acknowledge(txn, acks)
     finally:
         for place, bits, _ in acks:
-            if bits is not None and handle.is_complete(place):
-                _release(consumer, place, -1)
+            pending = _pending_ack(consumer, place)
+            if pending is not None and bits is not None and handle.is_complete(place):
+                consumer.subscription.remove_pending_ack(*pending)
     consumer.messages_acked += sum(
         max(1, size) if bits is None else max(0, size - bits.bit_count()) for _, bits, size in acks
     )
 
 
-def _release(consumer: Consumer, place: Place, messages: int) -> None:
-    """Remove a pending ack from the consumer that has it, or a number of its messages if it is not -1."""
+def _subtract(consumer: Consumer, place: Place, bits: int | None, size: int) -> None:
+    """Subtract acknowledged messages from the unacknowledged ones. Remove the pending ack of a whole entry."""
+    pending = _pending_ack(consumer, place)
+    if pending is None:
+        return
+    subscription, (owner, offset) = consumer.subscription, pending
+    if bits is None:
+        subscription.subtract_unacked(owner, owner.pending[offset])
+        subscription.remove_pending_ack(owner, offset)
+    elif (messages := size - bits.bit_count()) > 0:
+        owner.pending[offset] -= messages
+        subscription.subtract_unacked(owner, messages)
+
+
+def _pending_ack(consumer: Consumer, place: Place) -> tuple[Consumer, int] | None:
+    """Return the consumer that has the pending ack of an entry, and the entry's offset."""
     subscription = consumer.subscription
     ledger = subscription.topic.ledger
     offset = ledger.offset_of(*place) if ledger is not None and subscription.individual else None
-    if offset is not None and messages:
-        subscription.release_pending_ack(consumer, offset, messages)
+    owner = subscription.owner_of(consumer, offset) if offset is not None else None
+    return None if owner is None or offset is None else (owner, offset)
 
 
 def acknowledge_cumulative(consumer: Consumer, txn: TxnId, place: Place, bits: int | None) -> None:

@@ -321,6 +321,25 @@ def partitioned_statistics(s):
     s.admin("GET", s.path(t, "/partitioned-stats"), show=shown)
 
 
+def merged_consumers(s):
+    """Consumers at the same position of two partitions are merged: the name is the last one, and times are zero."""
+    ns = s.namespace(maxUnackedMessagesPerSubscription=1)
+    t = s.topic(ns=ns, lookup=False)
+    s.admin("PUT", s.path(t, "/partitions"), 2)
+    first, second = (f"{t}-partition-{n}" for n in range(2))
+    s.look_up(first, second)
+    p, c, d = s.connect("p", "c", "d")
+    p.producer(first)
+    c.subscribe(first, type="Shared", name="a")
+    d.subscribe(second, type="Shared", name="b")
+    c.flow(10)
+    p.send("m0")
+    s.admin("POST", s.path(first, "/subscription/sub/expireMessages/30"))
+    shown = ["blockedSubscriptionOnUnackedMsgs", "durable", "lastExpireTimestamp", "lastConsumedFlowTimestamp"]
+    shown += ["consumers.0.consumerName", "consumers.0.availablePermits", "consumers.0.lastConsumedTimestamp"]
+    s.admin("GET", s.path(t, "/partitioned-stats"), show=[f"subscriptions.sub.{path}" for path in shown])
+
+
 def partition_in_expiry(s):
     """The partition in the body of an expiry must be that of the topic."""
     t = s.topic(lookup=False)

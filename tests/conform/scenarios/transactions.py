@@ -425,6 +425,34 @@ def ack_cumulative_abort(s):
     c.redeliver()
 
 
+def ack_batch_index_twice(s):
+    """The messages of a conflict are subtracted again from the unacknowledged messages, which become negative."""
+    t, tc, _p, c, ids = _received(s, "b", batch=3)
+    txn = _begin(tc)
+    _acks(tc, t, txn)
+    counter = ["subscriptions.sub.unackedMessages", "subscriptions.sub.consumers.0.unackedMessages"]
+    c.ack(_part(ids[0], 0b100, 3))
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+    c.ack(_part(ids[0], 0, 3), **_bits(txn))
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+    c.redeliver()
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+
+
+def ack_batch_index_in_two_ways(s):
+    """The second half of a batch is acknowledged outside the transaction, and still counts as unacknowledged."""
+    t, tc, _p, c, ids = _received(s, "b", batch=2)
+    txn = _begin(tc)
+    _acks(tc, t, txn)
+    counter = ["subscriptions.sub.unackedMessages", "subscriptions.sub.consumers.0.unackedMessages"]
+    c.ack(_part(ids[0], 0b10, 2), **_bits(txn))
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+    c.ack(_part(ids[0], 0b01, 2))
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+    c.redeliver()
+    s.admin("GET", s.path(t, "/stats"), show=counter)
+
+
 def ack_cumulative_of_a_batch(s):
     """A cumulative acknowledgement up to a message of a batch."""
     t, tc, _p, c, ids = _received(s, "a", "b", kind="Exclusive", batch=4)

@@ -83,27 +83,38 @@ def test_acknowledged_and_delivered_again(world):
 
 
 def test_partition_statistics_are_summed():
-    """Counters are added by subscription and by position; names of single clients and averages are not."""
+    """Counters are added. Fields that TopicStatsImpl.add does not mention have the values of a new object."""
     one = {
         "msgInCounter": 2,
         "averageMsgSize": 5.0,
         "ownerBroker": "a",
         "topicCreationTimeStamp": 7,
+        "topicEpoch": 1,
         "subscriptions": {},
     }
-    one["publishers"] = [{"msgRateIn": 1.0, "producerName": "p", "producerId": 3}]
-    other = {**one, "msgInCounter": 3, "topicCreationTimeStamp": 9, "publishers": one["publishers"] * 2}
+    publisher = {"msgRateIn": 1.0, "producerId": 3, "metadata": {}, "supportsPartialProducer": False}
+    one["publishers"] = [{**publisher, "producerName": "p"}]
+    other = {**one, "msgInCounter": 3, "averageMsgSize": 6.0, "topicCreationTimeStamp": 9}
+    other["publishers"] = one["publishers"] * 2
     other["subscriptions"] = {"s": {"msgBacklog": 4, "type": "Shared", "blockedSubscriptionOnUnackedMsgs": True}}
     found = partitioned_stats({"t-partition-0": one, "t-partition-1": other}, 2, each=False)
+    merged = {"producerId": 0, "supportsPartialProducer": False}
     assert found == {
         "msgInCounter": 5,
-        "averageMsgSize": 0.0,
-        "topicCreationTimeStamp": 9,
-        "publishers": [{"msgRateIn": 2.0, "producerId": 0}, {"msgRateIn": 1.0, "producerId": 0}],
-        "subscriptions": {"s": {"msgBacklog": 4, "type": "Shared", "blockedSubscriptionOnUnackedMsgs": True}},
+        "averageMsgSize": 5.5,
+        "topicCreationTimeStamp": 7,
+        "oldestBacklogMessageAgeSeconds": 0,
+        "publishers": [{"msgRateIn": 2.0, **merged}, {"msgRateIn": 1.0, **merged}],
+        "subscriptions": {"s": {"msgBacklog": 4, "type": "Shared", "blockedSubscriptionOnUnackedMsgs": False}},
         "metadata": {"partitions": 2, "deleted": False},
         "partitions": {},
     }
+
+
+def test_producers_that_support_partial_producers_are_merged_by_name():
+    named = {"msgRateIn": 1.0, "averageMsgSize": 3.0, "supportsPartialProducer": True, "producerName": "p"}
+    found = partitioned_stats({"a": {"publishers": [named]}, "b": {"publishers": [named]}}, 2, each=False)
+    assert found["publishers"] == [{**named, "msgRateIn": 2.0}]
 
 
 def test_the_ranges_of_a_key_shared_subscription_are_computed_once(world, monkeypatch):
