@@ -93,6 +93,8 @@ class Broker:
         self.failures: deque[BaseException] = deque(maxlen=100)
         """The latest exceptions caused by bugs."""
         self.on_failure: Callable[[BaseException, Connection | None], None] | None = None
+        self.on_shutdown: Callable[[], None] | None = None
+        """The function that closes the ports when the REST API requests it."""
         self.offer = _offer(settings)
         self.connections: dict[Connection, None] = {}
         self.connections_accepted = 0

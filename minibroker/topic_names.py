@@ -13,13 +13,16 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 
-__all__ = ["check_namespace", "is_system", "namespace_of", "topic_name"]
+__all__ = ["CHANGE_EVENTS", "SNAPSHOT", "check_namespace", "is_system", "namespace_of", "topic_name"]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
 """The domains of 4.2.4, which has no scalable topics. Names that contain a cluster are refused."""
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
-_SNAPSHOT: Final = "__transaction_buffer_snapshot"
+CHANGE_EVENTS: Final = "__change_events"
+"""The topic of a namespace that contains the policies of its topics."""
+SNAPSHOT: Final = "__transaction_buffer_snapshot"
+"""The topic of a namespace that contains the snapshots of its transaction buffers."""
 _PENDING_ACK: Final = "__transaction_pending_ack"
 
 
@@ -55,8 +58,8 @@ def is_system(name: TopicName) -> bool:
     """Return whether a topic is a system topic. System topics are hidden from lists and exempt from limits."""
     local = name.base.local
     return (
-        local == "__change_events"
-        or local.startswith(_SNAPSHOT)
+        local == CHANGE_EVENTS
+        or local.startswith(SNAPSHOT)
         or local.endswith(_PENDING_ACK)
         or namespace_of(name) == "pulsar/system"
     )

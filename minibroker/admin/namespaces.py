@@ -198,6 +198,7 @@ def delete_namespace(broker: Broker, name: str) -> None:
         del broker.policies.partitioned[topic]
         delete_policies_and_schemas(broker, TopicName.parse(topic))
     broker.topic_registry.forget_namespace(name)
+    broker.topic_registry.forget_system_topics(name)
     del broker.policies.namespaces[name]
 
 

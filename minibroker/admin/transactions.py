@@ -17,16 +17,18 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
+from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.transaction_stats import (
     buffer_stats,
     coordinator_stats,
     in_buffer_stats,
     in_pending_ack_stats,
+    log_stats,
     metadata_stats,
     pending_ack_stats,
     position_state,
 )
-from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.topic_names import SNAPSHOT, namespace_of, topic_name
 from pcli.minibroker.transactions.metadata_store_service import ASSIGN
 
 if TYPE_CHECKING:
@@ -200,6 +202,44 @@ def _pending_ack(call: Call) -> Any:
     return pending_ack_stats(_subscription(call), low_water_marks=call.flag("lowWaterMarks"))
 
 
+def _coordinator_log(call: Call) -> Any:
+    number = call.path_number("coordinator")
+    store = _store(call, number)
+    properties = {"max_local_txn_id": "-1"}
+    name = f"pulsar/system/persistent/__transaction_log_{number}"
+    log = log_stats(name, "transaction.subscription", store.updates, properties, store.opened_ms)
+    return {"transactionLogStats": log}
+
+
+def _pending_ack_log(call: Call) -> Any:
+    topic, name = _loaded(call), call.path_text("subscription")
+    if name not in topic.subscriptions:
+        raise RestError(404, f"{topic.full_name} not found subscription : {name}")
+    handle = topic.subscriptions[name].pending_ack_handle
+    if handle is None or not handle.initialized_ms:
+        raise RestError(503, "Pending ack have not init success!")
+    log = f"{namespace_of(topic.name)}/persistent/{topic.name.encoded_local}-{name}__transaction_pending_ack"
+    stats = log_stats(
+        log,
+        "__pending_ack_state",
+        len(handle.transactions) + (handle.cumulative is not None),
+        {},
+        handle.initialized_ms,
+    )
+    return {"pendingAckLogStats": stats}
+
+
+def _buffer_log(call: Call) -> Any:
+    """Return the internal stats of the namespace's topic of snapshots. It stays empty: no snapshots are taken."""
+    topic = _loaded(call)
+    name = f"persistent://{namespace_of(topic.name)}/{SNAPSHOT}"
+    snapshots = call.broker.load_topic(TopicName.parse(name))
+    if snapshots is None:
+        raise RestError(404, f"Topic not found {name}")
+    stats = {"managedLedgerName": SNAPSHOT, "managedLedgerInternalStats": internal_stats(snapshots)}
+    return {"snapshotType": "Single", "singleSnapshotSystemTopicInternalStats": stats}
+
+
 def _position(call: Call) -> Any:
     place = call.path_number("ledger"), call.path_number("entry")
     return {"state": position_state(_subscription(call), place, call.query_number("batchIndex"))}
@@ -219,6 +259,9 @@ _ROWS: Final = (
         "cumulative acknowledgement of a transaction",
     ),
     ("GET", f"transactionBufferStats/{_TOPIC}", _buffer, "transactions of a topic"),
+    ("GET", "coordinatorInternalStats/{coordinator}", _coordinator_log, "the log of a transaction coordinator"),
+    ("GET", f"pendingAckInternalStats/{_SUBSCRIPTION}", _pending_ack_log, "the log of pending acknowledgements"),
+    ("GET", f"transactionBufferInternalStats/{_TOPIC}", _buffer_log, "the topic of transaction snapshots"),
     ("GET", f"pendingAckStats/{_SUBSCRIPTION}", _pending_ack, "acknowledgements in open transactions"),
     (
         "GET",

@@ -85,6 +85,7 @@ class Server:
         self.settings = Settings() if settings is None else settings
         self.broker = Broker(self.settings, instance=instance, pool=pool, now=self.now())
         self.broker.on_failure = self._on_failure
+        self.broker.on_shutdown = self._shut_down
         self.failures: list[BaseException] = []
         """Exceptions caused by bugs."""
         self.latency = 0.0
@@ -99,6 +100,7 @@ class Server:
         self._http_server: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._emptied: asyncio.Event | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def service_url(self) -> str:
@@ -163,6 +165,11 @@ class Server:
         assert self._loop is not None
         host, context = self.settings.bindAddress or None, self._tls if tls else None
         return await self._loop.create_server(factory, host, port, backlog=_BACKLOG, ssl=context)
+
+    def _shut_down(self) -> None:
+        """Stop after the response to the current request."""
+        assert self._loop is not None
+        self._stopping = self._loop.create_task(self.stop())
 
     async def stop(self) -> None:
         """Notify the clients, and close all connections and ports. This takes less than a second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcli.minibroker.stats.internal_stats import position
+from pcli.minibroker.timestamps import instant_text
 from pcli.minibroker.transactions.txn_id import TxnId, text_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "coordinator_stats",
     "in_buffer_stats",
     "in_pending_ack_stats",
+    "log_stats",
     "metadata_stats",
     "pending_ack_stats",
     "position_state",
@@ -118,3 +120,40 @@ def position_state(subscription: Subscription, place: Place, batch_index: int | 
     if batch_index >= size:
         return "InvalidPosition"
     return "NotInPendingAck" if (bits or 0) >> batch_index & 1 else "PendingAck"
+
+
+def log_stats(name: str, cursor: str, entries: int, properties: dict[str, str], created: int) -> Json:
+    """Return the internal stats of a transaction log. It is not written: sizes are 0, and the ledger id is -1."""
+    before = {"markDeletePosition": "-1:-1", "readPosition": "-1:0", "waitingReadOp": False, "pendingReadOps": 0}
+    state: Json = {
+        **before,
+        "messagesConsumedCounter": 0,
+        "cursorLedger": -1,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": "[]",
+        "lastLedgerSwitchTimestamp": instant_text(created),
+        "state": "NoLedger",
+        "active": True,
+        "numberOfEntriesSinceFirstNotAckedMessage": 1,
+        "totalNonContiguousDeletedMessagesRange": 0,
+        "subscriptionHavePendingRead": False,
+        "subscriptionHavePendingReplayRead": False,
+        "properties": {},
+    }
+    ledger = {"ledgerId": -1, "entries": 0, "size": 0, "offloaded": False, "underReplicated": False}
+    stats = {
+        "entriesAddedCounter": entries,
+        "numberOfEntries": entries,
+        "totalSize": 0,
+        "currentLedgerEntries": entries,
+        "currentLedgerSize": 0,
+        "lastLedgerCreatedTimestamp": instant_text(created),
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": 0,
+        "lastConfirmedEntry": f"-1:{entries - 1}",
+        "state": "LedgerOpened",
+        "ledgers": [ledger],
+        "cursors": {cursor: state},
+        "properties": properties,
+    }
+    return {"managedLedgerName": name, "managedLedgerInternalStats": stats}

@@ -3,7 +3,8 @@
 Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCreation; 4.2.4)
 1. A bundle is served after the first lookup of any topic in it. Before that, the response to PRODUCER and SUBSCRIBE is
    an error that makes the client repeat the lookup. When the first bundle of a namespace is served, the bundle of the
-   namespace's ``__change_events`` is also served, because the broker reads the policies of topics from it.
+   namespace's ``__change_events`` is also served and created, because the broker reads the policies of topics from it.
+   The first topic with transactions creates ``__transaction_buffer_snapshot``. Nothing is published on these topics.
 2. A topic exists if it is stored (persistent), loaded (non-persistent), or has partitions.
 3. Before the partition of a missing topic is checked, the broker checks whether the topic may be created. A partition
    beyond the count results in TopicNotFound. A partition without a partitioned topic, and the bare name of a
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topic_names import is_system, namespace_of
+from pcli.minibroker.topic_names import CHANGE_EVENTS, SNAPSHOT, is_system, namespace_of
 from pcli.minibroker.topics.topic import Topic
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class TopicRegistry:
         namespace = self.check_namespace(name)
         self._served.add((namespace.name, namespace.bundle(str(name))))
         if self._broker.settings.topicLevelPoliciesEnabled:
-            self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
+            events = f"persistent://{namespace.name}/{CHANGE_EVENTS}"
+            self._served.add((namespace.name, namespace.bundle(events)))
+            self.stored.add(events)
 
     def serve(self, namespace: str, bundles: Iterable[str]) -> None:
         """Start serving bundles of a namespace, for example the parts of a split bundle."""
@@ -86,8 +89,14 @@ class TopicRegistry:
         )
 
     def forget_namespace(self, name: str) -> None:
-        """Stop serving the bundles of a deleted namespace."""
+        """Stop serving the bundles of a namespace."""
         self._served = {bundle for bundle in self._served if bundle[0] != name}
+
+    def forget_system_topics(self, name: str) -> None:
+        """Remove the system topics of a deleted namespace."""
+        for topic in self.names(name, system=True):
+            self.topics.pop(topic, None)
+            self.stored.discard(topic)
 
     # -- existing topics -----------------------------------------------------------------------------------------------
 
@@ -143,6 +152,8 @@ class TopicRegistry:
     def _open(self, name: TopicName) -> Topic:
         topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
         topic.shadow_replicators.check()
+        if topic.transactions_enabled:
+            self.stored.add(f"persistent://{namespace_of(name)}/{SNAPSHOT}")
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:

@@ -14,6 +14,7 @@ from pcli.minibroker.settings import Settings
 __all__ = ["ENDPOINTS"]
 
 _BROKERS: Final = "/admin/v2/brokers"
+_MIGRATION: Final = "/admin/v2/metadata/migration"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"
 
 _SECRETS: Final = frozenset(("basicAuthConf", "tokenSecretKey"))
@@ -39,6 +40,24 @@ def _version(call: Call) -> Reply:
 
 def _leader(call: Call) -> Any:
     return {"serviceUrl": call.broker.http_url_tls or call.broker.http_url, "brokerId": call.broker.address}
+
+
+def _shut_down(call: Call) -> None:
+    """Unload all topics, disconnect the clients, and close the ports."""
+    call.broker.close()
+    if call.broker.on_shutdown is not None:
+        call.broker.on_shutdown()
+
+
+def _migration(call: Call) -> Any:
+    return {"phase": "NOT_STARTED"}
+
+
+def _start_migration(call: Call) -> None:
+    if not call.query.get("target", "").strip():
+        raise RestError(400, "Target URL is required")
+    text = "Please ensure you're using a supported source metadata store (e.g., ZooKeeper)."
+    raise RestError(400, f"Metadata store is not configured for migration. {text}")
 
 
 def _owned(call: Call) -> Any:
@@ -114,6 +133,9 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
     Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that the broker reproduces"),
     Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "address of the leader (this broker)"),
+    Endpoint("POST", f"{_BROKERS}/shutdown", _shut_down, "unload all topics and close the ports"),
+    Endpoint("GET", f"{_MIGRATION}/status", _migration, "the migration of the metadata store (never started)"),
+    Endpoint("POST", f"{_MIGRATION}/start", _start_migration, "refused: this metadata store cannot be migrated"),
     Endpoint("GET", f"{_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces", _owned, "the bundles that a broker serves"),
     Endpoint("GET", f"{_BROKERS}/internal-configuration", _internal, "metadata stores (only the one in memory)"),
     Endpoint("GET", f"{_BROKERS}/backlog-quota-check", _check_backlog_quotas, "check all backlog quotas now"),

@@ -148,3 +148,39 @@ def test_disabled_transactions(rest):
     answer = rest("GET", f"{BASE}/coordinators")
     assert answer.status == 503
     assert answer.json["reason"] == "This Broker is not configured with transactionCoordinatorEnabled=true."
+
+
+def test_the_logs_of_transactions(asked):
+    log = asked("GET", f"{BASE}/coordinatorInternalStats/0").json["transactionLogStats"]
+    assert log["managedLedgerName"] == "pulsar/system/persistent/__transaction_log_0"
+    assert log["managedLedgerInternalStats"]["entriesAddedCounter"] == 3
+    assert list(log["managedLedgerInternalStats"]["cursors"]) == ["transaction.subscription"]
+    acks = asked("GET", f"{BASE}/pendingAckInternalStats/{T}/sub").json["pendingAckLogStats"]
+    assert acks["managedLedgerName"] == "public/default/persistent/t-sub__transaction_pending_ack"
+    assert acks["managedLedgerInternalStats"]["numberOfEntries"] == 1
+    buffer = asked("GET", f"{BASE}/transactionBufferInternalStats/{T}").json
+    assert buffer["snapshotType"] == "Single"
+    snapshots = buffer["singleSnapshotSystemTopicInternalStats"]
+    assert snapshots["managedLedgerName"] == "__transaction_buffer_snapshot"
+    assert list(snapshots["managedLedgerInternalStats"]["cursors"]) == ["__compaction"]
+
+
+def test_errors_of_logs(asked):
+    for path, reason in (
+        ("coordinatorInternalStats/7", "Transaction coordinator not found! coordinator id : 7"),
+        ("pendingAckInternalStats/public/default/zz/sub", "Topic not found persistent://public/default/zz"),
+        (f"pendingAckInternalStats/{T}/zz", f"persistent://{T} not found subscription : zz"),
+        ("transactionBufferInternalStats/public/default/zz", "Topic not found persistent://public/default/zz"),
+    ):
+        answer = asked("GET", f"{BASE}/{path}")
+        assert (answer.status, answer.json) == (404, {"reason": reason})
+    assert asked("PUT", f"/admin/v2/persistent/{T}/subscription/unused").status == 204
+    answer = asked("GET", f"{BASE}/pendingAckInternalStats/{T}/unused")
+    assert (answer.status, answer.json["reason"]) == (503, "Pending ack have not init success!")
+
+
+def test_system_topics_are_listed_on_request(asked):
+    system = [f"persistent://public/default/{name}" for name in ("__change_events", "__transaction_buffer_snapshot")]
+    for path in ("namespaces/public/default/topics", "persistent/public/default"):
+        assert asked("GET", f"/admin/v2/{path}").json == [f"persistent://{T}"]
+        assert asked("GET", f"/admin/v2/{path}?includeSystemTopic=true").json == [*system, f"persistent://{T}"]

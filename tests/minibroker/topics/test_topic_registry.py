@@ -9,6 +9,7 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 
 T = TopicName.parse("persistent://public/default/t")
+EVENTS = "persistent://public/default/__change_events"
 
 
 def refused(function, *arguments, **named):
@@ -55,7 +56,7 @@ def test_topics_are_created_on_demand(served):
     assert not served.topic_registry.exists(T)
     topic = served.get_or_create(T)
     assert topic is served.get_or_create(T)
-    assert (served.topic_registry.exists(T), served.topics[str(T)], served.stored) == (True, topic, {str(T)})
+    assert (served.topic_registry.exists(T), served.topics[str(T)], served.stored) == (True, topic, {EVENTS, str(T)})
 
 
 def test_topics_are_not_created_without_auto_creation(served):
@@ -70,7 +71,7 @@ def test_partitions(served):
     """A partition beyond the number is unknown; one without partitioned topic, and the topic itself, are refused."""
     assert refused(served.get_or_create, T.with_partition(0)) == "NotAllowedError"
     served.create_partitioned(T, 2)
-    assert served.stored == {str(T.with_partition(0)), str(T.with_partition(1))}
+    assert served.stored == {EVENTS, str(T.with_partition(0)), str(T.with_partition(1))}
     assert refused(served.get_or_create, T) == "NotAllowedError"
     assert refused(served.get_or_create, T.with_partition(2)) == "TopicNotFound"
     assert served.get_or_create(T.with_partition(1)).partition == 1
@@ -131,7 +132,7 @@ def test_a_deleted_topic_is_removed(served):
     served.get_or_create(T)
     served.topic_registry.forget(T)
     served.topic_registry.forget(T)
-    assert (served.topics, served.stored, served.topic_registry.exists(T)) == ({}, set(), False)
+    assert (served.topics, served.stored, served.topic_registry.exists(T)) == ({}, {EVENTS}, False)
 
 
 def test_the_loaded_topics_with_a_base_name(served):
