@@ -40,8 +40,7 @@ __all__ = ["RULE"]
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for resends and for different messages with ids that were already used."""
-    resends, all_ = producer.resends_refused, producer.duplicates_refused
-    reused = all_.count - resends.count
+    resends, reused = producer.resends_refused, producer.reuses_refused
     if resends.count:
         yield Finding(
             "resend-refused",
@@ -58,18 +57,18 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "Nothing. The loss of the first connection may need attention.",
             "resend",
         )
-    if reused > 0:
+    if reused.count:
         yield Finding(
             "resend-refused",
             "warning",
             "application",
             "possible" if producer.doubts & {"start"} else "likely",
             producer_subject(producer),
-            f"The broker dropped {count_of(reused, 'entry', 'entries')} of {about_producer(producer)} as duplicates "
-            f"(-1:-1, {frames_text(all_.frames)}): their sequence ids, first {all_.sample}, had already been used"
-            + ("." if producer.doubts & {"start"} else " by other messages."),
-            all_.first_ns,
-            all_.frames,
+            f"The broker dropped {count_of(reused.count, 'entry', 'entries')} of {about_producer(producer)} as "
+            f"duplicates (-1:-1, {frames_text(reused.frames)}): their sequence ids, first {reused.sample}, "
+            "had already been used" + ("." if producer.doubts & {"start"} else " by other messages."),
+            reused.first_ns,
+            reused.frames,
             "An application that repeats ids on purpose, to store a message only once, would explain this.",
             "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate producer "
             "name for each program.",
@@ -80,7 +79,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="resend-refused",
     group="producer",
-    facts=("duplicates_refused", "resends_refused"),
+    facts=("resends_refused", "reuses_refused"),
     title="messages that the broker's deduplication dropped",
     issue="apache/pulsar-client-go#1407",
     evaluate=evaluate,

@@ -84,7 +84,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("resent_with_receipt", LONG, "resent SENDs whose first SEND had a receipt",
          lambda one: one.record.resent_with_receipt.count),
     cell("duplicates_refused", LONG, "SENDs that the broker's deduplication dropped",
-         lambda one: one.record.duplicates_refused.count),
+         lambda one: one.record.resends_refused.count + one.record.reuses_refused.count),
     cell("duplicates_stored", LONG, "resends that were stored a second time",
          lambda one: one.record.duplicates_stored.count),
     cell("chunks_resent", LONG, "chunks sent more than once", lambda one: one.record.chunks_resent.count),

@@ -141,9 +141,8 @@ class Receipts:
         record, topic, lifecycle = producer.record, producer.topic, one.lifecycle
         persistent = topic is None or topic.persistent
         if persistent:
-            record.duplicates_refused.add(now, one.frame, number, sample=str(one.sequence_id))
-            if one.again:
-                record.resends_refused.add(now, one.frame, number, sample=str(one.sequence_id))
+            refused = record.resends_refused if one.again else record.reuses_refused
+            refused.add(now, one.frame, number, sample=str(one.sequence_id))
         if topic is not None and persistent:
             topic.deduplicates = True
             _count(topic, one, now)

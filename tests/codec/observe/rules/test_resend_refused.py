@@ -4,14 +4,14 @@ import pytest
 
 
 def test_resends(evaluate, producer, counted):
-    one = producer(duplicates_refused=counted(2, 20, 21), resends_refused=counted(2, 20, 21))
+    one = producer(resends_refused=counted(2, 20, 21))
     [found] = evaluate("resend-refused", one)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("resend", "note", "client", "certain")
 
 
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
 def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure):
-    [found] = evaluate("resend-refused", producer(duplicates_refused=counted(3, 20, sample="6"), doubts=doubts))
+    [found] = evaluate("resend-refused", producer(reuses_refused=counted(3, 20, sample="6"), doubts=doubts))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
     assert "3 entries" in found.what
 

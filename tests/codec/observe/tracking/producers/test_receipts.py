@@ -102,7 +102,7 @@ def test_the_receipt_of_a_duplicate(producing):
     producing.duplicate(0)
     producing.finish()
     record = producing.record()
-    assert (record.duplicates_refused.count, record.resends_refused.count) == (1, 0)
+    assert (record.reuses_refused.count, record.resends_refused.count) == (1, 0)
     assert record.topic_record.deduplicates
     # It counts in msgInCounter but is not stored.
     assert (record.topic_record.messages_in, record.topic_record.entries_in) == (3, 0)
@@ -234,4 +234,4 @@ def test_a_truncated_receipt_is_ignored(producing):
     producing.sends(0)
     producing.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=0))
     record = producing.record()
-    assert (record.receipts, record.duplicates_refused.count, record.open_sends) == (0, 0, 1)
+    assert (record.receipts, record.reuses_refused.count, record.open_sends) == (0, 0, 1)
