@@ -9,7 +9,8 @@ The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The 
 - *ProducerFenced*: another producer has exclusive access, or obtained exclusive access by fencing this producer.
 - *ProducerBlockedQuotaExceededError*, *ProducerBlockedQuotaExceededException*: the backlog quota is exceeded, because
   the consumers of a subscription do not acknowledge messages.
-- *TopicTerminatedError*: the topic was terminated permanently.
+- *TopicTerminatedError*: the topic was terminated permanently. If the topic is a segment of a scalable topic
+  (``segment://``), the segment was split or merged, and the client continues with the new segments: a note.
 - *NotAllowedError*: the message exceeds the topic's limit, a policy forbids the operation, or transactions are not
   enabled.
 - *PersistenceError*, *ServiceNotReady*: the broker's storage has a problem, or the topic is being moved; clients retry.
@@ -58,6 +59,9 @@ _ADVICE: Final[dict[str, str]] = {
 }
 
 
+_SEALED: Final = "The segment was split or merged, and the client continues with the new segments."
+
+
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each error except schema errors."""
     for error, seen in producer.refused.items():
@@ -90,10 +94,12 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 def _finding(
     producer: ProducerRecord, error: str, seen: Occurrences, what: str, recovered: str, missing: str, cause: str
 ) -> Finding:
+    sealed = error == "TopicTerminatedError" and producer.topic.startswith("segment://")
+    recovered = _SEALED if sealed else recovered
     return Finding(
         "producer-refused",
         "note" if recovered else "error",
-        culprit_of_error(error),
+        "broker" if sealed else culprit_of_error(error),
         "certain",
         producer_subject(producer),
         f"{about_producer(producer)} {what} {times(seen.count)} with {error} ({frames_text(seen.frames)}): "
@@ -101,7 +107,7 @@ def _finding(
         seen.first_ns,
         seen.frames,
         recovered or missing,
-        _ADVICE.get(error, "The error message names the reason."),
+        "Nothing." if sealed else _ADVICE.get(error, "The error message names the reason."),
         cause,
     )
 

@@ -15,6 +15,15 @@ def test_it_succeeded_later(evaluate, producer, counted):
     assert (found.severity, "frame 6" in found.opposite) == ("note", True)
 
 
+def test_a_segment_was_split(evaluate, producer, counted):
+    one = producer(refused={"TopicTerminatedError": counted(1, 20, 21)})
+    [terminated] = evaluate("producer-refused", one)
+    one.topic = "segment://public/default/orders/0000-5554-0"
+    [split] = evaluate("producer-refused", one)
+    assert (terminated.severity, terminated.culprit) == ("error", "application")
+    assert (split.severity, split.culprit) == ("note", "broker")
+
+
 def test_messages(evaluate, producer, counted):
     one = producer(send_errors={"PersistenceError": counted(2, 20, 21)})
     [found] = evaluate("producer-refused", one)
