@@ -18,7 +18,7 @@ last message in the batch is acknowledged, unless batch index acknowledgements a
 
 An ACK after the end of the capture or in a gap. The finding is therefore never certain while the consumer is connected.
 Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held much longer
-than this consumer ever took to acknowledge a message.
+than this consumer ever took to acknowledge a message, and a note if the subscription was removed (UNSUBSCRIBE).
 
 ## What to do
 
@@ -35,6 +35,7 @@ from typing import Final
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, left, seen_until, waiting
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
+    EDGES,
     about_consumer,
     at,
     certainty,
@@ -65,6 +66,9 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     age = until - consumer.never_acked_oldest_ns
     if age < _LEAST_NS or (not here and _was_redelivered(consumer, until)):
         return
+    if not here and consumer.subscription is not None and consumer.subscription.gone:
+        yield _unsubscribed(consumer)
+        return
     doubts = doubts_of(consumer)
     slowest = consumer.ack_age_max_ns
     compared = "the consumer has acknowledged no message"
@@ -88,6 +92,25 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         + why_unsure(doubts),
         "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the "
         "oldest message.",
+    )
+
+
+def _unsubscribed(consumer: ConsumerRecord) -> Finding:
+    """Return the finding about messages that were unacknowledged when their subscription was removed."""
+    kept, session = consumer.never_acked, consumer.session
+    return Finding(
+        "never-acked",
+        "note",
+        "application",
+        certainty(consumer.doubts - EDGES),
+        consumer_subject(consumer),
+        f"{about_consumer(consumer)} held {count_of(kept.count, 'unacknowledged message')} when the subscription was "
+        "removed (UNSUBSCRIBE). They are not redelivered.",
+        consumer.never_acked_oldest_ns,
+        [session.ended_frame if session is not None else 0, *kept.frames],
+        "Nothing: the broker confirmed the UNSUBSCRIBE.",
+        "Nothing, if the subscription is no longer needed. Otherwise close the consumer without unsubscribe.",
+        "unsubscribed",
     )
 
 
@@ -115,6 +138,7 @@ RULE = Rule(
         "session",
         "durable",
         "subscription.consumers.last_message_ns",
+        "subscription.gone",
         "subscription.topic.persistent",
         *FACTS,
     ),

@@ -34,6 +34,12 @@ def test_recently_delivered_messages(evaluate, keeps, ns):
     assert evaluate("never-acked", keeps(never_acked_oldest_ns=ns(9.5))) == []
 
 
+def test_the_subscription_was_removed(evaluate, keeps, subscription):
+    [found] = evaluate("never-acked", keeps(of=subscription(backlog=3, gone=True), ended=9))
+    assert (found.severity, found.sure, found.cause) == ("note", "certain", "unsubscribed")
+    assert found.frames == [99, 20, 21, 25]
+
+
 def test_others_acknowledged_them_after_it_left(evaluate, keeps, subscription):
     assert evaluate("never-acked", keeps(of=subscription(backlog=0), ended=9)) == []
 
