@@ -1,10 +1,11 @@
-"""Slots of a STICKY Key_Shared subscription that no consumer requested: their messages are not delivered.
+"""Slots of a STICKY Key_Shared subscription that no attached consumer has: their messages are not delivered.
 
 ## What it means
 
 In STICKY mode each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but
 accepts incomplete ranges. Messages whose keys hash to an unassigned slot are delivered to no consumer, even if
-consumers are idle. These messages stay in the backlog until a consumer requests the slot.
+consumers are idle. These messages stay in the backlog until a consumer requests the slot. The consumer that had the
+slot may have left.
 
 ## On the wire
 
@@ -64,7 +65,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         subscription_subject(subscription),
         f"{count_of(waiting, 'entry', 'entries')} of {about_subscription(subscription)} waited for {span(lasted)} "
         "while "
-        f"{count_of(len(there), 'consumer')} had permits: no consumer requested the slots {slots}.",
+        f"{count_of(len(there), 'consumer')} had permits: no attached consumer has the slots {slots}.",
         since,
         [one.session.number for one in there if one.session is not None],
         "A consumer with these slots on a connection that was not captured would explain this." + why_unsure(doubts),
@@ -103,7 +104,7 @@ RULE = Rule(
         "consumers.never_acked",
         "consumers.permits.balance",
     ),
-    title="slots of a STICKY subscription that no consumer requested",
+    title="slots of a STICKY subscription that no attached consumer has",
     issue="apache/pulsar#15898",
     evaluate=evaluate,
 )
