@@ -25,7 +25,6 @@ from pcli.codec.observe.rules import (
     first_bytes,
     keep_alive_missed,
     key_order_broken,
-    large_batches,
     never_acked,
     old_protocol,
     oversize_frame,
@@ -101,7 +100,6 @@ RULES: Final[dict[str, Rule]] = {
         queue_of_one.RULE,
         ack_timeout_too_short.RULE,
         whole_batches_again.RULE,
-        large_batches.RULE,
         # producers, transactions
         producer_stuck.RULE,
         receipts_out_of_order.RULE,

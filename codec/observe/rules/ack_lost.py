@@ -50,9 +50,19 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
+from pcli.codec.observe.rules.reconnect_causes import culprit_of_loss
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_AFTER: Final = {
+    "lost": "after its connection broke",
+    "unload": "after the broker closed the consumer (unload, restart)",
+    "left": "after the consumer was closed",
+    "takeover": "after another consumer became active",
+    "reopened": "after the last consumer was closed",
+}
+"""The event before the redelivery, by key of AGAIN."""
 
 _LATE_NS: Final = 1_000_000_000
 """Minimum age of an unanswered ACK at the end of the capture. A younger ACK can still be answered."""
@@ -109,26 +119,25 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
-    seen = consumer.acked_but_back
-    if not seen.count:
-        return
     doubts = consumer.doubts - EDGES
-    broke = any(end not in ("closed", "broker") for end in consumer.ends)
-    yield Finding(
-        "ack-lost",
-        "warning",
-        "network" if broke else "broker",
-        certainty(doubts, "likely"),
-        consumer_subject(consumer),
-        f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "
-        f"{'was' if seen.count == 1 else 'were'} redelivered{first_of(seen)} ({frames_text(seen.frames)}).",
-        seen.first_ns,
-        seen.frames,
-        "A SEEK or a cursor reset between the ACK and the delivery would explain this; the capture contains none. A "
-        "proxy between the point of capture and the broker may have lost the ACK." + why_unsure(doubts),
-        "Enable acknowledgement receipts. Make the application tolerate duplicates.",
-        "back-again",
-    )
+    for why, seen in consumer.acked_but_back.items():
+        yield Finding(
+            "ack-lost",
+            "warning",
+            culprit_of_loss(consumer.ends) if why == "lost" else "broker",
+            certainty(doubts, "likely"),
+            consumer_subject(consumer),
+            f"{count_of(seen.count, 'entry', 'entries')} that {about_consumer(consumer)} had acknowledged "
+            f"{'was' if seen.count == 1 else 'were'} redelivered {_AFTER.get(why, 'without a reconnect or a seek')}"
+            f"{first_of(seen)} ({frames_text(seen.frames)}): the broker had not received or not stored the "
+            f"{'ACK' if seen.count == 1 else 'ACKs'}.",
+            seen.first_ns,
+            seen.frames,
+            "A reset of the cursor by an administrator would explain this. A proxy between the point of capture and "
+            "the broker may have lost the ACK." + why_unsure(doubts),
+            "Enable acknowledgement receipts. Make the application tolerate duplicates.",
+            f"back-again-{why}",
+        )
 
 
 RULE = Rule(

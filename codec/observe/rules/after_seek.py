@@ -8,13 +8,15 @@ delivered again, including acknowledged messages. These are not faulty duplicate
 ## On the wire
 
 SEEK, CLOSE_CONSUMER from the broker, SUCCESS; then the client subscribes again with the same consumer id. After a reset
-through the admin API the capture contains only the CLOSE_CONSUMER and messages with earlier ids. Messages that were in
-transit at that moment can still arrive first.
+through the admin API the capture contains only the CLOSE_CONSUMER of this subscription's consumers and messages with
+earlier ids; producers and other subscriptions stay connected. Messages that were in transit at that moment can still
+arrive first.
 
 ## What would disprove it
 
-If only unacknowledged messages are redelivered after the CLOSE_CONSUMER, the topic was unloaded: see
-redelivered-after-reconnect.
+For a SEEK, nothing. For a reset, an unload of the topic, which closes all its producers and consumers: see
+redelivered-after-reconnect. If an administrator deletes a subscription with connected consumers, which then subscribe
+at the earliest message, the frames are the same as after a reset. A reset is therefore never certain.
 
 ## What to do
 
@@ -33,9 +35,17 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "seek": Cause(
         "application",
-        "because the cursor was moved back (SEEK, or a reset through the admin API)",
-        "After an unload only unacknowledged messages would be redelivered.",
+        "because a SEEK moved the cursor back",
+        "Nothing: the broker confirmed the SEEK.",
         "Nothing, if the seek was intended. The connection of the SEEK shows which client sent it.",
+    ),
+    "reset": Cause(
+        "broker",
+        "because an administrator reset the cursor or deleted the subscription: the broker closed the consumers of "
+        "this subscription only",
+        "A producer or another subscription that the broker closed at the same time would indicate an unload.",
+        "Nothing, if this was intended. The broker's log shows the request.",
+        "likely",
     ),
 }
 

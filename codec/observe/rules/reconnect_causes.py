@@ -14,7 +14,7 @@ from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 
-__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "culprit_of_ends", "repeated_reconnects"]
+__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "culprit_of_ends", "culprit_of_loss", "repeated_reconnects"]
 
 ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
@@ -46,6 +46,12 @@ def culprit_of_ends(ends: Collection[str]) -> str:
     """Return the culprit for sessions that ended in these ways (keys of ENDS); the default is the client."""
     found = {_CULPRITS[end] for end in ends if end in _CULPRITS}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
+
+
+def culprit_of_loss(ends: Collection[str]) -> str:
+    """Return the culprit for frames that were lost when sessions ended in these ways: the broker or the network."""
+    culprit = culprit_of_ends([end for end in ends if end != "broker"])
+    return "network" if culprit == "client" else culprit
 
 
 def repeated_reconnects(

@@ -3,14 +3,14 @@
 ## What it means
 
 Acknowledgements in a transaction take effect when it is committed. When the application aborts the transaction, or when
-the timeout of the transaction expires, the messages become unacknowledged again and are redelivered. This is the
-purpose of transactions. Frequent aborts waste work. They occur if transactions exceed their timeout or conflict with
-each other.
+the timeout of the transaction expires, the messages become unacknowledged again and are redelivered. On Exclusive and
+Failover subscriptions, all unacknowledged messages are redelivered with them. This is the purpose of transactions.
+Frequent aborts waste work. They occur if transactions exceed their timeout or conflict with each other.
 
 ## On the wire
 
 ACK with `txnid_most_bits` and `txnid_least_bits`, END_TXN with ABORT (or no END_TXN, if the timeout expired), then
-MESSAGE with the ids of those ACKs.
+MESSAGE with the ids of those ACKs and, on Exclusive and Failover subscriptions, with all later ids.
 
 ## What would disprove it
 
@@ -33,7 +33,7 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "aborted": Cause(
         "application",
-        "because the transaction that acknowledged them was aborted",
+        "because a transaction that acknowledged messages of the subscription was aborted",
         "A commit of that transaction would disprove the finding.",
         "Find out why transactions are aborted. Make their timeout longer than the processing time.",
     ),

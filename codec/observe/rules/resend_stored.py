@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
-from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
+from pcli.codec.observe.rules.reconnect_causes import culprit_of_loss
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
@@ -46,7 +46,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "warning",
-            _culprit(producer),
+            culprit_of_loss(producer.ends),
             "certain",
             producer_subject(producer),
             f"The broker stored {count_of(twice.count, 'entry', 'entries')} of {about_producer(producer)} twice: the "
@@ -63,7 +63,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "note",
-            "capture" if GAPS & doubts else _culprit(producer),
+            "capture" if GAPS & doubts else culprit_of_loss(producer.ends),
             certainty(doubts, "possible"),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
@@ -76,12 +76,6 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "Compare producer name and sequence id of delivered messages. Deduplication prevents duplicates.",
             "blind",
         )
-
-
-def _culprit(producer: ProducerRecord) -> str:
-    """Return the culprit: the side that broke the connection or the network. The client itself resends correctly."""
-    culprit = culprit_of_ends(producer.ends)
-    return "network" if culprit == "client" else culprit
 
 
 RULE = Rule(

@@ -13,6 +13,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -265,6 +266,10 @@ class _FactCollector:
         made = np.array(self._rows[0], np.int64).reshape(-1, 4)
         came = np.array(self._rows[1], np.int64).reshape(-1, 5)
         consumers = Intervals(came[:, 0], came[:, 1], came[:, 2])
+        for sub, book in self._books.items():
+            frames = frozenset(book.record.admin_resets)
+            causes = self._redelivery_causes.get(sub, [])
+            causes[:] = [replace(one, cause="reset") if one.number in frames else one for one in causes]
         return RecordingFacts(
             Intervals(made[:, 0], made[:, 1], made[:, 2]), self._publishers, made[:, 3],
             consumers, self._sessions, came[:, 3], came[:, 4].astype(np.bool_), consumers.until(),

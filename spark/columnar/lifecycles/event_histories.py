@@ -273,7 +273,7 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     return min(causes)[1] if causes else "twice" if sub.individual else None
 
 
-_RESETS: Final = frozenset({"seek", "unload"})
+_RESETS: Final = frozenset({"seek", "reset", "unload"})
 """Causes that reset the cursor of a whole subscription."""
 
 

@@ -140,7 +140,7 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.acks_unanswered.count),
     cell("acks_failed", COUNTS, "refused ACKs by error", lambda one: counts(one.record.acks_failed)),
     cell("acked_but_back", LONG, "messages redelivered although an ACK covered them",
-         lambda one: one.record.acked_but_back.count),
+         lambda one: sum(back.count for back in one.record.acked_but_back.values())),
     cell("validation_errors", COUNTS, "ACKs with a validation error, by error",
          lambda one: counts(one.record.validation)),
     cell("asked_again", LONG, "ids in redelivery requests", lambda one: one.record.asked_again.count),

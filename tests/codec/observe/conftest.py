@@ -243,6 +243,13 @@ class Scene:
         self.broker.finish_turn()
         self._settle()
 
+    def reset_cursor(self, entry: int, name: str = "s", topic: str = TOPIC) -> None:
+        """Let an administrator reset the cursor of a subscription to an entry."""
+        self.broker.begin_turn(self.now)
+        self.broker.topics[topic].subscriptions[name].reset(entry)
+        self.broker.finish_turn()
+        self._settle()
+
     def finish(self) -> None:
         """End the capture."""
         self.tracker.finish()

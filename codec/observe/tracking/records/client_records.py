@@ -167,9 +167,9 @@ class ConsumerRecord:
     """ACKs with a request id but without an ACK_RESPONSE at the end of the consumer, its connection or the capture."""
     acks_failed: dict[str, Occurrences] = field(default_factory=dict)
     """ACK_RESPONSEs with an error, by error."""
-    acked_but_back: Occurrences = field(default_factory=Occurrences)
-    """Messages redelivered after an ACK that covers them, except after seeks and in partly acknowledged batches.
-    """
+    acked_but_back: dict[str, Occurrences] = field(default_factory=dict)
+    """Entries redelivered after an ACK that covers them, by cause of the redelivery (a key of AGAIN), except after
+    cursor resets."""
     validation: dict[str, Occurrences] = field(default_factory=dict)
     """Messages that the consumer discarded, by the validation_error of their ACKs (ChecksumMismatch, …)."""
     asked_again: Occurrences = field(default_factory=Occurrences)
@@ -256,12 +256,10 @@ class ProducerRecord:
     """Resends whose first SEND has no response. The message may nevertheless have been stored."""
     resent_with_receipt: Occurrences = field(default_factory=Occurrences)
     """Resends whose first SEND has a receipt: the client did not receive the receipt, or sends messages twice."""
-    duplicates_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for identical resends, which deduplication is intended to drop. The other receipts of -1:-1 are
-    for new messages with used ids.
-    """
+    """Receipts of -1:-1 for identical resends, which deduplication is intended to drop."""
+    reuses_refused: Occurrences = field(default_factory=Occurrences)
+    """Receipts of -1:-1 for new messages with used ids."""
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resends that were stored with a second message id: the topic contains the message twice."""
     chunks_resent: Occurrences = field(default_factory=Occurrences)

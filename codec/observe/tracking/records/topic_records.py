@@ -20,9 +20,10 @@ AGAIN: dict[str, str] = {
     "left": "the client closed the consumer that held the message",
     "lost": "the connection of the consumer that held the message broke",
     "unload": "the broker closed the consumer, which subscribed again: unload, restart, deletion",
-    "seek": "a SEEK, or a reset through the admin API, moved the cursor before this delivery",
+    "seek": "a SEEK moved the cursor before this delivery",
+    "reset": "an administrator reset the cursor or deleted the subscription: the broker closed only its consumers",
     "reopened": "another consumer subscribed after the last consumer had left",
-    "aborted": "the transaction that acknowledged it was aborted",
+    "aborted": "a transaction with acknowledgements of the subscription was aborted",
     "twice": "the same consumer received it twice without a cause on the wire",
 }
 """Causes of redeliveries: the keys of `SubscriptionRecord.again`."""
@@ -90,12 +91,12 @@ class SubscriptionRecord:
     dead_lettered: Occurrences = field(default_factory=Occurrences)
     """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
     seeks: Occurrences = field(default_factory=Occurrences)
+    admin_resets: list[int] = field(default_factory=list)
+    """Frames of the last CLOSE_CONSUMER of each reset or deletion by an administrator; at most 1,000."""
     hash_waits: StateDuration = field(default_factory=StateDuration)
     """Periods in which entries of a key wait because another consumer holds earlier entries (Key_Shared)."""
     hash_holder: str = ""
     """Consumer and key of the longest wait."""
-    large_batches: Occurrences = field(default_factory=Occurrences)
-    """Batches larger than the consumer's permits, while another consumer with permits received nothing."""
     order_broken: Occurrences = field(default_factory=Occurrences)
     """Keys held by two consumers at once, or delivered in a different order than they were published. See
     key_order.py."""

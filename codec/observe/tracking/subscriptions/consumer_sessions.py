@@ -23,7 +23,9 @@ from pcli.codec.observe.tracking.subscriptions.consumer_registration import (
 )
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     closed_by_broker,
+    not_unloaded,
     open_cursor,
+    open_sessions,
     seek,
     survived_close,
 )
@@ -180,6 +182,8 @@ class ConsumerSessions:
             for at, delivery in subscription.pending_acks.items():
                 if delivery.consumer is not record:
                     take_back(subscription, at, delivery, "takeover", frame.time_ns, frame.number)
+            others = (one.record for one in subscription.attached if one is not consumer)
+            subscription.session_ends.extend((other, "takeover", frame.number) for other in others)
             if subscription.mark_delete is not None:
                 subscription.read_position = subscription.mark_delete
             subscription.last_ns = frame.time_ns
@@ -243,6 +247,8 @@ class ConsumerSessions:
                 time_ns,
                 subscription.topic.last,
             )
+        if any(survived_close(subscription.topic, one) for one in open_sessions(subscription.topic)):
+            not_unloaded(subscription.topic)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
         subscription.last_ns = time_ns
@@ -264,14 +270,15 @@ class ConsumerSessions:
         consumer.ready = False
         count_held(consumer)
         why = "seek" if end == "broker" and subscription.open_seeks else _WHY.get(end, "lost")
+        subscription.session_ends.append((record, why, frame))
         for at, delivery in subscription.pending_acks.items():
             if delivery.consumer is record:
                 take_back(subscription, at, delivery, why, time_ns, frame)
         for stretch in (record.permits.exhausted, record.blocked, record.silent):
             stretch.end(time_ns, frame)
         subscription.attached.remove(consumer)
-        if len(subscription.topic.closers) == 1 and survived_close(subscription.topic, session):
-            subscription.topic.closers.clear()
+        if survived_close(subscription.topic, session):
+            not_unloaded(subscription.topic)
         if not subscription.attached:
             subscription.ambiguous_acks = False
             if subscription.mark_delete is not None:

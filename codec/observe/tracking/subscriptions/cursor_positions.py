@@ -8,11 +8,13 @@ Rules of this file
 3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
    topic. Its statistics counters restart, and the ack sets of batches are lost. A reset through the admin API closes
    the consumers of one subscription only. An unload is inferred if two subscriptions, or a subscription and a producer,
-   are closed within CLOSING_NS, or if a new ledger follows. Otherwise an unload cannot be distinguished from a reset.
+   are closed within CLOSING_NS, or if a new ledger follows. A reset is inferred if a producer or another subscription
+   stays open, or if entries are redelivered that were acknowledged UNSTORED_NS before. Otherwise an unload is assumed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.observer_state import ObservedFrame
@@ -26,10 +28,13 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position, Topi
 __all__ = [
     "CLOSING_NS",
     "LATEST",
+    "MAX_RESETS",
     "closed_by_broker",
     "earliest",
     "new_ledger",
+    "not_unloaded",
     "open_cursor",
+    "open_sessions",
     "producer_reconnected",
     "seek",
     "survived_close",
@@ -40,6 +45,9 @@ CLOSING_NS: Final = 1_000_000_000
 
 PROMPT_NS: Final = 200_000_000
 """Maximum delay in ns of a close that belongs to the same event."""
+
+MAX_RESETS: Final = 1_000
+"""Maximum number of resets by an administrator that are kept per subscription."""
 
 LATEST: Final = 1 << 62
 """Ledger ids from this value on mean "latest": clients send the highest number of their integer type."""
@@ -150,6 +158,26 @@ def survived_close(topic: TopicState, session: Session) -> bool:
     """Return whether a session proves that the topic was not unloaded when the broker closed other sessions."""
     before = session.began_ns < topic.closed_ns
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
+
+
+def open_sessions(topic: TopicState) -> Iterator[Session]:
+    """Return the open sessions of the producers and consumers of a topic."""
+    consumers = (one.record for subscription in topic.subscriptions.values() for one in subscription.attached)
+    sessions = [one.session for one in topic.record.producers.values()] + [one.session for one in consumers]
+    return (one for one in sessions if one is not None and not one.end)
+
+
+def not_unloaded(topic: TopicState) -> None:
+    """Record that the topic was not unloaded when the broker closed one subscription: its cursor was reset."""
+    if len(topic.closers) != 1:
+        return
+    [name] = topic.closers
+    subscription = topic.subscriptions.get(name)
+    if subscription is not None and subscription.reset[1] == "unload":
+        subscription.reset = (subscription.reset[0], "reset", subscription.reset[2])
+        if len(subscription.record.admin_resets) < MAX_RESETS:
+            subscription.record.admin_resets.append(subscription.reset[0])
+    topic.closers.clear()
 
 
 def producer_reconnected(topic: TopicState) -> None:

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final
 
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
-from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
@@ -56,6 +56,8 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
         topic = lifecycles.move_to_topic(subscription, lifecycles.owners[place])
     lifecycle = topic.lifecycles.get(at) if topic.record.persistent else find_unpositioned(topic, facts)
     if lifecycle is None:
+        lifecycle = lifecycles.reopen(topic, at)
+    if lifecycle is None:
         lifecycle = new_life(lifecycles, topic, at, partition, facts)
     messages = size = lifecycle.messages
     if words:
@@ -85,8 +87,6 @@ def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size
     """Count an entry of ``size`` messages; ``messages`` is the number of unacknowledged messages."""
     record, totals = consumer.record, consumer.subscription.record
     permits, now, number = record.permits, frame.time_ns, frame.number
-    if messages > 1 and messages > permits.balance:
-        _check_large_batch(consumer.subscription, record, now, number)
     permit_ledger.spend(permits, messages, size - messages, now, number)
     parts = frame.parts
     # equal checksums, the usual case, skip the slower check
@@ -116,15 +116,6 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
     return False
 
 
-def _check_large_batch(subscription: SubscriptionState, record: ConsumerRecord, now: int, number: int) -> None:
-    """Count a batch larger than its consumer's permits if another consumer could have received a part."""
-    others = (consumer.record for consumer in subscription.attached if consumer.record is not record)
-    if subscription.record.type == "Shared" and any(
-        one.permits.balance > 0 and one.priority <= record.priority for one in others
-    ):
-        subscription.record.large_batches.add(now, number)
-
-
 def _add_pending(
     subscription: SubscriptionState,
     at: Position,
@@ -143,8 +134,6 @@ def _add_pending(
         subscription.sorted = False
     if before is None:
         done = subscription.ack_frames.pop(at, 0)
-        if done or subscription.is_acked(at):
-            _undo_ack(subscription, at, lifecycle, delivery, done)
         if (
             at <= subscription.highest
             and first
@@ -153,6 +142,8 @@ def _add_pending(
             and done <= subscription.reset[0]
         ):
             record_redelivery_after_reset(subscription, at, delivery)
+        if done or subscription.is_acked(at):
+            _undo_ack(subscription, at, lifecycle, delivery, done)
     if at < subscription.lowest:
         subscription.lowest = at
     subscription.pending_acks[at] = delivery
@@ -260,8 +251,9 @@ def _undo_ack(
     elif subscription.mark_delete is not None and at <= subscription.mark_delete:
         subscription.rewound_from = max(subscription.rewound_from, subscription.mark_delete)
         subscription.mark_delete = subscription.read_position = (at[0], at[1] - 1)
-    if frame > subscription.reset[0]:
-        delivery.consumer.acked_but_back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}")
+    if frame and delivery.why not in ("", "seek", "reset"):
+        back = delivery.consumer.acked_but_back.setdefault(delivery.why, Occurrences())
+        back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}")
 
 
 def _slow(facts: Facts) -> tuple[int, int, int, int, list[int] | None]:

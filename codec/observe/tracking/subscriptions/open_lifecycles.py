@@ -1,8 +1,9 @@
-"""Open lifecycles by topic. Each lifecycle leaves memory when it is complete, or when there are too many.
+"""Lifecycles by topic: open lifecycles, and the latest complete lifecycles.
 
 Rules of this file
-1. A lifecycle is complete when all subscriptions of the topic have acknowledged it. On a non-persistent topic, it is
-   complete when MAX_NON_PERSISTENT newer lifecycles exist.
+1. A lifecycle is complete when all subscriptions of the topic have acknowledged it. MAX_COMPLETE complete lifecycles
+   are kept, because a lost ACK, a seek or a new subscription may open a lifecycle again. On a non-persistent topic, a
+   lifecycle is complete when MAX_NON_PERSISTENT newer lifecycles exist.
 2. If there are too many lifecycles, the oldest are evicted and counted.
 3. A consumer whose SUBSCRIBE is missing has no topic. If the ledger of its messages is known, the topic is inferred
    from the ledger, because a ledger belongs to one topic. Otherwise its lifecycles belong to the topic with the empty
@@ -24,10 +25,13 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
+__all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
 
 MAX_LIFECYCLES: Final = 100_000
 """Maximum number of lifecycles in memory. They occupy about 150 MB if each has one delivery."""
+
+MAX_COMPLETE: Final = 20_000
+"""Maximum number of complete lifecycles in memory. They occupy about 30 MB."""
 
 MAX_NON_PERSISTENT: Final = 1_000
 """Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""
@@ -51,6 +55,7 @@ class OpenLifecycles:
         self._on_lifecycle = on_lifecycle
         self._max_lifecycles = max_lifecycles
         self._lifecycles: dict[int, tuple[TopicState, Lifecycle]] = {}
+        self._complete: dict[int, tuple[TopicState, Lifecycle]] = {}
         self._names: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicState:
@@ -113,19 +118,47 @@ class OpenLifecycles:
 
     def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """Remove a lifecycle from memory and emit it."""
+        if self._lifecycles.pop(id(lifecycle), None) is not None:
+            self._close(topic, lifecycle)
+            self.emit(lifecycle)
+
+    def reopen(self, topic: TopicState, at: Position) -> Lifecycle | None:
+        """Return the complete lifecycle at a position and make it an open lifecycle; None if there is none."""
+        lifecycle = topic.complete.get(at)
+        if lifecycle is not None:
+            del self._complete[id(lifecycle)]
+            for place in positions(lifecycle):
+                topic.complete.pop(place, None)
+                topic.lifecycles[place] = lifecycle
+            self.add(topic, lifecycle)
+        return lifecycle
+
+    def _keep(self, topic: TopicState, lifecycle: Lifecycle) -> None:
+        """Make an open lifecycle complete; emit the oldest complete lifecycles if there are too many."""
         if self._lifecycles.pop(id(lifecycle), None) is None:
             return
+        self._close(topic, lifecycle)
+        self._complete[id(lifecycle)] = (topic, lifecycle)
+        for at in positions(lifecycle):
+            topic.complete[at] = lifecycle
+        if len(self._complete) > MAX_COMPLETE:
+            for name, (other, oldest) in list(islice(self._complete.items(), 1 + MAX_COMPLETE // 100)):
+                del self._complete[name]
+                for at in positions(oldest):
+                    other.complete.pop(at, None)
+                self.emit(oldest)
+
+    def _close(self, topic: TopicState, lifecycle: Lifecycle) -> None:
+        """Remove a lifecycle from its topic, and set its state."""
         for at in positions(lifecycle):
             topic.lifecycles.pop(at, None)
         for name in (lifecycle.uuid, (lifecycle.producer_name, lifecycle.sequence_id)):
             if topic.unpositioned.get(name) is lifecycle:
                 del topic.unpositioned[name]
         lifecycle.state = final_state(lifecycle)
-        if self._on_lifecycle is not None:
-            self._on_lifecycle(lifecycle)
 
     def emit(self, lifecycle: Lifecycle) -> None:
-        """Emit a lifecycle that was never stored."""
+        """Pass a lifecycle on that leaves memory, or that was never stored."""
         if self._on_lifecycle is not None:
             self._on_lifecycle(lifecycle)
 
@@ -134,7 +167,7 @@ class OpenLifecycles:
         self._lifecycles.pop(id(lifecycle), None)
 
     def remove_if_acknowledged(self, topic: TopicState, at: Position) -> None:
-        """Remove the lifecycle at a position if all subscriptions have acknowledged it."""
+        """Make the lifecycle at a position complete if all subscriptions have acknowledged it."""
         lifecycle = topic.lifecycles.get(at)
         if lifecycle is None:
             return
@@ -147,15 +180,18 @@ class OpenLifecycles:
                     else subscription.opened and not subscription.is_acked(place)
                 ):
                     return
-        self.remove(topic, lifecycle)
+        self._keep(topic, lifecycle)
 
     def remove_acknowledged(self, topic: TopicState) -> None:
-        """Remove all acknowledged lifecycles of a topic, after a cursor moved or a subscription was removed."""
+        """Make all acknowledged lifecycles of a topic complete, after a cursor moved or a subscription was removed."""
         for at in list(topic.lifecycles):
             self.remove_if_acknowledged(topic, at)
 
     def finish(self) -> None:
-        """Emit the remaining lifecycles."""
+        """Emit the remaining lifecycles, complete lifecycles first."""
+        for _, lifecycle in self._complete.values():
+            self.emit(lifecycle)
+        self._complete.clear()
         for topic, lifecycle in list(self._lifecycles.values()):
             self.remove(topic, lifecycle)
 

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. The cause is stored in `Delivery.taken` when the broker takes a delivery back. It is counted when the entry is
-   delivered again.
+   delivered again. If the entry was acknowledged before, the ACK was lost, and the redelivery is counted in
+   `ConsumerRecord.acked_but_back`.
 2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. The cause is an ack timeout if
    the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages in all such
    requests of the consumer differ by at most TICK_NS, and if the consumer holds no older message that is not in the
@@ -27,10 +28,12 @@ __all__ = [
     "MAX_AGES",
     "MIN_TIMEOUTS",
     "TICK_NS",
+    "UNSTORED_NS",
     "record_redelivery",
     "record_redelivery_after_reset",
     "redeliver",
     "release",
+    "take_all_back",
     "take_back",
 ]
 
@@ -41,6 +44,10 @@ MIN_TIMEOUTS: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
 """Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For other libraries it is TICK_NS, the
 same as in Java (ConsumerBuilder.ackTimeout).
 """
+
+UNSTORED_NS: Final = 10_000_000_000
+"""Maximum time in ns from an ACK to an unload that loses the ACK. Brokers store a cursor at least once per second
+(managedLedgerDefaultMarkDeleteRateLimit) and at the end of an unload."""
 
 MAX_AGES: Final = 64
 """Maximum number of ages that are kept per consumer."""
@@ -85,10 +92,19 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     for at in wanted:
         if at in subscription.pending_acks:
             subscription.pending_acks[at].again = (frame.number, frame.time_ns)
-    for at, delivery in list(subscription.pending_acks.items()):
-        if delivery.consumer is record or not subscription.individual:
+    if not subscription.individual:
+        take_all_back(subscription, "rewind", frame.time_ns, frame.number)
+        return
+    for at, delivery in subscription.pending_acks.items():
+        if delivery.consumer is record:
             take_back(subscription, at, delivery, "rewind", frame.time_ns, frame.number)
-    if not subscription.individual and subscription.mark_delete is not None:
+
+
+def take_all_back(subscription: SubscriptionState, why: str, time_ns: int, frame: int) -> None:
+    """Take all unacknowledged deliveries back and restart at the mark-delete position (Exclusive, Failover)."""
+    for at, delivery in subscription.pending_acks.items():
+        take_back(subscription, at, delivery, why, time_ns, frame)
+    if subscription.mark_delete is not None:
         subscription.read_position = subscription.mark_delete
 
 
@@ -130,11 +146,18 @@ def record_redelivery(
     last = past[-1]
     why, cause = last.taken
     if subscription.reset[0] > last.frame:
+        if subscription.reset[1] == "unload" and _acked(last, subscription.topic.closed_ns - UNSTORED_NS):
+            subscription.reset = (subscription.reset[0], "reset", subscription.reset[2])
         _, why, cause = subscription.reset
-    elif why in ("left", "lost") and cause and _alone(subscription, delivery, cause):
+    elif not why:
+        why, cause = _end_of_session(subscription, last)
+    if why in ("left", "lost") and cause and _alone(subscription, delivery, cause):
         why = "reopened" if why == "left" else why
     record = subscription.record
-    name = _record_cause(subscription, at, delivery, why or "twice", cause)
+    name = f"{at[0]}:{at[1]}"
+    delivery.why, delivery.why_frame = why or "twice", cause
+    if last.taken[0] or why in ("seek", "reset") or not _acked(last):
+        _count_cause(subscription, name, delivery)
     if lifecycle.batch and lifecycle.messages > 1 and delivery.messages == lifecycle.messages and last.again[0]:
         delivery.consumer.whole_batches_again.add(delivery.time_ns, delivery.frame, sample=name)
     worst = record.most_redelivered
@@ -145,18 +168,30 @@ def record_redelivery(
         worst[:] = kept[:_WORST]
 
 
+def _acked(last: Delivery, before_ns: int = 1 << 63) -> bool:
+    """Return whether a delivery was acknowledged as a whole, before a time in ns."""
+    return any(ack.effective and not ack.left and ack.time_ns < before_ns for ack in last.acks)
+
+
+def _end_of_session(subscription: SubscriptionState, last: Delivery) -> tuple[str, int]:
+    """Return why and in which frame the session of an acknowledged delivery ended; empty and 0 if it has not ended."""
+    for record, why, frame in subscription.session_ends:
+        if record is last.consumer and frame >= last.frame:
+            return why, frame
+    return "", 0
+
+
 def record_redelivery_after_reset(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
     """Record the redelivery, after a cursor reset, of an entry whose lifecycle has left memory."""
-    _record_cause(subscription, at, delivery, *subscription.reset[1:])
+    _, delivery.why, delivery.why_frame = subscription.reset
+    _count_cause(subscription, f"{at[0]}:{at[1]}", delivery)
 
 
-def _record_cause(subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, cause: int) -> str:
-    """Count a redelivery with its cause; return the id of the entry."""
-    delivery.why, delivery.why_frame = why, cause
-    name = f"{at[0]}:{at[1]}"
-    subscription.record.again.setdefault(why, Occurrences()).add(delivery.time_ns, delivery.frame, cause, sample=name)
+def _count_cause(subscription: SubscriptionState, name: str, delivery: Delivery) -> None:
+    """Count the redelivery of an entry with its cause."""
+    again = subscription.record.again.setdefault(delivery.why, Occurrences())
+    again.add(delivery.time_ns, delivery.frame, delivery.why_frame, sample=name)
     _count(subscription, delivery.time_ns)
-    return name
 
 
 def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bool:

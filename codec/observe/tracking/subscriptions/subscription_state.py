@@ -12,6 +12,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "AttachedConsumer", "SubscriptionState"]
+__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "MAX_ENDS", "AttachedConsumer", "SubscriptionState"]
 
 INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 """Subscription types with individual acks and a count of unacked messages (Subscription.isIndividualAckMode)."""
@@ -37,6 +38,10 @@ _FAR: Final = 1 << 22
 
 MAX_DONE: Final = 2_000
 """Minimum number of acknowledged entries whose ACKs are kept, to recognize a redelivery after the ACK."""
+
+
+MAX_ENDS: Final = 256
+"""Maximum number of ends of sessions that are kept, to find the cause of a redelivery after the ACK."""
 
 
 class AttachedConsumer:
@@ -107,6 +112,7 @@ class SubscriptionState:
         "rewound",
         "rewound_from",
         "selective",
+        "session_ends",
         "since_ns",
         "snapshot",
         "sorted",
@@ -146,6 +152,8 @@ class SubscriptionState:
         """Time at which a delivery was last taken back."""
         self.reset: tuple[int, str, int] = (0, "", 0)
         """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
+        self.session_ends: deque[tuple[ConsumerRecord, str, int]] = deque(maxlen=MAX_ENDS)
+        """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
         self.ambiguous_acks = False
         """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
         depends on its threads.

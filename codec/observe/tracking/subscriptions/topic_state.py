@@ -30,6 +30,7 @@ class TopicState:
         "base",
         "closed_ns",
         "closers",
+        "complete",
         "first",
         "last",
         "ledgers",
@@ -47,6 +48,8 @@ class TopicState:
         self.record = record
         self.lifecycles: dict[Position, Lifecycle] = {}
         """Lifecycles by position; all chunks of a message refer to one lifecycle."""
+        self.complete: dict[Position, Lifecycle] = {}
+        """Complete lifecycles by position; see open_lifecycles.py."""
         self.unpositioned: dict[tuple[str, int] | str, Lifecycle] = {}
         """Lifecycles without a unique position: by producer name and sequence id on non-persistent topics, by uuid for
         chunked messages.

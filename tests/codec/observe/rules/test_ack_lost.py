@@ -1,5 +1,7 @@
 """Rule ack-lost: ACKs without a response, with an error, or without effect."""
 
+import pytest
+
 
 def test_no_response_before_the_connection_broke(evaluate, consumer, counted):
     [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
@@ -21,12 +23,20 @@ def test_the_capture_has_only_one_direction(evaluate, consumer, counted):
     assert (found.culprit, found.sure) == ("capture", "possible")
 
 
-def test_an_acknowledged_message_is_redelivered(evaluate, consumer, counted):
-    seen = counted(1, 12, 40, sample="7:3")
-    [found] = evaluate("ack-lost", consumer(acked_but_back=seen))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "back-again")
-    [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={"reset_broker": counted()}))
-    assert found.culprit == "network"
+@pytest.mark.parametrize(
+    ("why", "end", "culprit"),
+    [
+        ("unload", "broker", "broker"),
+        ("lost", "fin_broker", "broker"),
+        ("lost", "reset_client", "network"),
+        ("twice", "closed", "broker"),
+    ],
+)
+def test_an_acknowledged_message_is_redelivered(evaluate, consumer, counted, why, end, culprit):
+    seen = {why: counted(1, 12, 40, sample="7:3")}
+    [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={end: counted()}))
+    assert (found.severity, found.culprit, found.sure) == ("warning", culprit, "likely")
+    assert found.cause == f"back-again-{why}"
 
 
 def test_the_broker_refuses_an_ack(evaluate, consumer, counted):

@@ -208,20 +208,7 @@ def test_an_ack_that_was_lost_with_its_connection(make_scene, causes_of, by, seq
     again.subscribe(kind="Shared")
     again.flow(10)
     again.ack(again.messages[0].message_id)
-    assert causes_of(end(scene, again)) == {("ack-lost", "back-again", "network")}
-
-
-@pytest.mark.parametrize(("size", "large"), [(50, {("large-batches", "note")}), (2, set())])
-def test_a_large_batch_while_another_consumer_is_idle(make_scene, noted, by, sequence, size, large):
-    scene, client = play(make_scene, queue=2 * by)
-    other = scene.actor()
-    other.subscribe(kind="Shared", consumer_name="other")
-    other.flow(2 * by)
-    client.publish(next(sequence), batch=size * by)
-    got = client if client.messages else other
-    got.ack(got.messages[0].message_id)
-    got.flow(size * by)
-    assert noted(end(scene, client)) == large
+    assert causes_of(end(scene, again)) == {("ack-lost", "back-again-lost", "network")}
 
 
 @pytest.mark.parametrize(("pause", "found"), [(2000, {("queue-of-one", "note")}), (20, set())])

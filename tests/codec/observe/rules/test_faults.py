@@ -38,7 +38,7 @@ FOUND = {
     # A proxy drops an ACK of three ids. They are redelivered when the subscription is reopened.
     "lost-ack": [
         STARTING,
-        ("ack-lost", "back-again", "warning", "broker", [20, 39, 40, 41]),
+        ("ack-lost", "back-again-reopened", "warning", "broker", [20, 39, 40, 41]),
         ("never-acked", "", "note", "application", [39, 40, 41, 29]),
     ],
     # Key_Shared with the ranges 0 to 20000 and 40000 to 65535. A third consumer requests an assigned range.

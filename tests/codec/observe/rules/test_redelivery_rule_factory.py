@@ -14,6 +14,7 @@ CAUSES = {
     "lost": ("redelivered-after-reconnect", "application", "likely", "note"),
     "unload": ("redelivered-after-reconnect", "broker", "certain", "note"),
     "seek": ("after-seek", "application", "certain", "note"),
+    "reset": ("after-seek", "broker", "likely", "note"),
     "reopened": ("redelivered-after-reconnect", "application", "certain", "note"),
     "aborted": ("redelivered-after-abort", "application", "certain", "note"),
     "twice": ("redelivered-without-cause", "broker", "likely", "warning"),

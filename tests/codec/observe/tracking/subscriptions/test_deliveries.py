@@ -38,15 +38,76 @@ def test_each_message_with_a_lost_ack_counts(make_scene: Any, subscription: Any)
     again = play.actor()
     again.subscribe(kind="Shared")
     again.flow(10)
-    back = subscription(play).record.consumers["c1"].acked_but_back
-    assert (back.count, back.sample) == (3, "0:0")
+    [(why, back)] = subscription(play).record.consumers["c1"].acked_but_back.items()
+    assert (why, back.count, back.sample) == ("lost", 3, "0:0")
     assert len(set(back.frames)) == 4
+    assert not subscription(play).record.again
+
+
+def test_an_unload_loses_the_latest_acks(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
+    play.fault("drop on pulsar.type == 'ACK'")
+    client = take_and_ack(play, 3)
+    client.publish(3)
+    play.wait(100)
+    play.unload()
+    client.subscribe(kind="Shared")
+    client.flow(10)
+    record = subscription(play).record
+    assert {why: one.count for why, one in record.again.items()} == {"unload": 1}
+    assert {why: one.count for why, one in record.consumers["c1"].acked_but_back.items()} == {"unload": 3}
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
+@pytest.mark.parametrize("acked", [0, 2, 5])
+def test_an_administrator_resets_the_cursor(make_scene: Any, subscription: Any, kind: str, acked: int) -> None:
+    """The broker closes the consumer, and the producer stays open."""
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    client.subscribe(kind=kind)
+    client.flow()
+    for number in range(5):
+        client.publish(number)
+    if acked:
+        client.ack(*[one.message_id for one in client.messages[:acked]])
+    play.wait(100)
+    play.reset_cursor(1)
+    client.subscribe(kind=kind)
+    client.flow()
+    record = subscription(play).record
+    assert [(why, one.count, one.sample) for why, one in record.again.items()] == [("reset", 4, "0:1")]
+    assert not record.consumers["c1"].acked_but_back
+
+
+def test_a_reset_of_a_topic_without_producers(make_scene: Any, subscription: Any) -> None:
+    """An unload does not redeliver entries that were acknowledged long before."""
+    play = make_scene()
+    client = take_and_ack(play, 3)
+    client(pb.CommandCloseProducer(producer_id=1, request_id=9))
+    play.wait(20_000)
+    play.reset_cursor(1)
+    client.subscribe(kind="Shared")
+    client.flow()
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"reset": 2}
+
+
+def test_a_message_has_one_lifecycle(make_scene: Any) -> None:
+    """A seek opens the lifecycles again that were complete."""
+    play = make_scene()
+    client = take_and_ack(play, 3)
+    client(pb.CommandSeek(consumer_id=1, message_id=client.messages[1].message_id))
+    client.subscribe(kind="Shared")
+    client.flow(10)
+    play.finish()
+    deliveries = {one.id: [delivery.why for delivery in one.deliveries["s"]] for one in play.lives}
+    assert deliveries == {"0:0": [""], "0:1": ["", "seek"], "0:2": ["", "seek"]}
+    assert len(play.lives) == 3
 
 
 def test_redeliveries_after_a_seek_have_the_seek_as_cause(make_scene: Any, subscription: Any) -> None:
     play = make_scene()
     client = take_and_ack(play, 5)
-    assert len(play.lives) == 5
     client.publish(5)
     client(pb.CommandSeek(consumer_id=1, message_id=client.messages[1].message_id))
     client.subscribe(kind="Shared")
@@ -54,7 +115,7 @@ def test_redeliveries_after_a_seek_have_the_seek_as_cause(make_scene: Any, subsc
     client.publish(6)
     record = subscription(play).record
     assert [(why, one.count, one.sample) for why, one in record.again.items()] == [("seek", 5, "0:1")]
-    assert not record.consumers["c1"].acked_but_back.count
+    assert not record.consumers["c1"].acked_but_back
 
 
 def test_a_first_delivery_after_a_seek_is_no_redelivery(make_scene: Any, subscription: Any) -> None:
