@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -77,6 +77,17 @@ RESPONSES: Final = {
 }
 """Responses, with the field of their request id."""
 
+_REPORTED_ELSEWHERE: Final = frozenset(
+    BY_NAME[name].number for name in ("ACK", "AUTH_CHALLENGE", "CONNECT", "PRODUCER", "SUBSCRIBE")
+)
+"""Requests whose errors are in the records of producers, consumers and connections."""
+
+_OTHER_ERRORS: Final = frozenset({"AuthenticationError", "AuthorizationError", "IncompatibleSchema"})
+"""Errors that other records count for all requests."""
+
+_MAX_REFUSED: Final = 64
+"""Maximum number of errors and topics per type of request."""
+
 _ERROR_FIELDS: Final = {
     number: (f"pulsar.{row.field}.{row.ids['error']}", f"pulsar.{row.field}.message")
     for number, row in COMMANDS.items()
@@ -132,6 +143,7 @@ def count_response(connection: ConnectionState, facts: Facts) -> None:
     record = connection.exchange(request.type)
     record.last_answered_frame = max(record.last_answered_frame, request.number)
     _count_response(record, facts, slow_bound(request.type))
+    _count_error(connection, record, facts, request)
     if frame.type == _PRODUCER_SUCCESS and facts.command.get("pulsar.producer_success.producer_ready") is False:
         connection.waiting_producers.add(request.number)
     if request_id >= 0:
@@ -153,6 +165,23 @@ def _count_response(record: ExchangeRecord, facts: Facts, bound: int) -> None:
         slow = record.slow
         slow.add(facts.frame.time_ns, facts.request_number, facts.frame.number)
         slow.sample = f"{record.slowest_ns / 1e6:.0f}"
+
+
+def _count_error(connection: ConnectionState, record: ExchangeRecord, facts: Facts, request: Request) -> None:
+    """Count the error of a response, or a success after an earlier error about the same topic."""
+    topic = request.topic if isinstance(request.topic, str) else ""
+    if request.type in _REPORTED_ELSEWHERE and topic not in connection.refused_topics:
+        return
+    error, message = error_of(facts)
+    if not error:
+        for refused in connection.refused_topics.pop(topic, ()):
+            refused.accepted_later.add(topic)
+    elif request.type not in _REPORTED_ELSEWHERE and error not in _OTHER_ERRORS and len(record.refused) < _MAX_REFUSED:
+        seen = record.refused.setdefault((error, topic), Occurrences())
+        seen.add(facts.frame.time_ns, request.number, facts.frame.number, sample=message)
+        record.accepted_later.discard(topic)
+        if topic:
+            connection.refused_topics.setdefault(topic, []).append(record)
 
 
 def count_receipt(connection: ConnectionState, facts: Facts) -> None:

@@ -144,6 +144,11 @@ class ExchangeRecord:
     answered_twice: Occurrences = field(default_factory=Occurrences)
     unasked: Occurrences = field(default_factory=Occurrences)
     """Responses without a request."""
+    refused: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
+    """Responses with an error, by ServerError and topic (empty if none), at most 64; the sample is the message. The
+    errors of PRODUCER, SUBSCRIBE, SEND, ACK and of the login, and errors of authorization, are in other records."""
+    accepted_later: set[str] = field(default_factory=set)
+    """Topics of refused requests for which a later request of any type succeeded on the connection."""
     doubts: set[str] = field(default_factory=set)
 
 

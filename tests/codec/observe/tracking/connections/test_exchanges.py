@@ -168,3 +168,32 @@ def test_the_brokers_own_traffic_is_not_counted(wire, say):
     wire.client(send(0))
     assert not any(group == "exchange" for group, _ in wire.connections.records())
     assert wire.connection().system
+
+
+def test_a_refused_lookup(wire, say):
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.broker(say("LookupTopicResponse", response=2, error=11, message="no such namespace"))
+    lookup = wire.exchange("LOOKUP")
+    [(key, seen)] = lookup.refused.items()
+    assert key == ("TopicNotFound", "t")
+    assert (seen.count, seen.frames, seen.sample) == (1, [3, 4], "no such namespace")
+    assert lookup.accepted_later == set()
+
+
+@pytest.mark.parametrize(("topic", "accepted"), [("t", 1), ("other", 0)])
+def test_a_later_request_about_the_topic_succeeds(wire, say, topic, accepted):
+    """Any type of request counts, but only one about the same topic."""
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.broker(say("LookupTopicResponse", response=2, error=6, message="loading"))
+    wire.client(say("Producer", topic=topic, request_id=2))
+    wire.broker(say("ProducerSuccess", request_id=2))
+    assert len(wire.exchange("LOOKUP").accepted_later) == accepted
+
+
+def test_refused_producers_are_counted_elsewhere(wire, say):
+    wire.hello()
+    wire.client(say("Producer"))
+    wire.broker(say("Error", error=4, message="busy"))
+    assert wire.exchange("PRODUCER").refused == {}
