@@ -127,6 +127,8 @@ class Lifecycle:
     """Deliveries by subscription, in chronological order."""
     unacked: dict[str, int] = field(default_factory=dict)
     """Number of unacknowledged messages in the entry, for each subscription that received it."""
+    without_permits: tuple[str, ...] = ()
+    """Subscriptions of a non-persistent topic whose consumers had no permits when the message was stored."""
     dead_letters: tuple[tuple[str, int, int], ...] = ()
     """SENDs to dead letter topics: topic, frame, time; at most 64."""
     state: str = "in_flight"

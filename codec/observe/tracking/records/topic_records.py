@@ -67,6 +67,10 @@ class SubscriptionRecord:
     gone: bool = False
     """Whether the broker removed the subscription, after UNSUBSCRIBE or after the last consumer of a non-durable
     subscription left."""
+    skipped: Occurrences = field(default_factory=Occurrences)
+    """Entries that a durable subscription skipped because it was removed and created again at the latest message: its
+    backlog at that time, and the entries stored in between. The frames are those of the UNSUBSCRIBE's response and of
+    the SUBSCRIBE's response."""
     key_shared_mode: str = ""
     """AUTO_SPLIT or STICKY; empty if the subscription is not Key_Shared or the mode is unknown."""
     allow_out_of_order: bool = False
@@ -90,6 +94,9 @@ class SubscriptionRecord:
     """Start of that second."""
     dead_lettered: Occurrences = field(default_factory=Occurrences)
     """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
+    dropped: Occurrences = field(default_factory=Occurrences)
+    """Messages of a non-persistent topic that the broker dropped because no attached consumer had permits; the frames
+    are those of the SENDs."""
     seeks: Occurrences = field(default_factory=Occurrences)
     admin_resets: list[int] = field(default_factory=list)
     """Frames of the last CLOSE_CONSUMER of each reset or deletion by an administrator; at most 1,000."""

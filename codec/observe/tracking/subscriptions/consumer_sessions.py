@@ -122,6 +122,9 @@ class ConsumerSessions:
         elif not error and request.type == BY_NAME["UNSUBSCRIBE"].number:
             self._leave(consumer, "closed", frame.time_ns, frame.number)
             self._remove_subscription(consumer.subscription)
+            subscription = consumer.subscription
+            if subscription.record.durable and subscription.mark_delete is not None:
+                subscription.topic.removed[subscription.record.name] = (subscription, frame.number)
 
     def seek_request(self, facts: Facts) -> None:
         """Process a SEEK."""
@@ -242,6 +245,8 @@ class ConsumerSessions:
             or (bool(record.key_ranges) and not subscription.individual)
         )
         if not subscription.opened:
+            if record.initial_position == "Latest":
+                _count_skipped(subscription, time_ns, frame)
             subscription.opened, subscription.since_ns, subscription.possibly_evicted = (
                 True,
                 time_ns,
@@ -294,3 +299,15 @@ class ConsumerSessions:
         subscription.record.gone = True
         subscription.topic.subscriptions.pop(subscription.record.name, None)
         self._lifecycles.remove_acknowledged(subscription.topic)
+
+
+def _count_skipped(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
+    """Count the entries that a subscription skips because it was removed and is created at the latest message."""
+    topic = subscription.topic
+    old, removed_frame = topic.removed.pop(subscription.record.name, (None, 0))
+    if old is None or old.mark_delete is None:
+        return
+    not_delivered = sum(old.mark_delete < at for at in topic.markers | topic.aborted)
+    count = topic.count(old.mark_delete, topic.last) - len(old.acked) - not_delivered
+    if count > 0:
+        subscription.record.skipped.add(time_ns, removed_frame, frame, count=count)

@@ -120,6 +120,10 @@ class OpenLifecycles:
         """Remove a lifecycle from memory and emit it."""
         if self._lifecycles.pop(id(lifecycle), None) is not None:
             self._close(topic, lifecycle)
+            for name in lifecycle.without_permits:
+                if name not in lifecycle.deliveries:
+                    dropped = topic.record.subscriptions[name].dropped
+                    dropped.add(lifecycle.sent_ns, lifecycle.sent_frame, count=lifecycle.messages)
             self.emit(lifecycle)
 
     def reopen(self, topic: TopicState, at: Position) -> Lifecycle | None:

@@ -5,12 +5,15 @@ Rules of this file
    merged.
 2. The marker of a transaction's end is assumed to follow the last known entry. If another entry has that position, the
    marker is assumed to be at the next position.
+3. The broker drops a message of a non-persistent topic for each subscription whose consumers have no permits
+   (NonPersistentDispatcher). A MESSAGE may follow the receipt, so drops are counted when the lifecycle is complete.
 """
 
 from __future__ import annotations
 
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import evict_non_persistent
@@ -61,6 +64,11 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
         _merge(known, lifecycle)
         lifecycles.forget(known)
     topic.unpositioned[key] = lifecycle
+    lifecycle.without_permits = tuple(
+        name
+        for name, subscription in topic.subscriptions.items()
+        if subscription.attached and not any(map(can_receive, subscription.attached))
+    )
     lifecycles.add(topic, lifecycle)
     evict_non_persistent(lifecycles, topic)
 

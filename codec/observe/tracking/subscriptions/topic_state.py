@@ -9,14 +9,19 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.bounded_dict import BoundedDict
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["Position", "TopicState"]
+__all__ = ["MAX_REMOVED", "Position", "TopicState"]
+
+MAX_REMOVED: Final = 100
+"""Maximum number of removed subscriptions that are kept per topic, to find out what a new subscription skips."""
 
 Position = tuple[int, int]
 """Ledger and entry."""
@@ -37,6 +42,7 @@ class TopicState:
         "lifecycles",
         "markers",
         "record",
+        "removed",
         "restarted",
         "subscriptions",
         "uncommitted",
@@ -56,6 +62,8 @@ class TopicState:
         """
         self.subscriptions: dict[str, SubscriptionState] = {}
         """Subscriptions that exist."""
+        self.removed: BoundedDict[str, tuple[SubscriptionState, int]] = BoundedDict(MAX_REMOVED)
+        """Durable subscriptions that an UNSUBSCRIBE removed, with the frame of its response."""
         self.ledgers: dict[int, int] = {}
         """The last known entry of each ledger."""
         self.written: set[int] = set()

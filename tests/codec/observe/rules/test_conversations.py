@@ -235,3 +235,42 @@ def test_a_message_delivered_twice_without_cause(make_scene, causes_of, take, by
     scene.fault("duplicate times=1 on pulsar.type == 'MESSAGE'")
     take(scene, client, by, give_back=1)
     assert causes_of(end(scene, client)) == {("redelivered-without-cause", "twice", "broker")}
+
+
+@pytest.mark.parametrize(
+    ("position", "found"), [("Latest", {("subscription-recreated", "error")}), ("Earliest", set())]
+)
+def test_a_subscription_is_removed_and_created_again(make_scene, diagnose, sequence, by, position, found):
+    """The new subscription skips two unacknowledged messages and those stored in between, or receives all messages."""
+    scene, client = play(make_scene)
+    for _ in range(3):
+        client.publish(next(sequence))
+    client.ack(client.messages[0].message_id)
+    client(pb.CommandUnsubscribe(consumer_id=1, request_id=5))
+    for _ in range(by):
+        client.publish(next(sequence))
+    client.subscribe(kind="Shared", initialPosition=pb.CommandSubscribe.InitialPosition.Value(position))
+    client.flow(100)
+    client.publish(next(sequence))
+    client.ack(*[one.message_id for one in client.messages])
+    findings = [one for one in diagnose(end(scene, client)).findings() if one.rule == "subscription-recreated"]
+    assert {(one.rule, one.severity) for one in findings} == found
+    assert all(f"skipped {2 + by} entries" in one.what for one in findings)
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])
+def test_messages_of_a_non_persistent_topic_are_dropped(make_scene, diagnose, by, kind):
+    """One of two subscriptions has no permits for some messages: single messages and batches."""
+    topic = "non-persistent://public/default/n"
+    scene = make_scene()
+    client = scene.actor()
+    client.producer(topic=topic)
+    for consumer_id, subscription, permits in ((1, "fast", 1000), (2, "slow", 2 * by)):
+        client.subscribe(topic=topic, consumer_id=consumer_id, subscription=subscription, kind=kind)
+        client.flow(permits, consumer_id=consumer_id)
+    for number in range(3 * by):
+        client.publish(number)
+    client.publish(3 * by, batch=4)
+    [found] = [one for one in diagnose(end(scene, client)).findings() if one.rule == "messages-dropped"]
+    assert (found.severity, found.sure, found.subject["subscription"]) == ("warning", "certain", "slow")
+    assert f"dropped {by + 4} messages" in found.what

@@ -1,0 +1,70 @@
+"""Messages of a non-persistent topic that the broker dropped because the consumers had no permits.
+
+## What it means
+
+A broker does not store the messages of a non-persistent topic. If no consumer of a subscription has permits when a
+message arrives, the broker drops the message for this subscription. The producer receives a receipt nevertheless. The
+application takes messages from its receiver queue more slowly than producers send them, or does not take them at all.
+
+## On the wire
+
+SEND and SEND_RECEIPT, and no MESSAGE to the subscription, whose consumers have received as many messages as they
+requested with FLOW. In the broker's statistics the `msgDropRate` of the subscription is above 0.
+
+## What would disprove it
+
+A FLOW before the SEND that the capture does not contain.
+
+## What to do
+
+Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding_text import (
+    EDGES,
+    about_subscription,
+    certainty,
+    count_of,
+    frames_text,
+    subscription_subject,
+    why_unsure,
+)
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
+
+__all__ = ["RULE"]
+
+
+def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
+    """Return a finding if the broker dropped messages."""
+    seen = subscription.dropped
+    if not seen.count:
+        return
+    doubts = (subscription.doubts | subscription.topic.doubts) - EDGES
+    yield Finding(
+        "messages-dropped",
+        "warning",
+        "application",
+        certainty(doubts),
+        subscription_subject(subscription),
+        f"The broker dropped {count_of(seen.count, 'message')} for {about_subscription(subscription)}: no attached "
+        f"consumer had permits when they arrived ({frames_text(seen.frames)}). The topic is not persistent.",
+        seen.first_ns,
+        seen.frames,
+        "A FLOW before these SENDs would disprove the finding; there is none." + why_unsure(doubts),
+        "Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.",
+    )
+
+
+RULE = Rule(
+    name="messages-dropped",
+    group="subscription",
+    facts=("dropped",),
+    title="messages of a non-persistent topic that were dropped because the consumers had no permits",
+    issue="apache/pulsar#1967",
+    evaluate=evaluate,
+)
