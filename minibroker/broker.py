@@ -42,6 +42,7 @@ from pcli.minibroker.topics.topic import Topic
 from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
 from pcli.minibroker.topics.topic_registry import TopicRegistry
 from pcli.minibroker.topics.transaction_buffer_client import TransactionBufferClientImpl
+from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
 from pcli.minibroker.transactions.metadata_store_service import (
     ASSIGN,
     TransactionBufferClient,
@@ -128,6 +129,9 @@ class Broker:
         limiter = RateLimiter(settings.dispatchThrottlingRateInMsg, settings.dispatchThrottlingRateInByte, now)
         self.dispatch_rate = limiter if limiter.limits else None
         """The dispatch rate limit of the whole broker, or None."""
+        unacked, share = settings.maxUnackedMessagesPerBroker, settings.maxUnackedMessagesPerSubscriptionOnBrokerBlocked
+        self.unacked_message_limit = UnackedMessageLimit(self, unacked, share) if unacked > 0 and share > 0 else None
+        """The limit on unacknowledged messages of the whole broker, or None."""
         self.rates = Rates(self, self.topics)
         self.monitors = Monitors(self, self.topics.values, self.delete_topic)
 

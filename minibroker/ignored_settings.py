@@ -203,14 +203,14 @@ topicPublisherThrottlingTickTimeMillis
     "The acknowledgements can always be stored.": """
 dispatcherPauseOnAckStatePersistentEnabled
 """,
+    "No class of 4.2.4 reads the setting.": """
+strictTopicNameEnabled
+""",
     "The behaviour is not implemented; it is that of the default value.": """
 additionalSystemCursorNames advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers
-brokerServicePurgeInactiveFrequencyInSeconds clientLibraryVersionCheckEnabled
-dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateRelativeToPublishRate enableNonPersistentTopics
-enablePersistentTopics enableReplicatedSubscriptions haProxyProtocolEnabled internalListenerName
-maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked preciseTopicPublishRateLimiterEnable
-schemaJsonAllowLegacyJacksonFormat strictTopicNameEnabled strictlyVerifySubscriptionName
-subscriptionBacklogScanMaxEntries systemTopicEnabled unblockStuckSubscriptionEnabled
+brokerServicePurgeInactiveFrequencyInSeconds dispatchThrottlingOnNonBacklogConsumerEnabled
+dispatchThrottlingRateRelativeToPublishRate enableReplicatedSubscriptions haProxyProtocolEnabled internalListenerName
+preciseTopicPublishRateLimiterEnable schemaJsonAllowLegacyJacksonFormat unblockStuckSubscriptionEnabled
 """,
 }
 """The names of the settings by the reason why they have no effect."""

@@ -88,6 +88,15 @@ class Settings:
     ] = "non-partitioned"
     defaultNumPartitions: Annotated[int, "partitions of an automatically created topic"] = 1
     allowAutoSubscriptionCreation: Annotated[bool, "consumers may create durable subscriptions"] = True
+    strictlyVerifySubscriptionName: Annotated[
+        bool, "names of new subscriptions contain only letters, digits, and the characters -=:._"
+    ] = False
+    enablePersistentTopics: Annotated[bool, "persistent topics can be loaded"] = True
+    enableNonPersistentTopics: Annotated[bool, "non-persistent topics can be loaded"] = True
+    clientLibraryVersionCheckEnabled: Annotated[
+        bool, "clients below Pulsar-CPP-v1.21 cannot request the number of partitions over HTTP"
+    ] = False
+    subscriptionBacklogScanMaxEntries: Annotated[int, "maximum entries that analyzeBacklog reads"] = 10_000
     maxTenants: Annotated[int, "maximum number of tenants"] = 0
     maxNamespacesPerTenant: Annotated[int, "maximum namespaces per tenant"] = 0
     maxTopicsPerNamespace: Annotated[int, "maximum topics per namespace, including partitions"] = 0
@@ -105,6 +114,7 @@ class Settings:
     forceDeleteTenantAllowed: Annotated[bool, "REST may delete tenants with their namespaces"] = False
     forceDeleteNamespaceAllowed: Annotated[bool, "REST may delete namespaces with their topics"] = False
     topicLevelPoliciesEnabled: Annotated[bool, "REST may set policies of topics"] = True
+    systemTopicEnabled: Annotated[bool, "namespaces have system topics, which policies of topics require"] = True
 
     # Producers.
     encryptionRequireOnProducer: Annotated[bool, "only encrypted messages are accepted"] = False
@@ -142,6 +152,12 @@ class Settings:
     maxUnackedMessagesPerConsumer: Annotated[
         int, "maximum unacknowledged messages per Shared or Key_Shared consumer"
     ] = 50000
+    maxUnackedMessagesPerBroker: Annotated[
+        int, "number of unacknowledged messages of all shared subscriptions at which large subscriptions are blocked"
+    ] = 0
+    maxUnackedMessagesPerSubscriptionOnBrokerBlocked: Annotated[
+        float, "share of maxUnackedMessagesPerBroker above which a subscription is large"
+    ] = 0.16
     maxUnackedMessagesPerSubscription: Annotated[int, "maximum unacknowledged messages per subscription"] = 200000
     activeConsumerFailoverDelayTimeMillis: Annotated[
         int, "delay before a newly elected Failover consumer is served"

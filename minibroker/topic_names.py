@@ -13,7 +13,15 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.errors import Refused
 
-__all__ = ["CHANGE_EVENTS", "SNAPSHOT", "check_namespace", "is_system", "namespace_of", "topic_name"]
+__all__ = [
+    "CHANGE_EVENTS",
+    "SNAPSHOT",
+    "check_namespace",
+    "check_subscription_name",
+    "is_system",
+    "namespace_of",
+    "topic_name",
+]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
 """The domains of 4.2.4, which has no scalable topics. Names that contain a cluster are refused."""
@@ -47,6 +55,13 @@ def check_namespace(text: str) -> str:
     if len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
         raise RemoteError(f"{text!r} is not a valid namespace")
     return text
+
+
+def check_subscription_name(name: str) -> None:
+    """Check the name of a new subscription for strictlyVerifySubscriptionName. Raises Refused (ProducerBusy)."""
+    if not _PART.fullmatch(name):
+        allowed = "Please let the subscription only contains '/w(a-zA-Z_0-9)' or '_', the current value is"
+        raise Refused(pb.ProducerBusy, f"{allowed} {name}")
 
 
 def namespace_of(name: TopicName) -> str:

@@ -104,6 +104,8 @@ def _server(
                 dict(request.query_params),
                 convert(data, kind) if kind is not None else None,
                 media,
+                request.method,
+                request.headers.get("user-agent", ""),
             )
             check_permission(call, endpoint, roles)
             broker.begin_turn(now())

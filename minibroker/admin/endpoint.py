@@ -96,6 +96,9 @@ class Call:
     """The body, converted to the endpoint's type; None if there is no body or if it is null."""
     media: str = "application/json"
     """The content type."""
+    method: str = "GET"
+    user_agent: str = ""
+    """The header User-Agent."""
 
     def path_text(self, name: str) -> str:
         """Return a decoded part of the path."""
@@ -153,7 +156,7 @@ class Call:
     def topic_with_policies(self) -> TopicName:
         """Return the name of the existing topic in the path.
 
-        Raises 405 if topic policies are disabled, and 412 for a partition.
+        Raises 405 if topic policies are disabled, 412 for a partition, and 500 for a change without system topics.
         """
         if not self.broker.settings.topicLevelPoliciesEnabled:
             raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
@@ -163,6 +166,8 @@ class Call:
         self.namespace("Namespace not found")
         if not self.broker.topic_registry.exists(name):
             raise RestError(404, f"Topic {name} not found")
+        if self.method != "GET" and not self.broker.settings.systemTopicEnabled:
+            raise unexpected("Topic policies service is disabled.", "java.lang.UnsupportedOperationException")
         return name
 
     def load(self, name: TopicName) -> Topic:

@@ -14,7 +14,7 @@ from pcli.codec.wire.message_id import signed
 from pcli.minibroker.commands.permission_checks import require_consume
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.storage.cursor import ManagedCursor
-from pcli.minibroker.topic_names import is_system, topic_name
+from pcli.minibroker.topic_names import check_subscription_name, is_system, topic_name
 from pcli.minibroker.topics.consumer import Consumer
 from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED
 from pcli.minibroker.topics.subscription import Subscription
@@ -47,6 +47,8 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     if 0 < limit <= sum(len(one.consumers) for one in topic.subscriptions.values()) and not is_system(name):
         raise Refused(pb.ConsumerBusy, "Topic reached max consumers limit")
     exists = command.subscription in topic.subscriptions
+    if settings.strictlyVerifySubscriptionName and not exists:
+        check_subscription_name(command.subscription)
     if command.durable and topic.persistent and not exists and not topic.effective("allowAutoSubscriptionCreation"):
         raise Refused(pb.SubscriptionNotFound, "Subscription does not exist")
     if command.HasField("schema"):

@@ -45,6 +45,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.blocked = False
         """Whether the subscription has reached its limit on unacknowledged messages. While it is True, no new entries
         are read."""
+        self._broker_limit = self.broker.unacked_message_limit
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
         self._delay_target = -1
@@ -86,6 +87,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.replay.clear()
         self.total_permits = self.total_unacked = 0
         self.blocked = False
+        if self._broker_limit is not None:
+            self._broker_limit.changed(self)
         self._cancel_delay_timer()
 
     # -- events --------------------------------------------------------------------------------------------------------
@@ -130,9 +133,16 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         """Decrease the number of unacknowledged messages. Reading resumes below half of the limit."""
         self.total_unacked -= messages
         limit = self.subscription.max_unacked
-        if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):
-            self.blocked = False
-            self.broker.schedule(self)
+        over = self._broker_limit is not None and self._broker_limit.over
+        if self.blocked and (limit <= 0 or (self.total_unacked < limit // 2 and not over)):
+            self.unblock()
+        if self._broker_limit is not None:
+            self._broker_limit.changed(self)
+
+    def unblock(self) -> None:
+        """Read new entries again."""
+        self.blocked = False
+        self.broker.schedule(self)
 
     def cursor_moved(self) -> None:
         """Remove entries up to the new mark-delete position from the redelivery queue and from the pending acks."""
@@ -310,6 +320,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_unacked += messages
         if 0 < self.subscription.max_unacked <= self.total_unacked:
             self.blocked = True
+        if self._broker_limit is not None:
+            self._broker_limit.changed(self)
         if self.subscription.limits:
             self.subscription.limits.charge(messages, kept)
         return kept

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.resource_group_throttles import ResourceGroupThrottles
     from pcli.minibroker.topics.topic import Topic
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
+    from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
 
 __all__ = ["BrokerService", "ClientRates", "Rate"]
 
@@ -61,6 +62,8 @@ class BrokerService(Scheduler, Protocol):
     resource_group_throttles: ResourceGroupThrottles
     dispatch_rate: RateLimiter | None
     """The dispatch rate limit of the whole broker, or None."""
+    unacked_message_limit: UnackedMessageLimit | None
+    """The limit on unacknowledged messages of the whole broker, or None."""
     delayed_delivery_timer: HashedWheelTimer
     """The ticks at which the timers of delayed delivery expire."""
 

@@ -55,7 +55,8 @@ class TopicRegistry:
         """Start serving the bundle of a topic. Raises Refused (TopicNotFound) if its namespace does not exist."""
         namespace = self.check_namespace(name)
         self._served.add((namespace.name, namespace.bundle(str(name))))
-        if self._broker.settings.topicLevelPoliciesEnabled:
+        settings = self._broker.settings
+        if settings.topicLevelPoliciesEnabled and settings.systemTopicEnabled:
             events = f"persistent://{namespace.name}/{CHANGE_EVENTS}"
             self._served.add((namespace.name, namespace.bundle(events)))
             self.stored.add(events)
@@ -152,7 +153,7 @@ class TopicRegistry:
     def _open(self, name: TopicName) -> Topic:
         topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
         topic.shadow_replicators.check()
-        if topic.transactions_enabled:
+        if topic.transactions_enabled and self._broker.settings.systemTopicEnabled:
             self.stored.add(f"persistent://{namespace_of(name)}/{SNAPSHOT}")
         return topic
 
@@ -162,13 +163,15 @@ class TopicRegistry:
         topic = self.topics.get(str(name))
         if topic is not None:
             return topic
+        self._check_enabled(name)
         if str(name) not in self.stored and not (create and self.may_create(name)):
             raise Refused(pb.TopicNotFound, f"Topic not found {name}")
         self._check_kind(name)
         return self.load(name) or self.create(name)
 
     def create(self, name: TopicName) -> Topic:
-        """Create a missing topic. Raises Refused (NotAllowedError) if ``maxTopicsPerNamespace`` is reached."""
+        """Create a missing topic. Raises Refused (NotAllowedError) if a setting or the limit of topics forbids it."""
+        self._check_enabled(name)
         self.check_topic_limit(name, 1)
         full = str(name)
         topic = self._open(name)
@@ -176,6 +179,12 @@ class TopicRegistry:
             self.stored.add(full)
             self._broker.watchers.changed(name, new=self._shown(full))
         return topic
+
+    def _check_enabled(self, name: TopicName) -> None:
+        """Raise Refused (NotAllowedError) if topics of this domain cannot be loaded. The text is that of 4.2.4."""
+        settings = self._broker.settings
+        if not (settings.enablePersistentTopics if name.persistent else settings.enableNonPersistentTopics):
+            raise Refused(pb.NotAllowedError, "Broker is unable to load persistent topic")
 
     def _check_kind(self, name: TopicName) -> None:
         """Check that a name matches the existing partitions (BrokerService.validateTopicConsistency)."""

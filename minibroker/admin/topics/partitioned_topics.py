@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from pcli.codec.proto import pb
@@ -18,6 +19,7 @@ __all__ = ["ENDPOINTS"]
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
+_CPP_VERSION: Final = re.compile(r"Pulsar-CPP-v(\d+)\.(\d+)")
 _PARTITIONS: Final = f"{_TOPIC}/partitions"
 _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
 
@@ -70,9 +72,21 @@ def _partitions(call: Call) -> Any:
         if refused.code != pb.TopicNotFound:
             raise
         raise RestError(404, f"Topic {name} not found") from None
+    if count > 1 and call.broker.settings.clientLibraryVersionCheckEnabled:
+        _check_client(call.user_agent)
     found: dict[str, Any] = {"partitions": count, "deleted": False}
     properties = call.broker.policies.properties.get(str(name))
     return {**found, "properties": properties} if count and properties is not None else found
+
+
+def _check_client(user_agent: str) -> None:
+    """Raise 405 for clients without version, and for C++ clients whose major or minor version is below that of 1.21."""
+    text = "Client lib is not compatible to access partitioned metadata: version"
+    if not user_agent.strip():
+        raise RestError(405, f"{text} in user-agent is not present")
+    found = _CPP_VERSION.search(user_agent)
+    if found is not None and (int(found[1]) < 1 or int(found[2]) < 21):
+        raise RestError(405, f"{text} {user_agent} is not supported")
 
 
 def _enlarge(call: Call) -> None:

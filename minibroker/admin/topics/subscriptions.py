@@ -12,7 +12,9 @@ from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.body_types import RESET_CURSOR
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, check_persistent, unexpected
 from pcli.minibroker.admin.topics.message_responses import message_response
+from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import STRING_MAP
+from pcli.minibroker.topic_names import check_subscription_name
 from pcli.minibroker.topics.topic_compaction import COMPACTION
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_TOPIC}/subscription/{{subscription}}"
 _MAX: Final = (1 << 63) - 1
 """Ledger or entry id that means the end of the topic."""
-_MOST_LOOKED_AT: Final = 10_000
-"""Maximum number of entries that analyzeBacklog reads (``subscriptionBacklogScanMaxEntries``)."""
 _LARGEST_BATCH: Final = 1 << 16
 """Maximum batch size for a position within a batch. It is limited because the client declares the batch size."""
 
@@ -67,6 +67,11 @@ def _create(call: Call) -> None:
             raise RestError(412, "Topic does not exist and cannot be auto-created")
         registry.create(name)
     subscription = call.path_text("subscription")
+    try:
+        if call.broker.settings.strictlyVerifySubscriptionName:
+            check_subscription_name(subscription)
+    except Refused as refused:
+        raise RestError(400, refused.text) from None
     topics = call.topics()
     if all(subscription in topic.subscriptions for topic in topics):
         raise RestError(409, "Subscription already exists for topic")
@@ -222,9 +227,10 @@ def _analyze(call: Call) -> Any:
     cursor, ledger = subscription.cursor, topic.ledger
     assert cursor is not None
     assert ledger is not None
+    most = call.broker.settings.subscriptionBacklogScanMaxEntries
     places: dict[str, str] = {}
     offset = cursor.next_unacked(cursor.mark_delete + 1)
-    while found["entries"] < _MOST_LOOKED_AT and (entry := ledger.entry(offset)) is not None:
+    while found["entries"] < most and (entry := ledger.entry(offset)) is not None:
         if not entry.parsed:
             entry.parse()
         found["entries"] += 1
@@ -236,7 +242,7 @@ def _analyze(call: Call) -> Any:
     filters = ("Rejected", "Accepted", "Rescheduled")
     zero = {f"filter{verdict}{what}": 0 for what in ("Entries", "Messages") for verdict in filters}
     accepted = {"filterAcceptedEntries": found["entries"], "filterAcceptedMessages": found["messages"]}
-    return {**found, **zero, **accepted, "aborted": found["entries"] >= _MOST_LOOKED_AT, **places}
+    return {**found, **zero, **accepted, "aborted": found["entries"] >= most, **places}
 
 
 def _properties(call: Call) -> Any:
