@@ -113,7 +113,7 @@ def _server(
         except EmptyBodyError:
             return _answer(Reply(400, b"The request entity cannot be empty."))
         except PageError as error:
-            return _page(error.status, request)
+            return _page(error.status, request, error.text)
         except JsonError as error:
             return _page(500, request) if error.overflow and not error.path else _error(400, error.full, "text/plain")
         except RestError as error:
@@ -202,13 +202,17 @@ _PAGE: Final = """<html>
 """
 
 
-def _page(status: int, request: Request) -> Response:
-    """Return the page of the real broker's HTTP server (Jetty) for a status: HTML, or JSON if the client accepts it."""
-    message, path = "Request failed." if status == 500 else HTTPStatus(status).phrase, request.scope["path"]
+def _page(status: int, request: Request, text: str = "") -> Response:
+    """Return the page of the real broker's HTTP server (Jetty) for a status: HTML, or JSON if the client accepts it.
+
+    In both formats, ``text`` is escaped for XML.
+    """
+    phrase = "Request failed." if status == 500 else HTTPStatus(status).phrase
+    message, path = escape(text or phrase, quote=False).replace('"', "&quot;"), request.scope["path"]
     accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
     if accepted[0] == "application/json" and not {"text/html", "text/*", "*/*"} & set(accepted):
         fields = {"servlet": _SERVLET, "message": message, "url": path, "status": str(status)}
-        lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+        lines = ",\n".join(f'"{name}":"{value}"' for name, value in fields.items())
         return _answer(Reply(status, f"{{\n{lines}\n}}".encode()))
     text = _PAGE.format(status=status, message=message, path=escape(path), servlet=_SERVLET)
     return _answer(Reply(status, text.encode("latin-1", "replace"), media="text/html;charset=iso-8859-1"))

@@ -33,6 +33,17 @@ _URLS: Final = {
 """For each URL of a cluster: a pattern of its scheme, and its name and an example, which error texts contain."""
 
 
+_CLIENT_TLS: Final = {
+    "brokerClientTlsEnabled": False,
+    "tlsAllowInsecureConnection": False,
+    "brokerClientTlsEnabledWithKeyStore": False,
+    "brokerClientTlsTrustStoreType": "JKS",
+    "brokerClientTlsKeyStoreType": "JKS",
+    "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
+}
+"""Values of the broker's own cluster before it is changed (ClusterDataImpl)."""
+
+
 def _names(call: Call) -> Any:
     return sorted(call.broker.policies.clusters)
 
@@ -55,7 +66,7 @@ def _data(call: Call) -> Any:
         "brokerServiceUrl": broker.service_url,
         "brokerServiceUrlTls": broker.service_url_tls,
     }
-    return {**{key: url for key, url in urls.items() if url}, **cluster.data}
+    return {**{key: url for key, url in urls.items() if url}, **(cluster.data or _CLIENT_TLS)}
 
 
 def _check_urls(cluster: dict[str, Any]) -> None:
@@ -150,7 +161,7 @@ def _set_domain(call: Call) -> None:
     for other, domain in domains.items():
         taken = [broker for broker in (call.body or {}).get("brokers", ()) if broker in domain.get("brokers", ())]
         if other != name and taken:
-            raise RestError(409, f"{taken[0]} already exists into {other}")
+            raise RestError(409, f"[{', '.join(taken)}] already exists in {other}")
     if call.body is None:
         domains.pop(name, None)
     else:

@@ -46,11 +46,15 @@ class RestError(Exception):
 
 
 class PageError(Exception):
-    """A request that the real broker's HTTP server rejects with an HTML page."""
+    """A request that the real broker's HTTP server rejects with an HTML page.
 
-    def __init__(self, status: int) -> None:
+    The text is the phrase of the status if ``text`` is empty.
+    """
+
+    def __init__(self, status: int, text: str = "") -> None:
         super().__init__(status)
         self.status = status
+        self.text = text
 
 
 def unexpected(message: str, exception: str = "java.lang.NullPointerException") -> RestError:
@@ -172,17 +176,23 @@ class Call:
 
     def load(self, name: TopicName) -> Topic:
         """Return a topic by name. Raises 404 if it does not exist."""
-        topic = self.broker.topic_registry.load(name)
+        registry = self.broker.topic_registry
+        topic = registry.load(name)
+        if topic is None and not name.persistent and registry.exists(name):
+            topic = registry.create(name)  # a partition of a non-persistent topic
         if topic is None:
             raise self._not_found(name)
-        self.broker.topic_registry.look_up(name)
+        registry.look_up(name)
         return topic
 
     def _not_found(self, name: TopicName) -> RestError:
         """Return the error for a missing topic or partition (PersistentTopicsBase.topicNotFoundReasonAsync)."""
         if name.partition < 0:
             return RestError(404, f"Topic {name} not found")
-        if self.broker.topic_registry.partitions(name.base):
+        count = self.broker.topic_registry.partitions(name.base)
+        if count and not name.persistent:
+            return RestError(409, f"Illegal topic partition name {name} with max allowed {count} partitions")
+        if count:
             return RestError(404, "Topic partitions were not yet created")
         if name.persistent:
             return RestError(404, f"Partitioned Topic not found: {name} has zero partitions")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.policies.policy_store import Namespace
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["ENDPOINTS", "bundle_in_path"]
+__all__ = ["ENDPOINTS", "bundle_in_path", "existing_bundle"]
 
 _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 _BUNDLE: Final = f"{_SPACE}/{{bundle}}"
@@ -36,21 +36,27 @@ _RANGE: Final = re.compile(r"0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})")
 
 def bundle_in_path(call: Call) -> str:
     """Return the bundle in the path. Raises 412 if the namespace has no such bundle."""
-    space, text = call.namespace("Namespace not found"), call.path_text("bundle")
+    space = call.namespace("Namespace not found")
+    return existing_bundle(call, space.boundaries)
+
+
+def existing_bundle(call: Call, boundaries: list[str]) -> str:
+    """Return the bundle in the path. Raises 412 if it is not between two of the namespace's boundaries."""
+    name, text = call.namespace_name, call.path_text("bundle")
     found = _RANGE.fullmatch(text)
     if found is None:
         raise RestError(412, f"Invalid bundle range: {text}")
     low, high = (int(edge, 16) for edge in found.groups())
     if low > high:
         raise RestError(412, f"Invalid range: [{low}..{high})")
-    ends = dict(pairwise(space.boundaries))
+    ends = dict(pairwise(boundaries))
     bundle = f"0x{low:08x}_0x{high:08x}"
     end = ends.get(f"0x{low:08x}")
     if end is None:
-        raise RestError(412, f"Cannot find bundle {space.name}/{bundle} in the bundles list")
+        raise RestError(412, f"Cannot find bundle {name}/{bundle} in the bundles list")
     if end != f"0x{high:08x}":
-        expected = f"Expected upper boundary of {space.name}/0x{low:08x}_{end}"
-        raise RestError(412, f"Invalid upper boundary for bundle {space.name}/{bundle}. {expected}")
+        expected = f"Expected upper boundary of {name}/0x{low:08x}_{end}"
+        raise RestError(412, f"Invalid upper boundary for bundle {name}/{bundle}. {expected}")
     return bundle
 
 
@@ -82,8 +88,11 @@ def _clear(call: Call) -> None:
 
 
 def _names(call: Call) -> Any:
-    names = [topic.full_name for topic in _topics(call) if not topic.name.persistent]
-    return names or Reply(204)
+    """Return the non-persistent topics of a bundle. The response is a 204 if the bundle was never looked up."""
+    topics = _topics(call)
+    if f"{call.namespace_name}/{bundle_in_path(call)}" not in call.broker.topic_registry.served_bundles:
+        return Reply(204)
+    return [topic.full_name for topic in topics if not topic.name.persistent]
 
 
 def _delete(call: Call) -> None:

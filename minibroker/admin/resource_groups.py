@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pcli.minibroker.admin.body_types import RESOURCE_GROUP, RESOURCE_QUOTA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
+from pcli.minibroker.admin.namespace_bundles import existing_bundle
 
 __all__ = ["ENDPOINTS"]
 
@@ -65,15 +66,21 @@ def _set_quota(call: Call) -> None:
 
 
 def _remove_quota(call: Call) -> None:
-    call.broker.policies.resource_quotas.pop(_key(call), None)
+    key = _key(call)
+    if call.broker.policies.resource_quotas.pop(key, None) is None:
+        raise RestError(404, f"path /loadbalance/resource-quota/{key} not found.")
 
 
 def _key(call: Call) -> str:
-    """Return the name of the bundle in the path, or an empty text for the default."""
+    """Return the name of the bundle in the path, or an empty text for the default.
+
+    Raises 412 if the bundle does not exist. A namespace that does not exist has one bundle.
+    """
     if "bundle" not in call.path:
         return ""
-    call.namespace()
-    return f"{call.namespace_name}/{call.path_text('bundle')}"
+    space = call.broker.policies.namespaces.get(call.namespace_name)
+    bundle = existing_bundle(call, ["0x00000000", "0xffffffff"] if space is None else space.boundaries)
+    return f"{call.namespace_name}/{bundle}"
 
 
 ENDPOINTS: Final = (

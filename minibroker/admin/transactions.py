@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
 from pcli.minibroker.errors import Refused
@@ -44,6 +45,14 @@ _TOPIC: Final = "{tenant}/{namespace}/{topic}"
 _SUBSCRIPTION: Final = f"{_TOPIC}/{{subscription}}"
 _TXN: Final = "{most}/{least}"
 _INT: Final = (1 << 31) - 1
+_COORDINATOR_EXCEPTION: Final = "org.apache.pulsar.transaction.coordinator.exceptions.CoordinatorException"
+_EXCEPTIONS: Final[dict[int, str]] = {
+    pb.TransactionCoordinatorNotFound: f"{_COORDINATOR_EXCEPTION}$CoordinatorNotFoundException",
+    pb.TransactionNotFound: f"{_COORDINATOR_EXCEPTION}$TransactionNotFoundException",
+    pb.InvalidTxnStatus: f"{_COORDINATOR_EXCEPTION}$InvalidTxnStatusException",
+}
+"""The Java exception for each error of a coordinator."""
+_PACKAGE: Final = "org.apache.pulsar.broker.service.persistent"
 
 
 def _enabled(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
@@ -57,20 +66,19 @@ def _enabled(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
     return serve
 
 
-def _unexpected(text: str) -> RestError:
-    """Return the 500 for an exception that the real broker does not handle, without its stack trace."""
-    return RestError(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {text}\n")
+def _txn(call: Call, *, page: bool = False) -> TxnId:
+    return _long(call, "most", page=page), _long(call, "least", page=page)
 
 
-def _txn(call: Call) -> TxnId:
-    return _long(call, "most"), _long(call, "least")
-
-
-def _long(call: Call, name: str) -> int:
+def _long(call: Call, name: str, *, page: bool = False) -> int:
+    """Return a number in the path. Raises 500 with JSON, or with a page if ``page`` is set."""
     try:
         return call.path_number(name)
     except PageError:
-        raise _unexpected(f'For input string: "{call.path_text(name)}"') from None
+        if page:
+            raise PageError(500) from None
+        text = f'For input string: "{call.path_text(name)}"'
+        raise unexpected(text, "java.lang.NumberFormatException") from None
 
 
 def _loaded(call: Call) -> Topic:
@@ -85,10 +93,15 @@ def _loaded(call: Call) -> Topic:
     return topic
 
 
-def _subscription(call: Call) -> Subscription:
+def _subscription(call: Call, method: str, found_by: str = "java.util.Map.get(Object)") -> Subscription:
+    """Return the subscription in the path.
+
+    Raises 500 if it is missing: the real broker then calls ``method`` of the null that ``found_by`` returns.
+    """
     topic, name = _loaded(call), call.path_text("subscription")
     if name not in topic.subscriptions:
-        raise _unexpected(f"the subscription {name} does not exist")
+        called = f"{_PACKAGE}.PersistentSubscription.{method}"
+        raise unexpected(f'Cannot invoke "{called}" because the return value of "{found_by}" is null')
     return topic.subscriptions[name]
 
 
@@ -138,7 +151,7 @@ def _coordinator_stats(call: Call) -> Any:
 
 
 def _metadata(call: Call) -> Any:
-    txn = _txn(call)
+    txn = _txn(call, page=True)
     try:
         meta = call.broker.transactions.store(txn[0]).meta(txn)
     except Refused as refused:
@@ -152,7 +165,7 @@ def _describe(call: Call, meta: TxnMeta) -> dict[str, Any]:
     for text, name in sorted(meta.subscriptions):
         subscription = _part(call, text).subscriptions.get(name)
         if subscription is None:
-            raise _unexpected(f"the subscription {name} does not exist")
+            raise unexpected(f"the subscription {name} does not exist")
         acked.setdefault(text, {})[name] = in_pending_ack_stats(subscription, meta.id)
     produced = {text: in_buffer_stats(_part(call, text), meta.id) for text in sorted(meta.topics)}
     return {**metadata_stats(meta), "producedPartitions": produced, "ackedPartitions": acked}
@@ -161,12 +174,12 @@ def _describe(call: Call, meta: TxnMeta) -> dict[str, Any]:
 def _part(call: Call, text: str) -> Topic:
     topic = call.broker.topics.get(str(topic_name(text)))
     if topic is None:
-        raise _unexpected(f"Topic not found {text}")
+        raise unexpected(f"Topic not found {text}")
     return topic
 
 
 def _slow(call: Call) -> Any:
-    timeout, number = _long(call, "timeout"), call.query_number("coordinatorId")
+    timeout, number = _long(call, "timeout", page=True), call.query_number("coordinatorId")
     stores = list(_stores(call).values()) if number is None else [_store(call, number)]
     found = [meta for store in stores for meta in store.metas.values() if meta.timeout_ms > timeout]
     described = [_describe(call, meta) for meta in found]
@@ -176,11 +189,11 @@ def _slow(call: Call) -> Any:
 def _abort(call: Call) -> None:
     txn = _txn(call)
     if not 0 <= txn[0] <= _INT:
-        raise _unexpected("mostSigBits out of bounds")
+        raise unexpected("mostSigBits out of bounds", "java.lang.IllegalArgumentException")
     try:
         call.broker.transactions.end_transaction(txn, lambda _: None, commit=False)
     except Refused as refused:
-        raise _unexpected(refused.text) from None
+        raise unexpected(refused.text, _EXCEPTIONS.get(refused.code, _COORDINATOR_EXCEPTION)) from None
 
 
 # -- topics and subscriptions ------------------------------------------------------------------------------------------
@@ -191,7 +204,8 @@ def _in_buffer(call: Call) -> Any:
 
 
 def _in_pending_ack(call: Call) -> Any:
-    return in_pending_ack_stats(_subscription(call), _txn(call))
+    method = "getTransactionInPendingAckStats(org.apache.pulsar.client.api.transaction.TxnID)"
+    return in_pending_ack_stats(_subscription(call, method), _txn(call))
 
 
 def _buffer(call: Call) -> Any:
@@ -199,7 +213,8 @@ def _buffer(call: Call) -> Any:
 
 
 def _pending_ack(call: Call) -> Any:
-    return pending_ack_stats(_subscription(call), low_water_marks=call.flag("lowWaterMarks"))
+    subscription = _subscription(call, "getTransactionPendingAckStats(boolean)")
+    return pending_ack_stats(subscription, low_water_marks=call.flag("lowWaterMarks"))
 
 
 def _coordinator_log(call: Call) -> Any:
@@ -242,7 +257,9 @@ def _buffer_log(call: Call) -> Any:
 
 def _position(call: Call) -> Any:
     place = call.path_number("ledger"), call.path_number("entry")
-    return {"state": position_state(_subscription(call), place, call.query_number("batchIndex"))}
+    method = "checkPositionInPendingAckState(org.apache.bookkeeper.mledger.Position, java.lang.Integer)"
+    subscription = _subscription(call, method, f"{_PACKAGE}.PersistentTopic.getSubscription(String)")
+    return {"state": position_state(subscription, place, call.query_number("batchIndex"))}
 
 
 _ROWS: Final = (

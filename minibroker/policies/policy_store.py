@@ -242,7 +242,7 @@ class Policies:
 
     def unset_namespace(self, name: str, policy: str) -> None:
         """Remove a policy of a namespace."""
-        self.namespaces[name].policies.pop(policy, None)
+        _store(self.namespaces[name].policies, policy, NAMESPACE[policy].removed)
         self.on_change(name)
 
     def set_topic(self, topic: TopicName, policy: str, body: Any) -> None:

@@ -66,6 +66,8 @@ class Policy:
     """The broker's value of a policy without settings."""
     keep: bool = False
     """Whether the policy cannot be removed from a namespace."""
+    removed: Any = None
+    """The value in the policies of a namespace after the policy was removed; None if there is none."""
     listed: bool = False
     """Whether the policies of a namespace contain the policy even if it was never set."""
     either: bool = False
@@ -413,6 +415,7 @@ POLICIES: Final = (
         "dispatcherPauseOnAckStatePersistentEnabled",
         None,
         unset=False,
+        removed=False,
         topic_unset=False,
         default=False,
     ),

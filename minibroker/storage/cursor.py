@@ -102,8 +102,9 @@ class ManagedCursor:
         self._initial = None
 
     def reload(self) -> None:
-        """Forget the ack sets, which are only in memory, and close the cursor ledger, as an unload does."""
+        """Close the cursor ledger, as an unload does. Ack sets and a seek to the start are not stored, and are lost."""
         self.ack_sets.clear()
+        self._start = -1
         self._initial = self.mark_delete, self._deleted
 
     def skip_closed_ledger(self) -> bool:

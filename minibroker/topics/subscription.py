@@ -402,12 +402,14 @@ class Subscription:
     def skip(self, entries: int) -> None:
         """Acknowledge the next unacknowledged entries without disconnecting consumers."""
         if self.cursor is not None and entries > 0:
+            self.cursor.properties.clear()
             self.advance_mark_delete(self.cursor.nth_unacked(entries))
 
     def skip_all(self) -> None:
-        """Acknowledge all entries."""
+        """Acknowledge all entries, and remove the properties of the cursor (ManagedCursorImpl.asyncClearBacklog)."""
         if self.topic.ledger is not None and self.cursor is not None:
             self.cursor.open_ledger()
+            self.cursor.properties.clear()
             self.advance_mark_delete(self.topic.ledger.next - 1)
 
     def expire_messages(self, seconds: int) -> bool:

@@ -267,13 +267,20 @@ class TopicCompaction:
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def unload(self) -> None:
-        """End the running compaction, and forget its status and the statistics. The compacted ledger is kept."""
+        """End the running compaction, and forget its status and the statistics.
+
+        The compacted ledger is kept if the cursor has its id. Otherwise the real broker does not find it again.
+        """
         if self._timer is not None:
             self._timer.cancel()
         if self._run is not None:
             self._run.close()
         self._timer = self._run = self._compactor = None
         self.status, self.error, self.record = "NOT_RUN", "", CompactionRecord()
+        subscription = self._topic.subscriptions.get(COMPACTION)
+        cursor = None if subscription is None else subscription.cursor
+        if cursor is not None and _LEDGER_PROPERTY not in cursor.properties:
+            self.compacted.reset()
 
     def delete(self) -> None:
         """Release everything, because the topic is deleted."""

@@ -35,7 +35,10 @@ def _last(call: Call) -> Any:
     ledger, topic = _ledger(call, "GetLastMessageId")
     entry = ledger.entry(ledger.next - 1)
     if entry is None:
-        return message_id(ledger.position(ledger.next - 1), topic.partition)
+        place = ledger.last_confirmed
+        # If the ledger of the last entry was deleted, the response is MessageId.earliest.
+        deleted = place[1] >= 0 and ledger.offset_of(*place) is None
+        return message_id((-1, -1), -1) if deleted else message_id(place, topic.partition)
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")

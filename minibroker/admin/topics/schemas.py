@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.body_types import SCHEMA
-from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.schema.registry import TYPE_NAMES, version_number
 
@@ -95,10 +95,11 @@ def _read(call: Call) -> pb.Schema:
 
 def _post(call: Call) -> Any:
     schema_id = _id(call)
+    call.namespace()
     try:
         version = call.broker.schemas.put(schema_id, _read(call), _effective(call), call.broker.now)
     except Refused as refused:
-        raise RestError(422 if refused.text.startswith(_INVALID) else 409, refused.text) from None
+        raise PageError(422 if refused.text.startswith(_INVALID) else 409, refused.text) from None
     return {"version": {"version": version_number(version)}}
 
 
@@ -113,14 +114,16 @@ def _delete(call: Call) -> Any:
 
 
 def _compatibility(call: Call) -> Reply:
+    """Return that a schema is compatible. Raises 500 if it is not, as on the real broker."""
     schema_id, effective = _id(call), _effective(call)
+    call.namespace()
     try:
         call.broker.schemas.check(schema_id, _read(call), effective)
-        compatible = True
-    except Refused:
-        compatible = False
+    except Refused as refused:
+        kind = "InvalidSchemaDataException" if refused.text.startswith(_INVALID) else "IncompatibleSchemaException"
+        raise unexpected(refused.text, f"org.apache.pulsar.broker.service.schema.exceptions.{kind}") from None
     strategy = effective("schemaCompatibilityStrategy")
-    return Reply(202, {"schemaCompatibilityStrategy": strategy, "compatibility": compatible})
+    return Reply(202, {"schemaCompatibilityStrategy": strategy, "compatibility": True})
 
 
 def _version(call: Call) -> Any:

@@ -83,6 +83,8 @@ def _create(call: Call) -> None:
             made.properties = dict(body.get("properties") or {})
             made.replicated = call.flag("replicated")
             if made.cursor is not None:
+                # The real broker creates the subscription at the end of the topic and then resets its cursor.
+                made.cursor.seek(-1 if body.get("ledgerId", 0) < 0 else offset)
                 made.cursor.open_ledger()
                 if bits is not None:
                     made.cursor.ack_sets[offset] = bits

@@ -388,3 +388,56 @@ def test_the_topics_of_a_resource_group_share_its_publish_rate(world, rest):
     assert [client.connection.reading for client in clients] == [True, True]
     assert rest("DELETE", f"{SPACE}/resourcegroup").status == 204
     assert all(not topic.effective_policies.throttles for topic in world.broker.topics.values())
+
+
+def test_a_subscription_is_created_by_a_reset(rest, full):
+    assert rest("PUT", f"{TOPIC}/subscription/first", {"ledgerId": -1, "entryId": -1}).status == 204
+    cursor = rest("GET", f"{TOPIC}/internalStats").json["cursors"]["first"]
+    assert (cursor["readPosition"], cursor["numberOfEntriesSinceFirstNotAckedMessage"]) == ("0:-1", 0)
+
+
+def test_a_truncation_loses_the_compacted_ledger_at_the_next_unload(world, rest, full):
+    rest("PUT", f"{TOPIC}/compaction")
+    world.wait(1000)
+    assert rest("GET", f"{TOPIC}/internalStats").json["compactedLedger"]["ledgerId"] >= 0
+    rest("DELETE", f"{TOPIC}/truncate")
+    rest("PUT", f"{TOPIC}/unload")
+    stats = rest("GET", f"{TOPIC}/internalStats").json
+    assert (stats["cursors"]["__compaction"]["properties"], stats["compactedLedger"]["ledgerId"]) == ({}, -1)
+    assert rest("GET", f"{TOPIC}/lastMessageId").json["ledgerId"] == -1
+
+
+def test_a_partition_of_a_non_persistent_topic_is_loaded_by_its_statistics(world, rest):
+    base = "/admin/v2/non-persistent/public/default"
+    name = "non-persistent://public/default/np-partition-0"
+    bundle = f"{base}/{world.broker.policies.namespaces['public/default'].bundle(name)}"
+    assert rest("GET", bundle).status == 204
+    rest("PUT", f"{base}/np/partitions", 2)
+    assert rest("GET", f"{base}/np-partition-0/stats").status == 200
+    assert rest("GET", bundle).json == [name]
+    assert rest("GET", f"{base}/np-partition-5/stats").status == 409
+
+
+INT = {"type": "AVRO", "schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}', "properties": {}}
+TEXT = {"type": "STRING", "schema": "", "properties": {}}
+
+
+def test_incompatible_schemas(rest):
+    """The errors are those of the real broker: a page of the HTTP server, and an unexpected exception."""
+    schemas = "/admin/v2/schemas/public/default/t"
+    why = "Incompatible schema: exists schema type STRING, new schema type AVRO"
+    assert rest("POST", f"{schemas}/schema", TEXT).status == 200
+    refused = rest("POST", f"{schemas}/schema", INT, headers={"accept": "application/json"})
+    assert (refused.status, refused.json["message"]) == (409, why)
+    tested = rest("POST", f"{schemas}/compatibility", INT)
+    assert (tested.status, f"IncompatibleSchemaException: {why}" in tested.json["reason"]) == (500, True)
+    assert rest("POST", "/admin/v2/schemas/public/none/t/schema", TEXT).json == {"reason": "Namespace does not exist"}
+
+
+def test_resource_quotas_of_bundles_that_do_not_exist(rest):
+    quotas, bundles = "/admin/v2/resource-quotas", ("0x00000000_0xffffffff", "0x00000000_0x40000000")
+    for namespace, status in (("default", [412, 200]), ("none", [200, 412])):
+        assert [rest("GET", f"{quotas}/public/{namespace}/{one}").status for one in bundles] == status
+    missing = rest("DELETE", f"{quotas}/public/default/{bundles[1]}")
+    reason = f"path /loadbalance/resource-quota/public/default/{bundles[1]} not found."
+    assert (missing.status, missing.json) == (404, {"reason": reason})

@@ -184,3 +184,20 @@ def test_system_topics_are_listed_on_request(asked):
     for path in ("namespaces/public/default/topics", "persistent/public/default"):
         assert asked("GET", f"/admin/v2/{path}").json == [f"persistent://{T}"]
         assert asked("GET", f"/admin/v2/{path}?includeSystemTopic=true").json == [*system, f"persistent://{T}"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "java"),
+    [
+        ("GET", f"pendingAckStats/{T}/none", "NullPointerException: Cannot invoke"),
+        ("GET", f"transactionInPendingAckStats/{T}/none/0/0", "NullPointerException: Cannot invoke"),
+        ("GET", f"positionStatsInPendingAck/{T}/none/0/0", 'PersistentTopic.getSubscription(String)\\" is null'),
+        ("GET", f"transactionInBufferStats/{T}/x/0", 'NumberFormatException: For input string: \\"x\\"'),
+        ("POST", "abortTransaction/7/0", "CoordinatorException$CoordinatorNotFoundException: Transaction coordinator"),
+        ("POST", f"abortTransaction/{1 << 40}/0", "IllegalArgumentException: mostSigBits out of bounds"),
+        ("GET", "slowTransactions/x", "HTTP ERROR 500 Request failed."),
+    ],
+)
+def test_errors_contain_the_exception_of_the_real_broker(asked, method, target, java):
+    answer = asked(method, f"{BASE}/{target}")
+    assert (answer.status, java in answer.data.decode()) == (500, True)

@@ -232,6 +232,14 @@ def play(ledger: ManagedLedger, moves: list[tuple[str, int, int]], order: random
         assert sub.nth_unacked(3) == [*sorted(set(range(size)) - acked)[:3], *[size - 1] * 3][2]
 
 
+def test_a_reload_forgets_a_seek_to_the_start():
+    sub = ManagedCursor(topic(3), "sub", 1, durable=True)
+    sub.seek(-1)
+    assert sub.is_at_start
+    sub.reload()
+    assert (sub.is_at_start, sub.read_position) == (False, 0)
+
+
 @pytest.fixture(scope="module")
 def twelve() -> ManagedLedger:
     return topic(12)
