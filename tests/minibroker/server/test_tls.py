@@ -82,7 +82,7 @@ def test_rest_over_tls_lists_the_urls_of_both_ports():
         context = ssl.create_default_context(cafile=broker.tls_trust_certs)
         with urllib.request.urlopen(f"{broker.http_url_tls}/admin/v2/clusters/standalone", context=context) as reply:
             cluster = json.load(reply)
-        assert cluster == {
+        assert {name: url for name, url in cluster.items() if "Url" in name} == {
             "serviceUrl": broker.http_url,
             "serviceUrlTls": broker.http_url_tls,
             "brokerServiceUrl": broker.service_url,
