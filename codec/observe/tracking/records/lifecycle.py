@@ -78,6 +78,8 @@ class Delivery:
     taken: tuple[str, int] = ("", 0)
     """The reason why the broker took the delivery back (a key of topic_records.AGAIN), and the frame that caused this.
     Both are empty if the delivery was not taken back."""
+    further_request: tuple[str, int] = ("", 0)
+    """Cause and frame of a second request for redelivery that arrived before the redelivery for the first request."""
 
 
 @dataclass(slots=True)

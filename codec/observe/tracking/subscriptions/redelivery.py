@@ -5,13 +5,15 @@ Rules of this file
    delivered again. If the entry was acknowledged before, the ACK was lost, and the redelivery is counted in
    `ConsumerRecord.acked_but_back`.
 2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. The cause is an ack timeout if
-   the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages in all such
-   requests of the consumer differ by at most TICK_NS, and if the consumer holds no older message that is not in the
-   request. A message that was negatively acknowledged before is assumed to be negatively acknowledged again. An
-   application that negatively acknowledges all messages after the same long delay cannot be distinguished from an ack
-   timeout.
+   the messages are at least as old as the client library's minimum timeout (MIN_TIMEOUTS), if the ages of messages with
+   the same redelivery count differ by at most TICK_NS in all such requests of the consumer (a backoff depends on the
+   count), and if the consumer holds no message that was delivered before one in the request and is not in the request.
+   A message that was negatively acknowledged before is assumed to be negatively acknowledged again. An application that
+   negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
+4. If a second request for a message arrives before its redelivery, the broker may redeliver the message twice, because
+   it may have read the message for the first request.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = [
     "MAX_AGES",
+    "MAX_IDS",
     "MIN_TIMEOUTS",
     "TICK_NS",
     "UNSTORED_NS",
@@ -49,8 +52,14 @@ UNSTORED_NS: Final = 10_000_000_000
 """Maximum time in ns from an ACK to an unload that loses the ACK. Brokers store a cursor at least once per second
 (managedLedgerDefaultMarkDeleteRateLimit) and at the end of an unload."""
 
+MAX_IDS: Final = 1_000
+"""Number of ids after which a client splits a request for redelivery (ConsumerImpl.MAX_REDELIVER_UNACKNOWLEDGED)."""
+
 MAX_AGES: Final = 64
 """Maximum number of ages that are kept per consumer."""
+
+_REQUESTS: Final = frozenset({"nack", "ack_timeout", "rewind"})
+"""Causes that are requests of the consumer."""
 
 _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
@@ -68,6 +77,8 @@ def take_back(
     subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int
 ) -> None:
     """Take an unacknowledged delivery back; ``why`` is a key of topic_records.AGAIN."""
+    if delivery.taken[0] and why in _REQUESTS:
+        delivery.further_request = (why, frame)
     if delivery.held:
         release(subscription, delivery)
         subscription.returned_ns = time_ns
@@ -110,31 +121,39 @@ def take_all_back(subscription: SubscriptionState, why: str, time_ns: int, frame
 
 def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, subscription = consumer.record, consumer.subscription
-    found = [(at, subscription.pending_acks[at]) for at in dict.fromkeys(wanted) if at in subscription.pending_acks]
-    held = [(at, one) for at, one in found if one.held and one.consumer is record]
-    if not held:
-        return
-    oldest = min(one.time_ns for _, one in held)
-    ages = [frame.time_ns - one.time_ns for _, one in held]
-    for age, (_, delivery) in zip(ages, held, strict=True):
+    pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
+    pending = {at: one for at, one in pending.items() if one.consumer is record}
+    held = {at: one for at, one in pending.items() if one.held}
+    for delivery in held.values():
         if not delivery.why and len(record.hold_ages) < MAX_AGES:
-            record.hold_ages.append(age)
-    refused = any(one.why == "nack" for _, one in held)
-    why = "ack_timeout" if not refused and _is_timeout(consumer, {at for at, _ in held}, ages, oldest) else "nack"
-    for at, delivery in held:
+            record.hold_ages.append(frame.time_ns - delivery.time_ns)
         delivery.again = (frame.number, frame.time_ns)
+    why = "ack_timeout" if held and _is_timeout(consumer, held, frame.time_ns) else "nack"
+    if (
+        why == "nack"
+    ):  # a negative acknowledgement of the oldest message looks like an ack timeout until the next request
+        for delivery in consumer.expired:
+            if delivery.taken[0] == "ack_timeout":
+                delivery.taken = ("nack", delivery.taken[1])
+    consumer.expired = list(held.values()) if why == "ack_timeout" else []
+    for at, delivery in pending.items():
         take_back(subscription, at, delivery, why, frame.time_ns, frame.number)
 
 
-def _is_timeout(consumer: AttachedConsumer, requested: set[Position], ages: list[int], oldest: int) -> bool:
-    if min(ages) < consumer.least_timeout:
+def _is_timeout(consumer: AttachedConsumer, requested: dict[Position, Delivery], now_ns: int) -> bool:
+    """Return whether a REDELIVER of these deliveries was sent because the ack timeout expired (rule 2)."""
+    ages = [now_ns - one.time_ns for one in requested.values()]
+    if min(ages) < consumer.least_timeout or any(one.why == "nack" for one in requested.values()):
         return False
-    young, old = consumer.timeouts
-    consumer.timeouts = young, old = min(young or ages[0], *ages), max(old, *ages)
-    if old - young > TICK_NS:
-        return False
-    return not any(
-        one.held and one.consumer is consumer.record and one.time_ns < oldest and at not in requested
+    for age, delivery in zip(ages, requested.values(), strict=True):
+        young, old = consumer.timeouts.get(delivery.redelivery_count, (age, age))
+        young, old = min(young, age), max(old, age)
+        consumer.timeouts[delivery.redelivery_count] = young, old
+        if old - young > TICK_NS:
+            return False
+    latest = max(one.frame for one in requested.values())
+    return len(requested) >= MAX_IDS or not any(
+        one.held and one.consumer is consumer.record and one.frame < latest and at not in requested
         for at, one in consumer.subscription.pending_acks.items()
     )
 
@@ -149,8 +168,10 @@ def record_redelivery(
         if subscription.reset[1] == "unload" and _acked(last, subscription.topic.closed_ns - UNSTORED_NS):
             subscription.reset = (subscription.reset[0], "reset", subscription.reset[2])
         _, why, cause = subscription.reset
-    elif not why:
-        why, cause = _end_of_session(subscription, last)
+    elif why:
+        delivery.further_request = last.further_request
+    else:
+        why, cause = last.further_request if last.further_request[0] else _end_of_session(subscription, last)
     if why in ("left", "lost") and cause and _alone(subscription, delivery, cause):
         why = "reopened" if why == "left" else why
     record = subscription.record

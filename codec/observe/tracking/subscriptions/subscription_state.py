@@ -50,6 +50,7 @@ class AttachedConsumer:
     __slots__ = (
         "able_entries_out",
         "ended",
+        "expired",
         "id",
         "least_timeout",
         "ready",
@@ -71,8 +72,10 @@ class AttachedConsumer:
         """Whether the consumer is attached, according to the capture."""
         self.least_timeout = 0
         """Minimum ack timeout of the consumer's client library, in ns."""
-        self.timeouts = (0, 0)
-        """Minimum and maximum age of messages at possible ack timeouts of the consumer; 0 if there were none."""
+        self.timeouts: dict[int, tuple[int, int]] = {}
+        """Minimum and maximum age of messages at possible ack timeouts of the consumer, by redelivery count."""
+        self.expired: list[Delivery] = []
+        """Deliveries in the last REDELIVER, if an ack timeout is its assumed cause."""
         self.unacked_offset = 0
         """Difference between the broker's count of unacknowledged messages and the number that the consumer holds: an
         ACK in a transaction reduces the count immediately, and an abort does not restore it.

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
 
 TOPIC = "persistent://public/default/t"
 
@@ -127,3 +129,69 @@ def test_a_first_delivery_after_a_seek_is_no_redelivery(make_scene: Any, subscri
     client.flow(10, consumer_id=2)
     assert [one.consumer_id for one in client.messages] == [1, 1, 2, 2]
     assert not play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["t"].record.again
+
+
+@pytest.fixture
+def receive(make_scene: Any) -> Any:
+    """A scene, and a client that received five messages."""
+
+    def play() -> tuple[Any, Any]:
+        scene = make_scene()
+        client = scene.actor(client_version="Pulsar-Java-v4.2.4")
+        client.producer()
+        client.subscribe(kind="Shared")
+        client.flow(1000)
+        for number in range(5):
+            client.publish(number)
+        return scene, client
+
+    return play
+
+
+def test_ack_timeouts_with_a_backoff(receive: Any, subscription: Any) -> None:
+    """The second round expires after twice the time."""
+    play, client = receive()
+    for wait in (2_000, 4_000, 8_000):
+        play.wait(wait)
+        client.redeliver(*[one.message_id for one in client.messages[-5:]])
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"ack_timeout": 15}
+
+
+def test_a_request_that_skips_a_message_is_a_negative_acknowledgement(receive: Any, subscription: Any) -> None:
+    """Messages that the client received together expire together."""
+    play, client = receive()
+    play.wait(2_000)
+    client.redeliver(*[client.messages[place].message_id for place in (0, 1, 3)])
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"nack": 3}
+
+
+def test_two_requests_before_the_redelivery(conversation: Any) -> None:
+    """The broker has read the message for the first request, and reads it again for the second."""
+    tracker = Tracker()
+
+    def client(body: Any) -> None:
+        tracker.see(conversation.client(body))
+
+    def broker(body: Any, entry: bytes = b"") -> None:
+        tracker.see(conversation.broker(body, entry))
+
+    place = pb.MessageIdData(ledgerId=7, entryId=0)
+    message = push_entry(pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"m")
+    again = pb.CommandRedeliverUnacknowledgedMessages
+    client(pb.CommandConnect(client_version="Pulsar-Java-v2.8.4"))
+    broker(pb.CommandConnected(server_version="4.2.4"))
+    client(
+        pb.CommandSubscribe(
+            topic=TOPIC, subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=1, request_id=1,
+            consumer_name="c",
+        )
+    )  # fmt: skip
+    broker(pb.CommandSuccess(request_id=1))
+    client(pb.CommandFlow(consumer_id=1, messagePermits=10))
+    broker(pb.CommandMessage(consumer_id=1, message_id=place), message)
+    client(again(consumer_id=1, message_ids=[place]))
+    client(again(consumer_id=1))
+    broker(pb.CommandMessage(consumer_id=1, message_id=place, redelivery_count=2), message)
+    broker(pb.CommandMessage(consumer_id=1, message_id=place, redelivery_count=2), message)
+    record = tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record
+    assert [(why, one.count) for why, one in record.again.items()] == [("nack", 1), ("rewind", 1)]
