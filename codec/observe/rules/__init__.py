@@ -37,6 +37,7 @@ from pcli.codec.observe.rules import (
     producer_reconnect_loop,
     producer_refused,
     producer_stuck,
+    producer_waiting,
     queue_of_one,
     receipts_out_of_order,
     receipts_unexpected,
@@ -107,6 +108,7 @@ RULES: Final[dict[str, Rule]] = {
         whole_batches_again.RULE,
         # producers, transactions
         producer_stuck.RULE,
+        producer_waiting.RULE,
         receipts_out_of_order.RULE,
         receipts_unexpected.RULE,
         sequence_gap.RULE,

@@ -37,6 +37,7 @@ from typing import Final
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
+from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
@@ -132,6 +133,8 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     lost, session = producer.lost, producer.session
     if not lost.count or session is None or not session.end or producer.doubts & GAPS or moment.capture.cut:
         return
+    if fenced_by(producer, lost.first_ns) is not None:
+        return  # the broker stores no message of a fenced producer: see producer-waiting
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= STUCK_NS or session.end == "closed"
     yield Finding(
@@ -155,7 +158,7 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="producer-stuck",
     group="producer",
-    facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting"),
+    facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting", *FENCING),
     title="a producer whose PRODUCER or SENDs the broker does not answer",
     issue="streamnative/pulsar-rs#400",
     evaluate=evaluate,

@@ -85,11 +85,8 @@ def test_a_broker_that_does_not_respond(make_scene, diagnose, fault, expected):
     assert all(one.culprit == "broker" for one in found)
 
 
-def test_a_fenced_producer(diagnosed):
-    [found] = diagnosed("python/23b-access-modes", "producer-stuck")
-    assert (found.cause, found.subject["producer"]) == ("unanswered", "heir")
-
-
-@pytest.mark.parametrize("name", ["python/27-rate-limited", "java/limits", "python/37-packets-lost"])
+@pytest.mark.parametrize(
+    "name", ["python/23b-access-modes", "python/27-rate-limited", "java/limits", "python/37-packets-lost"]
+)
 def test_late_receipts_and_lost_ones(diagnosed, name):
     assert diagnosed(name, "producer-stuck") == []
