@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
-from pcli.minibroker.topics.broker_service import Rate
+from pcli.minibroker.topics.broker_service import Rate, StorageRate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     _Client: TypeAlias = Producer | Consumer | Subscription
 
 __all__ = ["NO_RATE", "Rates"]
+
+_NO_STORAGE_RATE: Final = StorageRate()
+_STORAGE_PERIOD: Final = 60_000
+"""The default of managedLedgerStatsPeriodSeconds."""
 
 
 NO_RATE: Final = Rate()
@@ -46,10 +50,30 @@ class Rates:
         self._measured = broker.now
         self._period = max(1, broker.settings.statsUpdateFrequencyInSecs) * 1000
         broker.call_later(self._period, self._tick)
+        self._entries: dict[Topic, tuple[int, int]] = {}
+        """Written and read entries of each persistent topic at the last measurement of the storage."""
+        self._storage_rates: dict[Topic, StorageRate] = {}
+        broker.call_later(_STORAGE_PERIOD, self._measure_storage)
 
     def of(self, client: object) -> Rate:
         """Return the rates of a producer, a consumer or a subscription."""
         return self._rates.get(client, NO_RATE)
+
+    def of_storage(self, topic: Topic) -> StorageRate:
+        """Return the rates of the storage of a topic."""
+        return self._storage_rates.get(topic, _NO_STORAGE_RATE)
+
+    def _measure_storage(self) -> None:
+        self._broker.call_later(_STORAGE_PERIOD, self._measure_storage)
+        before, self._entries, self._storage_rates = self._entries, {}, {}
+        for topic in self._topics.values():
+            if topic.ledger is not None:
+                written, read = topic.ledger.entries_added, topic.ledger.entries_read
+                old_written, old_read = before.get(topic, (0, 0))
+                self._entries[topic] = written, read
+                new = max(written - old_written, 0)
+                seconds = _STORAGE_PERIOD / 1000
+                self._storage_rates[topic] = StorageRate(new, new / seconds, (read - old_read) / seconds)
 
     def _tick(self) -> None:
         self.measure()

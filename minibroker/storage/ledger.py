@@ -111,6 +111,7 @@ class ManagedLedger:
         "_new_ledger_id",
         "_settings",
         "_storage",
+        "entries_read",
         "first",
         "followers",
         "last_add_ms",
@@ -137,6 +138,8 @@ class ManagedLedger:
         self._new_ledger_id = new_ledger_id
         self._settings = settings
         self._cache = cache or EntryCache()
+        self.entries_read = 0
+        """Number of entries that dispatchers and the compactor have read."""
         self.followers: list[Follower] = []
         """The ledgers of the loaded shadow topics."""
         self.young_entries: dict[int, Entry] = {}
@@ -200,9 +203,11 @@ class ManagedLedger:
             for entry in self._load(offset, end) if known is None else (known,):
                 max_bytes -= len(entry.data)
                 if max_bytes < 0 and entries:
+                    self.entries_read += len(entries)
                     return entries
                 entries.append(entry)
                 offset += 1
+        self.entries_read += len(entries)
         return entries
 
     def entry(self, offset: int) -> Entry | None:

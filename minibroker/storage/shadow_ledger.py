@@ -41,6 +41,8 @@ class ShadowManagedLedger(ManagedLedger):
         self.name = name
         self._source = source
         self._by_id, self.ledgers = {}, []
+        self.followers = []
+        self.entries_read = 0
         self.terminated = False
         self.last_add_ms = 0
         self._deleted_up_to = None
@@ -101,7 +103,9 @@ class ShadowManagedLedger(ManagedLedger):
         """Return up to ``count`` entries of the source from ``offset`` on."""
         offset = max(offset, self.first)
         count = min(count, self.next - offset)
-        return self._source.read(offset, count, max_bytes) if count > 0 else []
+        entries = self._source.read(offset, count, max_bytes) if count > 0 else []
+        self.entries_read += len(entries)
+        return entries
 
     def entry(self, offset: int) -> Entry | None:
         """Return the entry of the source at an offset, or None if it was not added."""

@@ -56,13 +56,15 @@ class OldestPosition(NamedTuple):
 class BacklogQuotaManager:
     """The backlog quotas of one persistent topic."""
 
-    __slots__ = ("_ledger", "_topic", "oldest")
+    __slots__ = ("_ledger", "_topic", "evictions", "oldest")
 
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger
         self.oldest: OldestPosition | None = None
         """The oldest position at the last check, or None if there is no backlog with an age."""
+        self.evictions = {SIZE: 0, AGE: 0}
+        """Number of evictions by kind of quota."""
 
     def limit_size(self) -> int:
         """Return the quota by size, in bytes; negative if there is none."""
@@ -152,7 +154,9 @@ class BacklogQuotaManager:
             return
         if quota["policy"] in _ERRORS:
             topic.disconnect_producers()
-        elif kind == SIZE:
+            return
+        self.evictions[kind] += 1
+        if kind == SIZE:
             self._evict_by_size(self.limit_size())
         elif topic.broker.settings.preciseTimeBasedBacklogQuotaCheck:
             self._expire(_target(self.limit_time()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pcli.minibroker.scheduler import HashedWheelTimer, Scheduler
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
     from pcli.minibroker.topics.unacked_message_limit import UnackedMessageLimit
 
-__all__ = ["BrokerService", "ClientRates", "Rate"]
+__all__ = ["BrokerService", "ClientRates", "Rate", "StorageRate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,25 @@ class Rate:
     """Expired messages; only for subscriptions of persistent topics."""
 
 
+class StorageRate(NamedTuple):
+    """The entries of one topic in the last interval of 60 s (ManagedLedgerMBeanImpl)."""
+
+    written: int = 0
+    """Number of entries written."""
+    writes: float = 0.0
+    """Entries written per second."""
+    reads: float = 0.0
+    """Entries read per second."""
+
+
 class ClientRates(Protocol):
     """The measured rates of all clients (implemented by `stats.rates.Rates`)."""
 
     def of(self, client: object) -> Rate:
         """Return the rates of a producer, a consumer or a subscription."""
+
+    def of_storage(self, topic: Topic) -> StorageRate:
+        """Return the rates of the storage of a topic."""
 
 
 class BrokerService(Scheduler, Protocol):

@@ -37,7 +37,7 @@ _NOT_PARTITIONED: Final = ("-RETRY", "-DLQ")
 class TopicRegistry:
     """All topics of a broker."""
 
-    __slots__ = ("_broker", "_make_dispatcher", "_served", "stored", "topics")
+    __slots__ = ("_broker", "_make_dispatcher", "_served", "lookups", "stored", "topics")
 
     def __init__(self, broker: BrokerService, make_dispatcher: DispatcherFactory) -> None:
         self._broker = broker
@@ -48,12 +48,15 @@ class TopicRegistry:
         """Full names of the existing persistent topics, loaded or not. A partitioned topic is listed by partition."""
         self._served: set[tuple[str, str]] = set()
         """Served bundles, each as namespace and range."""
+        self.lookups = 0
+        """Number of successful lookups."""
 
     # -- bundles -------------------------------------------------------------------------------------------------------
 
     def look_up(self, name: TopicName) -> None:
         """Start serving the bundle of a topic. Raises Refused (TopicNotFound) if its namespace does not exist."""
         namespace = self.check_namespace(name)
+        self.lookups += 1
         self._served.add((namespace.name, namespace.bundle(str(name))))
         settings = self._broker.settings
         if settings.topicLevelPoliciesEnabled and settings.systemTopicEnabled:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BROKER", "CONSUMER", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
+__all__ = ["BROKER", "CONSUMER", "LATENCIES", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
+
+LATENCIES: Final = ("le_0_5", "le_1", "le_5", "le_10", "le_20", "le_50", "le_100", "le_200", "le_1000", "overflow")
+"""The buckets of the time of a write, in milliseconds."""
 
 TOPIC: Final = {
     "pulsar_rate_in": "msgRateIn",
@@ -92,5 +95,8 @@ BROKER: Final = {
     "pulsar_broker_consumers_count": "pulsar_consumers_count",
     "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
     "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
+    "pulsar_broker_storage_write_rate": "pulsar_storage_write_rate",
+    "pulsar_broker_storage_read_rate": "pulsar_storage_read_rate",
+    "pulsar_broker_storage_read_cache_misses_rate": "pulsar_storage_read_cache_misses_rate",
 }
 """The topic metric that is summed for each metric of the broker."""

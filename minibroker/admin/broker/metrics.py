@@ -3,7 +3,9 @@
 Rules of this file
 1. Metrics of consumers and producers are added if exposeConsumerLevelMetricsInPrometheus and
    exposeProducerLevelMetricsInPrometheus are set.
-2. Metrics of Java, BookKeeper and the HTTP server, and histograms of latencies and sizes, are absent.
+2. Metrics of Java, BookKeeper and the HTTP server, histograms of sizes, and summaries of latencies are absent. Entries
+   are written in memory, so every write is in the first bucket of the histograms of write latencies.
+3. A counter of the Prometheus client has two samples, ``_total`` and ``_created``, and the type of their common name.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.minibroker.admin.broker.metric_tables import (
     BROKER,
     CONSUMER,
+    LATENCIES,
     PRODUCER,
     SUBSCRIPTION,
     TOPIC,
@@ -22,6 +25,7 @@ from pcli.minibroker.admin.broker.metric_tables import (
 )
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
 from pcli.minibroker.broker import VERSION
+from pcli.minibroker.policies.backlog_quotas import AGE, SIZE
 from pcli.minibroker.stats.topic_stats import Json, topic_stats
 from pcli.minibroker.topic_names import is_system, namespace_of
 from pcli.minibroker.topics.topic_compaction import COMPACTION
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDPOINTS", "metrics"]
 
+_QUOTAS: Final = {SIZE: "size", AGE: "time"}
+"""The label of each kind of backlog quota."""
+
 _Labels = dict[str, str]
 _Sample = tuple[str, _Labels, Any]
 """The name, labels and value of a metric."""
@@ -39,7 +46,7 @@ _Samples = dict[str, list[tuple[_Labels, Any]]]
 
 
 def metrics(broker: Broker) -> str:
-    """Return all metrics of a broker. All of them are gauges, as on a real broker."""
+    """Return all metrics of a broker. Most of them are gauges, as on a real broker."""
     samples: _Samples = {}
     cluster = {"cluster": broker.settings.clusterName}
     counts: dict[str, int] = {}
@@ -53,7 +60,17 @@ def metrics(broker: Broker) -> str:
         samples[name] = [(cluster, sum(value for _, value in samples.get(part, [])))]
     for name, labels, value in (*_of_broker(broker), *_of_coordinators(broker)):
         samples.setdefault(name, []).append(({**cluster, **labels}, value))
-    return "".join(_lines(samples))
+    return "".join((*_lines(samples), *_counters(broker, cluster)))
+
+
+def _counters(broker: Broker, labels: _Labels) -> Iterator[str]:
+    """Yield the lines of the counters of lookups. There is one broker, so no lookup is redirected."""
+    values = {"answers": broker.topic_registry.lookups, "redirects": 0, "failures": 0}
+    words = _words(labels)
+    for name, value in values.items():
+        yield f"# TYPE pulsar_broker_lookup_{name} counter\n"
+        yield f"pulsar_broker_lookup_{name}_total{{{words}}} {float(value)}\n"
+        yield f"pulsar_broker_lookup_{name}_created{{{words}}} {broker.created / 1000}\n"
 
 
 def _of_broker(broker: Broker) -> Iterator[_Sample]:
@@ -68,6 +85,12 @@ def _of_broker(broker: Broker) -> Iterator[_Sample]:
     yield "pulsar_connection_closed_total_count", connections, closed
     yield "pulsar_broker_topics_count", {}, len(broker.topics)
     yield "pulsar_broker_topic_load_pending_requests", {}, 0
+    yield "pulsar_broker_throttled_connections", {}, sum(one.input_paused for one in broker.connections)
+    yield "pulsar_broker_pending_bytes_to_dispatch", {}, 0
+    quotas = [one.backlog_quota for one in broker.topics.values() if one.backlog_quota is not None]
+    for kind, word in _QUOTAS.items():
+        name = "pulsar_broker_storage_backlog_quota_exceeded_evictions_total"
+        yield name, {"quota_type": word}, sum(one.evictions[kind] for one in quotas)
     yield "pulsar_broker_lookup_pending_requests", {}, 0
     yield from _bytes(broker)
 
@@ -108,6 +131,7 @@ def _of_topic(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
     if topic.transactions_enabled:
         yield from _fields(TRANSACTION_BUFFER, labels, stats)
     yield from _of_compaction(labels, topic)
+    yield from _of_storage(labels, topic)
     listed = settings.exposeConsumerLevelMetricsInPrometheus
     for name, one in subscriptions.items():
         ids = [str(consumer.id) for consumer in topic.subscriptions[name].consumers] if listed else []
@@ -129,6 +153,24 @@ def _of_subscription(labels: _Labels, stats: Json, consumer_ids: list[str]) -> I
     for number, consumer in zip(consumer_ids, stats["consumers"], strict=False):
         about = {"consumer_name": consumer["consumerName"], "consumer_id": number}
         yield from _fields(CONSUMER, {**labels, **about}, consumer)
+
+
+def _of_storage(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
+    """Return the rates of the storage, the histograms of writes, and the evictions of a persistent topic."""
+    if topic.backlog_quota is None:
+        return
+    rate = topic.broker.rates.of_storage(topic)
+    yield "pulsar_storage_write_rate", labels, rate.writes
+    yield "pulsar_storage_read_rate", labels, rate.reads
+    yield "pulsar_storage_read_cache_misses_rate", labels, 0.0
+    for name in ("pulsar_storage_write_latency", "pulsar_storage_ledger_write_latency"):
+        for bucket in LATENCIES:
+            yield f"{name}_{bucket}", labels, rate.written if bucket == LATENCIES[0] else 0
+        yield f"{name}_count", labels, rate.written
+        yield f"{name}_sum", labels, 0
+    for kind, word in _QUOTAS.items():
+        with_kind = {**labels, "quota_type": word}
+        yield "pulsar_storage_backlog_quota_exceeded_evictions_total", with_kind, topic.backlog_quota.evictions[kind]
 
 
 def _of_compaction(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
@@ -154,8 +196,11 @@ def _lines(samples: _Samples) -> Iterator[str]:
     for name, found in samples.items():
         yield f"# TYPE {name} gauge\n"
         for labels, value in found:
-            words = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            yield f"{name}{{{words}}} {value}\n"
+            yield f"{name}{{{_words(labels)}}} {value}\n"
+
+
+def _words(labels: _Labels) -> str:
+    return ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
 
 
 def _escaped(text: str) -> str:

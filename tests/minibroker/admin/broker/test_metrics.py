@@ -16,11 +16,10 @@ from tests.minibroker.admin.test_states import STATES, WorldStage
 REAL = json.loads(Path(__file__).with_name("metrics.json").read_text())
 ABSENT = {
     r"pulsar_(ml|metadata_store|web_executor|lb|health|resource_group)": "BookKeeper, threads, the machine",
-    r"pulsar_storage_(ledger_)?write_latency|pulsar_entry_size|pulsar_compaction_latency": "histograms",
-    r"pulsar_(compaction|storage|broker_storage)_(read|write)_|pulsar_broker_publish_latency": "rates of storage",
-    r"pulsar_broker_(lookup|load_manager|topic_list|throttled|pending_bytes)": "queues that are always empty",
+    r"pulsar_entry_size|pulsar_compaction_latency": "histograms",
+    r"pulsar_compaction_(read|write)_|pulsar_broker_publish_latency": "rates and latencies",
+    r"pulsar_broker_(lookup(_count|_sum)?$|load_manager|topic_list)": "queues that are always empty",
     r"pulsar_(topic_load|schema_|storage_backlog_quota_check)": "durations",
-    r"pulsar_(broker_)?storage_backlog_quota_exceeded": "evictions by quota type",
     r"pulsar_txn_(pending_ack_store|tc)_bufferedwriter|pulsar_txn_(tb_client|tp)_|pulsar_txn_execution": "durations",
 }
 """Names of metrics that this broker lacks, and what they measure."""
@@ -45,6 +44,9 @@ def metrics(make_rest):
                 stage.run(operation, *arguments, **options)
     lines = rest("GET", "/metrics").data.decode().splitlines()
     types = dict(line.split()[2:] for line in lines if line.startswith("# TYPE"))
+    types |= {
+        f"{name}_{part}": "counter" for name in types for part in ("total", "created") if types[name] == "counter"
+    }
     found = [SAMPLE.fullmatch(line).groups() for line in lines if not line.startswith("#")]
     return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), value) for name, labels, value in found], types
 
@@ -85,3 +87,21 @@ def test_values_of_consumers_and_producers(metrics):
     assert value(metrics, "pulsar_consumer_unacked_messages", **consumer) == 8
     producer = {"topic": "persistent://public/default/sw4", "producer_name": "p", "producer_id": "1"}
     assert value(metrics, "pulsar_producer_msg_rate_in", **producer) >= 0
+
+
+def test_lookups_and_rates_of_the_storage(world, rest):
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    for sequence in range(30):
+        client.publish(sequence_id=sequence)
+    client.flow(15)
+    world.advance(60_000)
+    lines = dict(line.rsplit(" ", 1) for line in rest("GET", "/metrics").data.decode().splitlines())
+    cluster = 'cluster="standalone"'
+    topic = f'{cluster},namespace="public/default",topic="persistent://public/default/t"'
+    assert lines[f"pulsar_broker_lookup_answers_total{{{cluster}}}"] == "2.0"
+    assert lines[f"pulsar_storage_write_rate{{{topic}}}"] == "0.5"
+    assert lines[f"pulsar_storage_read_rate{{{topic}}}"] == "0.25"
+    assert lines[f"pulsar_storage_write_latency_le_0_5{{{topic}}}"] == "30"
+    assert lines[f"pulsar_broker_storage_write_rate{{{cluster}}}"] == "0.5"
