@@ -111,4 +111,5 @@ def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
 def _rate(count: _Counters, before: _Counters, elapsed: int) -> Rate:
     if elapsed <= 0:
         return NO_RATE
-    return Rate(*(1000 * (new - old) / elapsed for new, old in zip(count, before)))
+    # An unload of the topic resets the counters of a subscription.
+    return Rate(*(1000 * max(0, new - old) / elapsed for new, old in zip(count, before)))

@@ -243,16 +243,18 @@ class Consumer:
 
     def disconnect(self) -> None:
         """Close the consumer with CLOSE_CONSUMER, or close the connection of clients below version 5."""
-        connection = self.connection
-        if self.closed:
-            # A different consumer can have this id by now.
-            return
-        connection.removed_consumer(self.id)
-        self.leave()
-        if connection.session.supports_close:
-            connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=NOBODY))
+        if not self.closed:
+            # Otherwise a different consumer can have this id by now.
+            self.connection.removed_consumer(self.id)
+            self.leave()
+            self.send_close()
+
+    def send_close(self) -> None:
+        """Send CLOSE_CONSUMER, or close the connection of clients below version 5."""
+        if self.connection.session.supports_close:
+            self.connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=NOBODY))
         else:
-            connection.close()
+            self.connection.close()
 
     def leave(self) -> None:
         """Remove the consumer from its subscription."""

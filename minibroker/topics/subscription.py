@@ -59,6 +59,21 @@ class Subscription:
         self.properties = properties or {}
         self.replicated = replicated
         """A value that is stored and shown. There is no replication."""
+        self.max_unacked, self.delayed_delivery, self.delayed_tick = 0, True, 1000
+        self.limits: DispatchRateLimiter | None = None
+        self._forget_consumers()
+        self.last_active = topic.broker.now
+        """The last time (ms) at which a consumer was detached, or else the time of creation (getLastActive)."""
+        self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
+        self._resetting = False
+        self.keeps_trimmed = False
+        """Whether the cursor of a reader with readCompacted may remain before the trimmed position."""
+        self.pending_ack_handle: PendingAckHandle | None = None
+        """The acknowledgements in open transactions, or None before the first one."""
+        self.policies_changed()
+
+    def _forget_consumers(self) -> None:
+        """Set the type, the counters and the times to those of a new subscription."""
         self.kind = -1
         """The subscription type (SubType) of the consumers, or -1 before the first one."""
         self.dispatcher: Dispatcher | None = None
@@ -66,22 +81,11 @@ class Subscription:
         """The dispatcher on a persistent topic."""
         self._individual_dispatcher: PersistentDispatcher | None = None
         """The dispatcher, or None if entries are not acknowledged and redelivered individually."""
-        self.max_unacked, self.delayed_delivery, self.delayed_tick = 0, True, 1000
-        self.limits: DispatchRateLimiter | None = None
         self.expired = 0
         """Total number of expired messages."""
         self.last_expire = self.last_mark_delete = self.last_flow = 0
-        self.last_active = topic.broker.now
-        """The last time (ms) at which a consumer was detached, or else the time of creation (getLastActive)."""
-        self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
         self.messages_out_removed = self.bytes_out_removed = 0
         """Messages and bytes sent to consumers that have left."""
-        self._resetting = False
-        self.keeps_trimmed = False
-        """Whether the cursor of a reader with readCompacted may remain before the trimmed position."""
-        self.pending_ack_handle: PendingAckHandle | None = None
-        """The acknowledgements in open transactions, or None before the first one."""
-        self.policies_changed()
 
     def policies_changed(self) -> None:
         """Apply changed policies."""
@@ -371,6 +375,9 @@ class Subscription:
             return
         self._resetting = True
         if self.kind in (EXCLUSIVE, FAILOVER) and self.active is not None:
+            if self.active.closed:
+                # No consumer is elected after a reset (disconnectActiveConsumers): the next one closes it again.
+                self.active.send_close()
             self.active.disconnect()
         else:
             self.disconnect()
@@ -383,7 +390,8 @@ class Subscription:
             cursor.ack_sets[offset] = bits
 
     def reload(self) -> None:
-        """Forget what an unload of the topic loses: the ack sets of batches are only in memory (verified on 4.2.4)."""
+        """Forget what an unload of the topic loses: counters, times and the ack sets of batches (verified on 4.2.4)."""
+        self._forget_consumers()
         if self.cursor is not None:
             self.cursor.reload()
         if self.pending_ack_handle is not None:

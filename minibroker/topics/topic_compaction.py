@@ -151,6 +151,7 @@ class TopicCompaction:
             return
         subscription = self._subscription()
         subscription.kind = EXCLUSIVE
+        subscription.last_flow = self._topic.broker.now
         last = self._topic.last_dispatchable_entry()
         if last is None:
             self._end("SUCCESS")
@@ -221,7 +222,6 @@ class TopicCompaction:
         """Count what the compactor received from its subscription."""
         subscription.messages_out_removed += compactor.messages_read
         subscription.bytes_out_removed += compactor.bytes_read
-        subscription.last_flow = subscription.topic.broker.now
 
     def _entries(self, horizon: int) -> Iterator[Entry]:
         """Read the compacted ledger, and then the topic up to the new horizon."""

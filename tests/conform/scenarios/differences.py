@@ -340,6 +340,38 @@ def merged_consumers(s):
     s.admin("GET", s.path(t, "/partitioned-stats"), show=[f"subscriptions.sub.{path}" for path in shown])
 
 
+def counters_after_unload(s):
+    """An unload resets the counters, times and type of a subscription."""
+    t = s.topic()
+    p, c = _sender(s, t, "c")
+    c.subscribe(t)
+    c.flow(10)
+    ids = p.send("m0", "m1")
+    c.ack(ids[0])
+    s.wait(1.1)
+    s.admin("POST", s.path(t, "/subscription/sub/expireMessages/1"))
+    counters = ["bytesOutCounter", "msgOutCounter"]
+    times = ["lastExpireTimestamp", "lastConsumedFlowTimestamp", "lastAckedTimestamp"]
+    shown = [f"subscriptions.sub.{path}" for path in (*counters, "type", "totalMsgExpired", *times)]
+    s.admin("PUT", s.path(t, "/unload"))
+    s.admin("GET", s.path(t, STATS), show=[*shown, *counters])
+    s.look_up(t)
+    c.subscribe(t, id=2)
+    s.admin("GET", s.path(t, STATS), show=[*shown, *counters])
+
+
+def second_seek_of_an_inactive_consumer(s):
+    """A SEEK closes the active consumer of Failover. A second SEEK closes it again, because no other one is active."""
+    t = s.topic(ring=[("a", "a"), ("b", "b")])
+    c, d = s.connect("c", "d")
+    c.subscribe(t, type="Failover", name="a", priority_level=1)
+    s.wait(1.5)
+    d.subscribe(t, type="Failover", name="b")
+    s.wait(1.5)
+    c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+    c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+
+
 def partition_in_expiry(s):
     """The partition in the body of an expiry must be that of the topic."""
     t = s.topic(lookup=False)
