@@ -69,6 +69,8 @@ class Connection:
     target: str = ""
     subscription: str = ""
     kind: str = ""
+    schema_version: bytes = b""
+    """The version of the producer's schema; empty if it has no schema."""
     transaction: dict[str, int] = field(default_factory=dict)
     """The fields with the id of the last transaction that began on this connection."""
     waiting_acks: dict[int, pb.CommandAck] = field(default_factory=dict)
@@ -185,6 +187,7 @@ class Connections:
             self._given_up.add(id(event.request))
         elif name in ("PRODUCER_SUCCESS", "SUCCESS"):
             connection.usable = True
+            connection.schema_version = body.schema_version if name == "PRODUCER_SUCCESS" else b""
         elif name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER"):
             connection.usable = False
             connection.held.clear()

@@ -13,20 +13,17 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from scenarios.connections import Broker, Connection, Connections, Pace
+from scenarios.entries import SCHEMAS, entries_of
 from scenarios.plans import Plan
 from scenarios.recording import Recording, RestExchange, read_json
 
-from pcli.codec.payload.batch import join_batch
-from pcli.codec.payload.compression import compress
 from pcli.codec.proto import pb
-from pcli.codec.wire.build import push_entry
 
 __all__ = ["run_plan"]
 
@@ -37,6 +34,7 @@ _POLICY_S = 1.0
 _TICK_S = 1.5
 """The time after which a delayed message is certainly due (delayedDeliveryTickTimeMillis)."""
 _ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
+_COMPACTION_TRIES = 20
 _AGE_MS = 3_600_000
 """The age of the first message of a run."""
 _NOWHERE = (1 << 64) - 1, (1 << 64) - 1
@@ -75,6 +73,7 @@ class _Run:
         self._producers: dict[int, Connection] = {}
         self._consumers: dict[int, Connection] = {}
         self._coordinator: Connection | None = None
+        self._queries: Connection | None = None
         self._transactions: dict[int, dict[str, int]] = {}
 
     # -- start and end -------------------------------------------------------------------------------------------------
@@ -87,7 +86,7 @@ class _Run:
         for number, topic in enumerate(self._plan.topics):
             if topic["partitions"]:
                 await self._rest("PUT", f"{self._path(number)}/partitions", topic["partitions"])
-        queries = await self._wire.open()
+        queries = self._queries = await self._wire.open()
         for number, topic in enumerate(self._plan.topics):
             queries.session.send(pb.CommandPartitionedTopicMetadata(topic=self._name((number, -1))))
             for partition in range(topic["partitions"]) if topic["partitions"] else (-1,):
@@ -174,6 +173,7 @@ class _Run:
         if step["name"] is not None:
             body.producer_name = step["name"]
             body.user_provided_producer_name = True
+        _add_schema(body, step)
         await self._wire.send(connection, body)
 
     async def _do_send(self, step: dict[str, Any]) -> None:
@@ -182,37 +182,15 @@ class _Run:
             return
         txn = await self._join(step, lambda bits: pb.CommandAddPartitionToTxn(partitions=[connection.target], **bits))
         for entry in step["entries"]:
-            body = pb.CommandSend(producer_id=1, sequence_id=entry["sequence"], num_messages=max(entry["batch"], 1))
-            body.MergeFrom(pb.CommandSend(**txn))
-            connection.session.send(body, self._entry(entry, step, txn))
-            self._wire.flush(connection)
-            if step["one_by_one"]:
-                await self._wire.settle()
+            fields = {**txn, "schema_version": connection.schema_version}
+            for data in entries_of(entry, step, self._start_ms, fields):
+                body = pb.CommandSend(producer_id=1, sequence_id=entry["sequence"], num_messages=max(entry["batch"], 1))
+                body.MergeFrom(pb.CommandSend(is_chunk=entry["chunks"] > 0, **txn))
+                connection.session.send(body, data)
+                self._wire.flush(connection)
+                if step["one_by_one"]:
+                    await self._wire.settle()
         await self._wire.settle(step["delay_ms"] / 1000 + _TICK_S if step["delay_ms"] else 0)
-
-    def _entry(self, entry: dict[str, Any], step: dict[str, Any], txn: dict[str, int]) -> bytes:
-        number, key, compression = entry["number"], entry["key"], step["compression"]
-        time_ms = self._start_ms + number
-        metadata = pb.MessageMetadata(producer_name="p", sequence_id=entry["sequence"], publish_time=time_ms, **txn)
-        if step["delay_ms"]:
-            metadata.deliver_at_time = int(time.time() * 1000) + step["delay_ms"]
-        payload = b"m%d" % number
-        if entry["batch"]:
-            metadata.num_messages_in_batch = entry["batch"]
-            singles = []
-            for index in range(entry["batch"]):
-                single = pb.SingleMessageMetadata(sequence_id=entry["sequence"] + index)
-                if key is not None:
-                    single.partition_key = key
-                singles.append((single, b"m%d.%d" % (number, index)))
-            payload = join_batch(singles)
-        if key is not None:
-            metadata.partition_key = key
-        if compression != "NONE":
-            metadata.compression = pb.CompressionType.Value(compression)
-            metadata.uncompressed_size = len(payload)
-            payload = compress(metadata.compression, payload)
-        return push_entry(metadata, payload)
 
     async def _do_subscribe(self, step: dict[str, Any]) -> None:
         connection = self._consumers[step["consumer"]] = await self._wire.open()
@@ -227,7 +205,9 @@ class _Run:
             durable=step["durable"],
             initialPosition=pb.CommandSubscribe.InitialPosition.Value(step["position"]),
             priority_level=step["priority"],
+            read_compacted=step["compacted"],
         )
+        _add_schema(body, step)
         if not step["durable"]:
             body.start_message_id.CopyFrom(_EARLIEST if step["position"] == "Earliest" else _LATEST)
         await self._wire.send(connection, body)
@@ -346,10 +326,35 @@ class _Run:
         await self._rest(step["method"], f"{self._path(number, partition)}{separator}{path}", body)
         await self._wire.settle()
 
+    async def _do_compact(self, step: dict[str, Any]) -> None:
+        path = f"{self._path(*step['target'])}/compaction"
+        await self._rest("PUT", path)
+        for _ in range(_COMPACTION_TRIES):
+            await self._wire.settle()
+            status = (await asyncio.to_thread(self._call, "GET", path, None))[1]
+            if not isinstance(status, dict) or status.get("status") != "RUNNING":
+                break
+
+    async def _do_schema(self, step: dict[str, Any]) -> None:
+        await self._rest(step["method"], f"schemas/{self._path(*step['target']).partition('/')[2]}/{step['path']}")
+        await self._wire.settle()
+
+    async def _do_get_schema(self, step: dict[str, Any]) -> None:
+        assert self._queries is not None
+        body = pb.CommandGetSchema(topic=self._name(step["target"]))
+        if step["version"] is not None:
+            body.schema_version = step["version"].to_bytes(8, "big")
+        await self._wire.send(self._queries, body)
+
     async def _do_policy(self, step: dict[str, Any]) -> None:
         path = f"namespaces/{self._namespace}" if step["target"] is None else self._path(*step["target"])
         await self._rest(step["method"], f"{path}/{step['path']}", step["body"])
         await self._wire.settle(_POLICY_S)
+
+
+def _add_schema(body: Any, step: dict[str, Any]) -> None:
+    if step["schema"] is not None:
+        body.schema.CopyFrom(SCHEMAS[step["schema"]])
 
 
 def _signed(value: int) -> int:

@@ -22,7 +22,7 @@ from scenarios.step_kinds import KINDS
 
 __all__ = ["Plan", "build", "plan_of_seed", "plans", "search"]
 
-_NUMBERS_PER_STEP = 8
+_NUMBERS_PER_STEP = 14
 _GROUPS, _GROUP_SIZE = 6, 12
 """Lists of Hypothesis have about five elements; several lists together give plans of about thirty steps."""
 

@@ -50,6 +50,7 @@ def _template(path: str) -> str:
     """Return the path without names."""
     path = path.partition("?")[0]
     path = re.sub(r"^(non-persistent|persistent)/public/~/[^/]+", r"\1/TOPIC", path)
+    path = re.sub(r"^schemas/public/~/[^/]+", "schemas/TOPIC", path)
     path = re.sub(r"namespaces/public/~", "namespaces/NAMESPACE", path)
     path = re.sub(r"subscription/\w+", "subscription/SUB", path)
     return re.sub(r"/\d+", "/N", path)

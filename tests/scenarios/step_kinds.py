@@ -15,6 +15,17 @@ _SUBSCRIPTIONS = ("s", "s", "s", "r")
 _TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared", "Shared", "Key_Shared")
 _KEYS = (None, None, "k1", "k2", "k3", "k4")
 _PERMITS = (10, 100, 1, 2, 3, 1000)
+_SCHEMAS = (
+    "avro",
+    "avro",
+    "avro with default",
+    "avro without default",
+    "avro of another type",
+    "json",
+    "string",
+    "int",
+)
+_SCHEMA_PATHS = ("schema", "schemas", "schema/0", "schema/1")
 _QUERIES = (
     "stats",
     "stats",
@@ -53,6 +64,7 @@ _NAMESPACE_POLICIES: tuple[tuple[str, Any], ...] = (
     ("encryptionRequired", True),
     ("isAllowAutoUpdateSchema", False),
     ("messageTTL", 60),
+    ("schemaValidationEnforced", True),
 )
 
 
@@ -62,7 +74,19 @@ def create_producer(model: Model, drawn: Numbers) -> Step:
     model.producers.append({"open": True, "target": target, "sequence": 0})
     name = drawn.pick((None, "p", "p", "q"))
     access = drawn.pick(("Shared",) * 6 + ("Exclusive", "WaitForExclusive", "ExclusiveWithFencing"))
-    return {"do": "producer", "producer": len(model.producers) - 1, "target": target, "name": name, "access": access}
+    schema = _schema(drawn)
+    return {
+        "do": "producer",
+        "producer": len(model.producers) - 1,
+        "target": target,
+        "name": name,
+        "access": access,
+        "schema": schema,
+    }
+
+
+def _schema(drawn: Numbers) -> str | None:
+    return drawn.pick(_SCHEMAS) if drawn.one_in(4) else "broken" if drawn.one_in(30) else None
 
 
 def send(model: Model, drawn: Numbers) -> Step | None:
@@ -73,13 +97,17 @@ def send(model: Model, drawn: Numbers) -> Step | None:
     number = drawn.pick(choices)
     producer = model.producers[number]
     count, batch = 1 + drawn.below(4), drawn.pick((0, 0, 0, 3, 2, 5))
+    chunks = drawn.pick((0,) * 8 + (2, 3)) if not batch else 0
+    empty = drawn.one_in(6)
     key = drawn.pick(_KEYS)
     if drawn.one_in(8):
         producer["sequence"] = max(0, producer["sequence"] - 1 - drawn.below(3))
     entries = []
     for _ in range(count):
         model.messages += max(batch, 1)
-        entries.append({"number": model.messages, "sequence": producer["sequence"], "batch": batch, "key": key})
+        entry = {"number": model.messages, "sequence": producer["sequence"], "batch": batch, "key": key}
+        entries.append({**entry, "chunks": chunks, "empty": empty})
+        empty = False
         producer["sequence"] += max(batch, 1)
         key = key and f"k{model.messages % 5}"
     return {
@@ -131,6 +159,8 @@ def subscribe(model: Model, drawn: Numbers) -> Step:
         "durable": durable,
         "permits": permits,
         "priority": drawn.pick((0, 0, 0, 1)),
+        "compacted": drawn.one_in(6),
+        "schema": _schema(drawn),
     }
 
 
@@ -253,6 +283,24 @@ def administer(model: Model, drawn: Numbers) -> Step:
     return {**step, "body": body, "which": drawn.below(8)}
 
 
+def compact(model: Model, drawn: Numbers) -> Step:
+    """A compaction, and a wait for its end."""
+    return {"do": "compact", "target": drawn.pick(model.targets())}
+
+
+def query_schema(model: Model, drawn: Numbers) -> Step:
+    """A GET_SCHEMA, or a REST call for schemas."""
+    target = drawn.pick(model.targets())
+    if drawn.one_in(2):
+        return {"do": "get_schema", "target": target, "version": drawn.pick((None, 0, 1))}
+    return {
+        "do": "schema",
+        "method": "DELETE" if drawn.one_in(8) else "GET",
+        "target": target,
+        "path": drawn.pick(_SCHEMA_PATHS),
+    }
+
+
 def wait(_model: Model, _drawn: Numbers) -> Step:
     """A pause of a second."""
     return {"do": "wait", "seconds": 1.2}
@@ -276,6 +324,8 @@ KINDS: tuple[Callable[[Model, Numbers], Step | None], ...] = (
     *[end_transaction] * 2,
     *[set_policy] * 2,
     *[administer] * 2,
+    compact,
+    query_schema,
     wait,
 )
 """The kinds, repeated by weight."""

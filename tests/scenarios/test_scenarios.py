@@ -46,7 +46,7 @@ def test_a_failing_plan_shrinks():
             raise AssertionError
 
     with pytest.raises(AssertionError):
-        search(4, check, shrink=True)
+        search(5, check, shrink=True)
     assert [step["do"] for step in simplest[-1].steps] == ["subscribe", "ack"]
 
 
@@ -77,7 +77,7 @@ def test_equal_brokers_have_no_differences(brokers):
 
 TOPIC = {"topics": [{"persistent": True, "partitions": 0}], "policies": []}
 CONSUME = [
-    {"do": "producer", "producer": 0, "target": (0, -1), "name": "p", "access": "Shared"},
+    {"do": "producer", "producer": 0, "target": (0, -1), "name": "p", "access": "Shared", "schema": None},
     {
         "do": "subscribe",
         "consumer": 0,
@@ -88,11 +88,13 @@ CONSUME = [
         "durable": True,
         "permits": 10,
         "priority": 0,
+        "compacted": False,
+        "schema": None,
     },
     {
         "do": "send",
         "producer": 0,
-        "entries": [{"number": 1, "sequence": 0, "batch": 0, "key": None}],
+        "entries": [{"number": 1, "sequence": 0, "batch": 0, "key": None, "chunks": 0, "empty": False}],
         "one_by_one": False,
         "compression": "NONE",
         "delay_ms": 0,

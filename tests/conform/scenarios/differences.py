@@ -361,7 +361,10 @@ def counters_after_unload(s):
 
 
 def second_seek_of_an_inactive_consumer(s):
-    """A SEEK closes the active consumer of Failover. A second SEEK closes it again, because no other one is active."""
+    """A SEEK closes the active consumer of Failover. A second SEEK closes it again, because no other one is active.
+
+    Its id can then be that of a new consumer.
+    """
     t = s.topic(ring=[("a", "a"), ("b", "b")])
     c, d = s.connect("c", "d")
     c.subscribe(t, type="Failover", name="a", priority_level=1)
@@ -370,6 +373,9 @@ def second_seek_of_an_inactive_consumer(s):
     s.wait(1.5)
     c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
     c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+    d.subscribe(t, sub="other")
+    c.SEEK(consumer_id=1, message_id=(2**64 - 1, 2**64 - 1))
+    d.CONSUMER_STATS(consumer_id=1)
 
 
 def partition_in_expiry(s):
