@@ -58,13 +58,14 @@ class _TooManyError(AvroError):
 class Field:
     """A field of a record. The record's ``children`` contain its type."""
 
-    __slots__ = ("aliases", "default", "has_default", "name", "order", "properties")
+    __slots__ = ("aliases", "default", "doc", "has_default", "name", "order", "properties")
 
     def __init__(self, declared: dict[str, Any]) -> None:
         self.name = _name(declared.get("name"))
         self.aliases = _texts(declared.get("aliases", []))
         self.has_default = "default" in declared
         self.default = declared.get("default")
+        self.doc = declared.get("doc")
         self.order = declared.get("order", "ascending")
         if self.order not in ("ascending", "descending", "ignore"):
             raise AvroError(f"field {self.name}: the order is invalid")
@@ -74,7 +75,7 @@ class Field:
 class AvroSchema:
     """One type with resolved names. It can be recursive."""
 
-    __slots__ = ("aliases", "children", "fields", "kind", "name", "properties", "size", "symbols")
+    __slots__ = ("aliases", "children", "default", "doc", "fields", "kind", "name", "properties", "size", "symbols")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -87,6 +88,10 @@ class AvroSchema:
         self.children: list[AvroSchema] = []
         """Types of the fields, branches of the union, or the one type of items or values."""
         self.symbols: list[str] = []
+        self.default: str | None = None
+        """The default of an enum."""
+        self.doc: Any = None
+        """The documentation of a record, enum or fixed type."""
         self.size = 0
         """Size of a fixed type, in bytes."""
         self.properties: dict[str, Any] = {}
@@ -191,6 +196,7 @@ class _Parser:
             raise AvroError(f"{schema.name[:80]} is declared twice or is a built-in type")
         self._named[schema.name] = schema
         schema.aliases = [_full(alias, own) for alias in _texts(declared.get("aliases", []))]
+        schema.doc = declared.get("doc")
         _READ[schema.kind](self, schema, declared, own, depth)
         return schema
 
@@ -200,6 +206,7 @@ class _Parser:
             raise AvroError(f"enum {schema.name}: duplicate symbol")
         if "default" in declared and declared["default"] not in schema.symbols:
             raise AvroError(f"enum {schema.name}: the default is not one of its symbols")
+        schema.default = declared.get("default")
 
     def _fixed(self, schema: AvroSchema, declared: dict[str, Any], _own: str, _depth: int) -> None:
         size = declared.get("size")

@@ -24,6 +24,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can_read, normal_form, parse
+from pcli.minibroker.schema.avro_text import pretty_text
 
 __all__ = ["TYPE_NAMES", "SchemaRegistry", "StoredSchema", "version_number"]
 
@@ -51,6 +52,7 @@ _AVRO: Final = frozenset([pb.Schema.Avro, pb.Schema.Json, pb.Schema.Protobuf])
 _ANYTHING: Final = frozenset([pb.Schema.Type.Value("None"), pb.Schema.External])
 """Types whose data is not checked."""
 
+_VALIDATION: Final = "org.apache.avro.SchemaValidationException"
 _MAX_DEPTH: Final = 4
 """Maximum nesting depth of KeyValue schemas."""
 
@@ -291,12 +293,17 @@ def _check(old: _Parsed, new: _Parsed, strategy: str) -> None:
 
 
 def _check_avro(old: AvroSchema, new: AvroSchema, strategy: str) -> None:
+    """Raise Refused, with the text of Avro's SchemaValidator, if the strategy does not permit the new schema."""
     direction = strategy.removesuffix("_TRANSITIVE")
-    try:
-        if direction in ("BACKWARD", "FULL"):
-            can_read(new, old)
-        if direction in ("FORWARD", "FULL"):
-            can_read(old, new)
-    except AvroError as error:
-        text = f"Error during schema compatibility check with strategy {strategy}: {error}"
-        raise Refused(pb.IncompatibleSchema, text) from None
+    pairs = []
+    if direction in ("FORWARD", "FULL"):
+        pairs.append((new, old))
+    if direction in ("BACKWARD", "FULL"):
+        pairs.append((old, new))
+    for writer, reader in pairs:
+        try:
+            can_read(reader, writer)
+        except AvroError:
+            why = f"Unable to read schema: \n{pretty_text(writer)}\nusing schema:\n{pretty_text(reader)}"
+            text = f"Error during schema compatibility check with strategy {strategy}: {_VALIDATION}: {why}"
+            raise Refused(pb.IncompatibleSchema, text) from None

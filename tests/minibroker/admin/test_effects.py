@@ -434,6 +434,17 @@ def test_incompatible_schemas(rest):
     assert rest("POST", "/admin/v2/schemas/public/none/t/schema", TEXT).json == {"reason": "Namespace does not exist"}
 
 
+def test_the_text_of_an_incompatible_avro_schema(rest):
+    """The text is that of Avro's SchemaValidator: the writer's and the reader's schema."""
+    schemas = "/admin/v2/schemas/public/default/t"
+    rest("POST", f"{schemas}/schema", INT)
+    text = INT | {"schema": INT["schema"].replace("int", "string")}
+    reason = rest("POST", f"{schemas}/compatibility", text).json["reason"]
+    start, strings, ints = reason.partition("\n\nStacktrace")[0].replace("\nusing schema:\n", ": \n").rsplit(": \n", 2)
+    assert start.endswith("with strategy FULL: org.apache.avro.SchemaValidationException: Unable to read schema")
+    assert ('"type" : "string"' in strings, '"type" : "int"' in ints) == (True, True)
+
+
 def test_resource_quotas_of_bundles_that_do_not_exist(rest):
     quotas, bundles = "/admin/v2/resource-quotas", ("0x00000000_0xffffffff", "0x00000000_0x40000000")
     for namespace, status in (("default", [412, 200]), ("none", [200, 412])):
