@@ -104,8 +104,12 @@ def limits() -> Iterator[str]:
     yield f"- **Missing parts of the REST API**: {missing}."
     policies = words(capabilities.stored_only_policies())
     yield (
-        "- **Values that are stored and returned but have no effect**, because this broker has no replication, "
-        f"offloaders, bookies or Java plug-ins: {policies}."
+        "- **Values that are stored and returned but have no effect**, because this is one broker without replication, "
+        f"offloaders, bookies and Java plug-ins: {policies}."
+    )
+    yield (
+        "- **Metrics that are absent**: those of Java, BookKeeper, the HTTP server and the load manager, the sizes of "
+        "entries, and the durations of lookups, loads, compactions and transactions."
     )
     yield (
         f"- **Settings without effect** ({len(IGNORED)}): a `--conf` file may contain them, and `--set` refuses them.\n"

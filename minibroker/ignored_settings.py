@@ -13,7 +13,7 @@ REASONS: Final = {
     "Geo-replication and cluster migration do not exist.": """
 brokerReplicationInactiveThresholdSeconds clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
 createTopicToRemoteClusterForReplication dispatchThrottlingRatePerReplicatorInByte
-dispatchThrottlingRatePerReplicatorInMsg replicatedSubscriptionsSnapshotFrequencyMillis
+dispatchThrottlingRatePerReplicatorInMsg enableReplicatedSubscriptions replicatedSubscriptionsSnapshotFrequencyMillis
 replicatedSubscriptionsSnapshotMaxCachedPerSubscription replicatedSubscriptionsSnapshotTimeoutSeconds
 replicationConnectionsPerBroker replicationMetricsEnabled replicationPolicyCheckDurationSeconds
 replicationProducerQueueSize replicationStartAt replicationTlsEnabled
@@ -203,14 +203,16 @@ topicPublisherThrottlingTickTimeMillis
     "The acknowledgements can always be stored.": """
 dispatcherPauseOnAckStatePersistentEnabled
 """,
+    "No subscription of this broker gets stuck.": """
+unblockStuckSubscriptionEnabled
+""",
     "No class of 4.2.4 reads the setting.": """
-strictTopicNameEnabled
+brokerServicePurgeInactiveFrequencyInSeconds preciseTopicPublishRateLimiterEnable strictTopicNameEnabled
 """,
     "The behaviour is not implemented; it is that of the default value.": """
-additionalSystemCursorNames advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers
-brokerServicePurgeInactiveFrequencyInSeconds dispatchThrottlingOnNonBacklogConsumerEnabled
-dispatchThrottlingRateRelativeToPublishRate enableReplicatedSubscriptions haProxyProtocolEnabled internalListenerName
-preciseTopicPublishRateLimiterEnable schemaJsonAllowLegacyJacksonFormat unblockStuckSubscriptionEnabled
+advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers
+dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateRelativeToPublishRate haProxyProtocolEnabled
+internalListenerName schemaJsonAllowLegacyJacksonFormat
 """,
 }
 """The names of the settings by the reason why they have no effect."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from pcli.minibroker.topics.topic_compaction import COMPACTION
+from pcli.minibroker.topics.topic_compaction import is_system_cursor
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -85,7 +85,7 @@ class Monitors:
         seconds = topic.effective("ttlDurationDefaultInSeconds")
         if seconds and topic.ledger is not None:
             for subscription in list(topic.subscriptions.values()):
-                if subscription.name != COMPACTION:
+                if not is_system_cursor(topic, subscription.name):
                     subscription.expire_messages(seconds)
 
     def policies_changed(self, topic: Topic) -> None:
@@ -101,7 +101,7 @@ class Monitors:
         if longest <= 0 or not topic.persistent:
             return
         for one in list(topic.subscriptions.values()):
-            idle = not one.consumers and not one.replicated and one.name != COMPACTION
+            idle = not one.consumers and not one.replicated and not is_system_cursor(topic, one.name)
             if idle and self._broker.now - one.last_active > longest:
                 topic.remove_subscription(one)
 

@@ -241,6 +241,9 @@ class Settings:
     ] = 0
     retentionCheckIntervalInSeconds: Annotated[int, "interval at which ledgers that are not retained are deleted"] = 120
     ttlDurationDefaultInSeconds: Annotated[int, "age at which messages are acknowledged by the broker"] = 0
+    additionalSystemCursorNames: Annotated[list[str], "subscriptions whose messages do not expire"] = field(
+        default_factory=list
+    )
     messageExpiryCheckIntervalInMinutes: Annotated[int, "interval at which the ages of messages are checked"] = 5
     subscriptionExpirationTimeMinutes: Annotated[
         int, "time without consumers after which a subscription is deleted"

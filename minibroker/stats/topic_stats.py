@@ -19,7 +19,7 @@ from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMul
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.timestamps import instant_text
 from pcli.minibroker.topics.ledger_trimming import mark_delete_positions
-from pcli.minibroker.topics.topic_compaction import COMPACTION, CompactionRecord
+from pcli.minibroker.topics.topic_compaction import CompactionRecord, is_system_cursor
 
 if TYPE_CHECKING:
     from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
@@ -93,7 +93,9 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "storageSize": 0 if ledger is None else ledger.total_size,
         "backlogSize": 0 if ledger is None or not marks else backlog_size(ledger, min(marks)),
         **_UNUSED_TOPIC,
-        "bytesOutInternalCounter": subscriptions.get(COMPACTION, {}).get("bytesOutCounter", 0),
+        "bytesOutInternalCounter": sum(
+            one["bytesOutCounter"] for name, one in subscriptions.items() if is_system_cursor(topic, name)
+        ),
         "compaction": _compaction(topic),
         **_transactions(topic),
         **_backlog_quota(topic),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.subscription import Subscription
     from pcli.minibroker.topics.topic import Topic
 
-__all__ = ["COMPACTION", "AlreadyRunningError", "CompactionRecord", "TopicCompaction"]
+__all__ = ["COMPACTION", "AlreadyRunningError", "CompactionRecord", "TopicCompaction", "is_system_cursor"]
 
 COMPACTION: Final = "__compaction"
 """The name of the compactor's subscription (Compactor.COMPACTION_SUBSCRIPTION)."""
@@ -44,6 +44,11 @@ _READ_ENTRIES: Final = 100
 _READ_BYTES: Final = 1024 * 1024
 _BY_EVENT_TIME: Final = "EventTimeCompactionServiceFactory"
 _CLIENT: Final = "org.apache.pulsar.client.api.PulsarClientException"
+
+
+def is_system_cursor(topic: Topic, name: str) -> bool:
+    """Return whether a subscription is that of the compactor or in additionalSystemCursorNames (isSystemCursor)."""
+    return name == COMPACTION or name in topic.broker.settings.additionalSystemCursorNames
 
 
 class AlreadyRunningError(Exception):

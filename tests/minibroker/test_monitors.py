@@ -106,6 +106,15 @@ def test_messages_older_than_the_ttl_are_acknowledged(world, client):
     assert (subscription.backlog, subscription.expired) == (1, 3)
 
 
+def test_messages_of_additional_system_cursors_do_not_expire(make_world):
+    world = make_world(additionalSystemCursorNames=["internal"], ttlDurationDefaultInSeconds=60)
+    client = world.client()
+    client.subscribe("t", subscription="internal")
+    produce(client, messages=3)
+    world.advance(6 * MINUTE)
+    assert world.broker.topics["persistent://public/default/t"].subscriptions["internal"].backlog == 3
+
+
 def test_a_changed_ttl_is_applied_at_once(world, client):
     client.subscribe("t")
     produce(client, messages=3)
