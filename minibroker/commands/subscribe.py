@@ -71,10 +71,10 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
 def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
     """Check the command against the topic's policies and state."""
     kind = command.subType
-    if command.read_compacted and (not topic.persistent or kind not in (EXCLUSIVE, FAILOVER)):
-        raise Refused(
-            pb.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions of persistent topics"
-        )
+    if command.read_compacted and not topic.persistent:
+        raise Refused(pb.NotAllowedError, "readCompacted only valid on persistent topics")
+    if command.read_compacted and kind not in (EXCLUSIVE, FAILOVER):
+        raise Refused(pb.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions")
     if kind == KEY_SHARED and not topic.broker.settings.subscriptionKeySharedEnable:
         raise Refused(pb.NotAllowedError, "Key_Shared subscription is disabled by broker")
     word = pb.CommandSubscribe.SubType.Name(kind)

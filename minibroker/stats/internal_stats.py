@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pcli.minibroker.stats.schema_entry_size import schema_entry_size
 from pcli.minibroker.stats.topic_stats import Json
 from pcli.minibroker.timestamps import instant_text
 from pcli.minibroker.topics.shadow_replicators import SHADOW_SOURCE
@@ -92,7 +93,12 @@ def _schema_ledgers(topic: Topic) -> list[Json]:
     """Return the ledger of each version of the schema. The ledgers do not exist; their ids count the versions."""
     versions = topic.broker.schemas.versions(topic.schema_id)
     return [
-        {**_NO_LEDGER, "ledgerId": number, "entries": 1, "size": len(one.schema.schema_data)}
+        {
+            **_NO_LEDGER,
+            "ledgerId": number,
+            "entries": 1,
+            "size": schema_entry_size(topic.schema_id, one.schema, one.timestamp, number),
+        }
         for number, one in enumerate(versions)
     ]
 

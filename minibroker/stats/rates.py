@@ -85,6 +85,9 @@ class Rates:
         before, self._counters = self._counters, {}
         rates: dict[object, Rate] = {}
         for topic in self._topics.values():
+            for producer in topic.producers.values():
+                topic.chunk_published = topic.chunk_published or (producer.chunked and topic.persistent)
+                producer.chunked = False
             for client, since, count in _counted(topic):
                 start = self._measured if client in before else max(self._measured, since)
                 rates[client] = _rate(count, before.get(client, _ZERO), now - start)

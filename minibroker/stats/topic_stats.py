@@ -89,7 +89,7 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         "bytesInCounter": topic.bytes_in,
         "msgInCounter": topic.messages_in,
         "averageMsgSize": _average(rates),
-        "msgChunkPublished": any(producer.chunked for producer in topic.producers.values()),
+        "msgChunkPublished": topic.chunk_published,
         "storageSize": 0 if ledger is None else ledger.total_size,
         "backlogSize": 0 if ledger is None or not marks else backlog_size(ledger, min(marks)),
         **_UNUSED_TOPIC,

@@ -57,6 +57,7 @@ class Topic:
         "backlog_quota",
         "broker",
         "bytes_out_removed",
+        "chunk_published",
         "compaction",
         "created",
         "deduplication",
@@ -126,6 +127,8 @@ class Topic:
         """The cursors of non-durable subscriptions that a reset has removed, by name."""
         self.messages_out_removed = self.bytes_out_removed = 0
         """Messages and bytes sent to subscriptions that were removed."""
+        self.chunk_published = False
+        """Whether a measurement of rates has counted a chunk since the topic was loaded (msgChunkPublished)."""
         self.entries_in = 0
         """Number of entries published on a non-persistent topic (entriesAddedCounter)."""
         self.compaction = TopicCompaction(self, self.ledger) if self.ledger is not None else None
@@ -195,7 +198,7 @@ class Topic:
         if schema.type == pb.Schema.AutoConsume:
             return
         schemas = self.broker.schemas
-        stored = self.ledger is not None and self.ledger.total_size > 0
+        stored = self.ledger.total_size if self.ledger is not None else self.entries_in
         speaking = any(not one.auto_consume for one in self.consumers)
         if stored or self.producers or speaking or schemas.has(self.schema_id):
             schemas.check_consumer(self.schema_id, schema, self.effective_policies.for_schemas)
@@ -396,6 +399,7 @@ class Topic:
         self.disconnect_producers()
         self._disconnect_consumers()
         self._messages_in_removed = self._bytes_in_removed = self.messages_out_removed = self.bytes_out_removed = 0
+        self.chunk_published = False
         if self.ledger is None or self.compaction is None or self._trimming is None:
             self.broker.remove_topic(self.full_name)
             return

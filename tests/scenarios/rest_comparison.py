@@ -3,8 +3,8 @@
 Rules of this file
 1. Ledger ids are numbered in the order of their first appearance in a recording's responses.
 2. Times are compared by presence: zero, negative or positive. The values of rates, which brokers update by the clock,
-   addresses, versions, the ledgers of cursors and the stored size of ranges, which depends on ledger ids, are not
-   compared.
+   addresses, versions, the ledgers of cursors and schemas and the stored size of ranges, which depends on ledger ids,
+   are not compared.
 3. Lists of names have no order.
 """
 
@@ -75,6 +75,8 @@ class _Names:
             kept = sorted(key for key in value if not _IGNORED.fullmatch(key))
             return {self._text(key): self.plain(value[key], key) for key in kept}
         if isinstance(value, list):
+            if name == "schemaLedgers":
+                value = [{**one, "ledgerId": 0} for one in value]
             plain = [self.plain(one, name) for one in value]
             return sorted(plain) if all(isinstance(one, str) for one in plain) else plain
         if isinstance(value, bool) or value is None:

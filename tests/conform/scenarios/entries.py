@@ -79,3 +79,10 @@ def marker_flag_and_deduplication(s):
     p.send("type", seq=5, marker_type=10)
     p.send("m9", seq=9, marker=True)
     p.send("m8", seq=8)
+
+
+def chunk_in_statistics(s):
+    """msgChunkPublished is false until the rates are measured."""
+    t, p = _producer(s)
+    p.send("m", is_chunk=True, uuid="u", num_chunks_from_msg=2, total_chunk_msg_size=4, chunk_id=0)
+    s.admin("GET", s.path(t, "/stats"), show=["msgInCounter", "msgChunkPublished"])

@@ -12,6 +12,16 @@ def none_is_passed_on(s):
     c.GET_OR_CREATE_SCHEMA(topic=t, schema={"name": "s", "type": "None", "schema_data": b""})
 
 
+def consumer_of_a_used_non_persistent_topic(s):
+    """After a message without schema, the schema of a consumer is refused although the producer has left."""
+    t = s.topic(domain="non-persistent")
+    p, c = s.connect("p", "c")
+    p.producer(t)
+    p.send("m0")
+    p.CLOSE_PRODUCER(producer_id=1)
+    c.subscribe(t, schema=STRING)
+
+
 def enforced(s):
     """With schemaValidationEnforced, a producer without a schema is refused if the topic has one."""
     t = s.topic(ns=s.namespace(schemaValidationEnforced=True))

@@ -7,8 +7,10 @@ import itertools
 import pytest
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
+from pcli.minibroker.stats.schema_entry_size import schema_entry_size
 from pcli.minibroker.stats.topic_stats import topic_stats
 from pcli.minibroker.storage.backlog_size import backlog_size
 from pcli.minibroker.storage.ledger import ManagedLedger
@@ -195,3 +197,21 @@ def test_the_earliest_time_in_an_empty_backlog(world):
     stats = topic_stats(world.broker.topics[T], earliest=True)
     assert stats["subscriptions"]["sub"]["earliestMsgPublishTimeInBacklog"] == -1
     assert stats["earliestMsgPublishTimeInBacklogs"] == 0
+
+
+def test_the_size_of_a_schema_entry():
+    """The sizes of a real broker's ledgers: the first versions of an Avro schema and of a schema without data."""
+    avro = pb.Schema(name="R", type=pb.Schema.Avro, schema_data=b"x" * 76)
+    assert schema_entry_size("public/" + "n" * 17 + "/t0", avro, 1_795_441_182_664, 0) == 184
+    string = pb.Schema(name="s", type=pb.Schema.String)
+    assert schema_entry_size("public/" + "n" * 18 + "/t0", string, 1_795_441_182_664, 0) == 109
+
+
+def test_a_chunk_is_reported_after_the_rates_are_measured(world):
+    client = world.client()
+    client.producer("t")
+    about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, uuid="u", num_chunks_from_msg=2)
+    client(pb.CommandSend(producer_id=1, sequence_id=0, is_chunk=True), entry=push_entry(about, b""))
+    assert not topic_stats(world.broker.topics[T])["msgChunkPublished"]
+    world.advance(60_000)
+    assert topic_stats(world.broker.topics[T])["msgChunkPublished"]
