@@ -17,8 +17,8 @@ last message in the batch is acknowledged, unless batch index acknowledgements a
 ## What would disprove it
 
 An ACK after the end of the capture or in a gap. The finding is therefore never certain while the consumer is connected.
-Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held much longer
-than this consumer ever took to acknowledge a message, and a note if the subscription was removed (UNSUBSCRIBE).
+Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held longer than
+this consumer ever took to acknowledge a message, and a note if the subscription was removed (UNSUBSCRIBE).
 
 ## What to do
 
@@ -53,9 +53,6 @@ __all__ = ["RULE"]
 _LEAST_NS: Final = 1_000_000_000
 """Minimum holding time. Messages held for a shorter time may still be in processing."""
 
-_LONG: Final = 3
-"""The finding is a warning if messages are held this many times as long as the slowest acknowledgement took."""
-
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for messages that are held for a long time and have not been delivered to another consumer."""
@@ -80,7 +77,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
         "never-acked",
-        "warning" if age > _LEAST_NS + _LONG * slowest else "note",
+        "warning" if age > _LEAST_NS + slowest else "note",
         "application",
         certainty(doubts),
         consumer_subject(consumer),

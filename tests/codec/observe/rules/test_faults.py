@@ -26,7 +26,7 @@ FOUND = {
     "doubled-flow": [
         ("paused-client", "", "warning", "application", [188, 178, 189]),
         ("permits-doubled", "", "warning", "client", [16]),
-        ("never-acked", "", "note", "application", [64, 69, 70, 75]),
+        ("never-acked", "", "warning", "application", [64, 69, 70, 75]),
     ],
     # A proxy drops the receipt of sequence id 3. The client considers the connection broken and resends 3, 4, 5.
     "dropped-receipt": [
@@ -39,7 +39,7 @@ FOUND = {
     "lost-ack": [
         STARTING,
         ("ack-lost", "back-again-reopened", "warning", "broker", [20, 39, 40, 41]),
-        ("never-acked", "", "note", "application", [39, 40, 41, 29]),
+        ("never-acked", "", "warning", "application", [39, 40, 41, 29]),
     ],
     # Key_Shared with the ranges 0 to 20000 and 40000 to 65535. A third consumer requests an assigned range.
     "sticky-hole": [

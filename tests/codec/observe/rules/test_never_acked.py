@@ -26,7 +26,7 @@ def test_not_certain_while_the_consumer_is_attached(evaluate, keeps):
 
 
 def test_a_slow_consumer(evaluate, keeps, ns):
-    [found] = evaluate("never-acked", keeps(ack_age_max_ns=ns(3)))
+    [found] = evaluate("never-acked", keeps(ack_age_max_ns=ns(5.5)))
     assert found.severity == "note"
 
 
