@@ -13,6 +13,7 @@ from typing import Final
 
 from pcli.codec.capture.frames import START, Stream
 from pcli.codec.capture.resync import Budget, Search
+from pcli.codec.capture.tls import TlsSession
 from pcli.codec.wire.problems import Problem
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SLOW",
     "SNIFF",
     "SYNC",
+    "TLS",
     "Connection",
     "Direction",
     "IncompleteFrame",
@@ -40,6 +42,8 @@ SEARCH: Final = 2
 """The run is being searched for a frame boundary."""
 SKIP: Final = 3
 """The bytes are not Pulsar, or the connection has ended."""
+TLS: Final = 4
+"""The bytes are decrypted and passed to another Direction."""
 
 MAX_MARKS: Final = 1 << 16
 """Maximum number of packets recorded per frame. If it is exceeded, only the last packet is updated."""
@@ -75,6 +79,7 @@ class Direction:
         "checked_bytes",
         "connection",
         "deadline",
+        "decrypted",
         "fin",
         "fin_packet",
         "from_client",
@@ -124,6 +129,8 @@ class Direction:
         self.held_bytes = 0
         self.deadline = -1
         """The packet at which the gap is final; -1 if there is no gap, or if the gap is unconfirmed."""
+        self.decrypted: Direction | None = None
+        """The direction with the decrypted bytes, in the mode TLS. It has no TCP state."""
         # Frame state
         self.mode = SNIFF
         self.limit = limit
@@ -159,6 +166,7 @@ class Connection:
         "stream",
         "there",
         "timer",
+        "tls",
     )
 
     def __init__(self, stream: Stream, limit: int, keys: tuple[bytes, bytes], *, first_is_client: bool) -> None:
@@ -179,5 +187,7 @@ class Connection:
         """The first FIN or RST (direction, packet, time, flags); None if there is none, or it was already reported."""
         self.timer = -1
         """Packet number of the connection's timer; -1 if there is none."""
+        self.tls: TlsSession | None = None
+        """The decryption of the connection, in the mode TLS."""
         self.last = 0
         """The last packet that took the slow path."""

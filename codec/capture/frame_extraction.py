@@ -7,8 +7,10 @@ Rules of this file
 3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame and
    therefore cannot all be in the payload of one frame. If the check fails, the search continues after the failed
    position in the same bytes, so a wrong result loses no later frame.
-4. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
-5. This is the slow path. ``fast_path`` extracts frames that are in order directly from the window and updates the same
+4. If the key log contains secrets, the bytes of a TLS stream are decrypted and passed to a second pair of directions,
+   which have the same Stream. Offsets of frames and notes are those of the decrypted bytes.
+5. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
+6. This is the slow path. ``fast_path`` extracts frames that are in order directly from the window and updates the same
    fields.
 """
 
@@ -18,11 +20,23 @@ from struct import Struct
 from typing import Final
 
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE
-from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SEARCH, SKIP, SNIFF, SYNC, Direction, IncompleteFrame
+from pcli.codec.capture.flows import (
+    IGNORE,
+    MAX_MARKS,
+    SEARCH,
+    SKIP,
+    SNIFF,
+    SYNC,
+    TLS,
+    Connection,
+    Direction,
+    IncompleteFrame,
+)
 from pcli.codec.capture.frames import ANCHORED, RESYNC, START
 from pcli.codec.capture.output import Output, carriers_of, trim
 from pcli.codec.capture.resync import Search, check_frame, follows
 from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.tls import KeyLog, TlsError, TlsSession
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
@@ -53,6 +67,8 @@ class FrameExtractor:
     def __init__(self, output: Output, classifier: StreamClassifier) -> None:
         self.output = output
         self.classifier = classifier
+        self.key_log = KeyLog()
+        """Secrets to decrypt TLS; without secrets, TLS streams are skipped."""
         self.snapped = False
         """Whether truncated packets were already reported for this file."""
 
@@ -62,6 +78,10 @@ class FrameExtractor:
         """Add data[start:end], the next bytes of a direction, which the given packet contains."""
         if direction.mode == SKIP:
             direction.offset += end - start
+            return
+        if direction.mode == TLS:
+            direction.offset += end - start
+            self._decrypt(direction, data[start:end], packet, time_ns)
             return
         if direction.partial is not None:
             start = self._pass(direction, direction.partial, start, end, packet, time_ns)
@@ -158,6 +178,8 @@ class FrameExtractor:
             self._sniff(direction, packet, final=True)
         if direction.mode == SEARCH:
             self._look(direction, packet, final=True, due=True)
+        if direction.mode == TLS:
+            self._stop_decryption(direction, f"{size} bytes are missing from the capture", packet)
         if direction.mode == SKIP:
             direction.offset += size
             return
@@ -253,13 +275,19 @@ class FrameExtractor:
             if partial is not None:
                 partial.problems.append(Problem("cut", f"{reason} {partial.left} bytes before the end of this frame"))
                 self._show(direction, partial)
-        if direction.mode != SKIP:
+        if direction.decrypted is not None:
+            self.finish(direction.decrypted, packet, reason)
+        elif direction.mode != SKIP:
             self._leave(direction, packet)
+        direction.decrypted = None
         direction.mode, direction.next, direction.search, direction.pending_problems = SKIP, IGNORE, None, []
 
     def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
         """Skip the bytes before ``offset`` because they were omitted from an excerpt. A frame begins at ``offset``."""
         size = offset - direction.offset
+        if direction.mode == TLS:
+            self.gap(direction, size, packet, cut=False)
+            return
         self.output.note(
             direction, "gap", f"{size} bytes were omitted from this excerpt", packet, direction.offset, size
         )
@@ -349,10 +377,49 @@ class FrameExtractor:
         if direction.run:
             self._sniff(direction, packet, final=final)
 
+    def _begin_decryption(self, direction: Direction) -> None:
+        """Decrypt both directions of a TLS stream from here on."""
+        connection = direction.connection
+        stream = connection.stream
+        stream.kind = "unknown"
+        connection.tls = TlsSession(self.key_log)
+        plain = Connection(stream, direction.limit, connection.keys, first_is_client=connection.there.from_client)
+        plain.oriented, plain.tls = True, connection.tls
+        for outer, inner in ((connection.there, plain.there), (connection.back, plain.back)):
+            inner.isn = 0
+            outer.mode, outer.decrypted = TLS, inner
+        for outer in (connection.there, connection.back):
+            run, marks = bytes(outer.run), outer.marks
+            outer.run, outer.marks, outer.need = bytearray(), [], 0
+            for place, (start, packet, time_ns) in enumerate(marks):
+                end = marks[place + 1][0] if place + 1 < len(marks) else len(run)
+                self._decrypt(outer, run[start:end], packet, time_ns)
+
+    def _decrypt(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
+        """Decrypt the next bytes of a direction and process the decrypted bytes."""
+        session, inner = direction.connection.tls, direction.decrypted
+        if session is None or inner is None:
+            return
+        try:
+            plain = session.feed(data, from_client=direction.from_client)
+        except TlsError as error:
+            self._stop_decryption(direction, str(error), packet)
+            return
+        if plain:
+            self.feed(inner, plain, 0, len(plain), packet, time_ns)
+
+    def _stop_decryption(self, direction: Direction, reason: str, packet: int) -> None:
+        """Skip the rest of a direction that cannot be decrypted."""
+        self.output.note(direction, "tls", f"{reason}; the rest is not decrypted", packet, direction.offset, 0)
+        self.finish(direction, packet, "the decryption ends")
+
     def _is(self, direction: Direction, kind: str, packet: int) -> None:
         """Set the stream's kind. A stream that is not Pulsar is reported once and then skipped."""
         direction.stream.kind = kind
         if kind == "pulsar":
+            return
+        if kind == "tls" and self.key_log and direction.connection.tls is None:
+            self._begin_decryption(direction)
             return
         name, text = self.classifier.advice(kind)
         self.output.note(direction, name, text, packet, direction.offset - len(direction.run), 0)

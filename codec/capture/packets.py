@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-__all__ = ["FAST", "LEFT_OUT", "Interface", "Packet", "Record", "Secrets", "Window"]
+__all__ = ["FAST", "LEFT_OUT", "TLS_KEY_LOG", "Interface", "Packet", "Record", "Secrets", "Window"]
 
 # IPv4 without options, then TCP: version and header length, total length, flags and fragment offset, protocol,
 # the key (both addresses and both ports, unconverted), sequence number, acknowledgement, header length, flags.
@@ -102,10 +102,14 @@ class Packet:
     """Whether the packet has the comment LEFT_OUT."""
 
 
+TLS_KEY_LOG: Final = 0x544C534B
+"""The type of secrets in the format of SSLKEYLOGFILE."""
+
+
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """A decryption secrets block of a pcapng file."""
 
     kind: int
-    """0x544c534b: TLS key log."""
+    """TLS_KEY_LOG, or the type of other secrets."""
     data: bytes

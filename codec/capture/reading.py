@@ -18,7 +18,7 @@ from pcli.codec.capture.files import Source, open_source
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.packets import Packet, Secrets, Window
+from pcli.codec.capture.packets import TLS_KEY_LOG, Packet, Secrets, Window
 from pcli.codec.capture.pcap import MAGICS, pcap_windows
 from pcli.codec.capture.pcapng import MAGIC, PcapngReader
 from pcli.codec.capture.stream_kind import StreamClassifier
@@ -55,6 +55,8 @@ class ReadOptions:
     """Whether to use only the slow path, which produces the same frames."""
     totals: CaptureTotals | None = None
     """The object that receives the totals after the captures were read."""
+    key_log: bytes = b""
+    """TLS secrets in the format of SSLKEYLOGFILE, in addition to those in pcapng files."""
     ends: bool = False
     """Whether to report the end of every TCP connection, Pulsar or not, as a StreamEnd after its last frame."""
 
@@ -67,6 +69,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = options.ends
     extractor = FrameExtractor(output, classifier)
+    extractor.key_log.add(options.key_log)
     tcp = TcpReassembly(output, extractor, classifier, options.max_frame_size)
     reader = Reader(tcp, output)
     reader.careful = options.careful
@@ -81,7 +84,10 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
             for item in _windows(name, source):
                 if isinstance(item, Note):
                     yield replace(item, packet=reader.packet)
-                elif not isinstance(item, Secrets):
+                elif isinstance(item, Secrets):
+                    if item.kind == TLS_KEY_LOG:
+                        extractor.key_log.add(item.data)
+                else:
                     yield from cut(item)
         if note is not None:
             yield note

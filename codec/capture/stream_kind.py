@@ -26,8 +26,8 @@ _MAX_SNIFFED: Final = 20_000
 ADVICE: Final[dict[str, tuple[str, str]]] = {
     "tls": (
         "tls",
-        "this is TLS, so its frames are encrypted: capture where TLS is terminated (after a proxy, on a plain port), "
-        "or decrypt the capture first with the session keys",
+        "this is TLS, so its frames are encrypted: give the session keys with --keylog, or capture where TLS is "
+        "terminated (after a proxy, on a plain port)",
     ),
     "http": ("http", "this is HTTP, not the Pulsar protocol: the admin API, or a client with a wrong port"),
     "other": ("not-pulsar", "neither Pulsar nor TLS nor HTTP; if the traffic is Pulsar, declare its port"),
@@ -62,6 +62,8 @@ class StreamClassifier:
 
     def verdict(self, direction: Direction, *, final: bool) -> str:
         """Return a kind of stream, "proxy" or "search" for a direction's first bytes; empty if more are needed."""
+        if direction.connection.tls is not None:
+            return sniff(bytes(direction.run[:_MAX_SNIFFED]), final=final)
         forced = self.forced(direction)
         if forced and forced != "pulsar":
             return forced if forced in ADVICE else "other"

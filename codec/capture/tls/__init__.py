@@ -1,0 +1,8 @@
+"""Decryption of TLS connections whose secrets are in a key log: `TlsSession`, `KeyLog`."""
+
+from __future__ import annotations
+
+from pcli.codec.capture.tls.key_log import KeyLog
+from pcli.codec.capture.tls.session import TlsError, TlsSession
+
+__all__ = ["KeyLog", "TlsError", "TlsSession"]
