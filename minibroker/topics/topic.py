@@ -13,7 +13,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from pcli.minibroker.transactions.txn_id import TxnId
 
 __all__ = ["Topic"]
+
+
+_ENFORCED: Final = (
+    "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException: Producers cannot connect or send "
+    "message without a schema to topics with a schemawhen SchemaValidationEnforced is enabled"
+)
 
 
 class Topic:
@@ -189,8 +195,7 @@ class Topic:
         if schema is not None:
             return schemas.put(self.schema_id, schema, self.effective_policies.for_schemas, self.broker.now)
         if self.effective("isSchemaValidationEnforced") and schemas.has(self.schema_id):
-            text = "Producers cannot connect or send message without a schema to topics with a schema"
-            raise Refused(pb.IncompatibleSchema, text)
+            raise Refused(pb.IncompatibleSchema, f"{_ENFORCED} caused by {_ENFORCED}")
         return b""
 
     def check_consumer_schema(self, schema: pb.Schema) -> None:
