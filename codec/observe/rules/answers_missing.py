@@ -47,8 +47,8 @@ _OVERTAKEN_NS: Final = 5_000_000_000
 
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return findings for missing responses, duplicate responses, and responses without a request."""
-    if exchange.type in _OTHER_RULES:
-        return
+    if exchange.type in _OTHER_RULES or (exchange.type == "CONNECT" and "end" not in exchange.doubts):
+        return  # broker-unavailable reports connections that ended without a response to CONNECT
     bound = _OVERTAKEN_NS if exchange.overtaken else _WAIT_NS
     if exchange.unanswered.count and exchange.waited_ns >= bound and "one_way" not in exchange.doubts:
         yield _missing(exchange)

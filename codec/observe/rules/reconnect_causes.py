@@ -24,20 +24,19 @@ CAUSES: Final = {
     "fin_broker": ("broker", "the broker closed the connection", "Check the broker's log at these times."),
     "reset_broker": ("network", "the broker's side reset the connection", "Check for a restart or a middlebox."),
     "reset_client": ("client", "the client's side reset the connection", "Check whether the client process restarts."),
-    "refused": ("broker", "the connection was refused", "Check that the broker is running on this address and port."),
     "auth": ("application", "the login was refused", "See auth-refused, and correct the credentials."),
 }
 """Culprit, event and advice by cause of a lost connection, a key of ENDS."""
 
 PEER_CAUSES: Final = {
-    **{word: row for word, row in CAUSES.items() if word != "refused"},
+    **CAUSES,
     "broker": (
         "broker",
         "the broker closed the session",
         "Check the broker's log for unloads, load shedding, deletions or limits.",
     ),
 }
-"""Causes of lost producers and consumers. A refused producer or consumer was never open."""
+"""Causes of lost producers and consumers."""
 
 _CULPRITS: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
@@ -49,9 +48,11 @@ def culprit_of_ends(ends: Collection[str]) -> str:
 
 
 def culprit_of_loss(ends: Collection[str]) -> str:
-    """Return the culprit for frames that were lost when sessions ended in these ways: the broker or the network."""
-    culprit = culprit_of_ends([end for end in ends if end != "broker"])
-    return "network" if culprit == "client" else culprit
+    """Return the culprit for frames that were lost when sessions ended in these ways: the broker or the network.
+
+    A broker whose process is killed resets its connections.
+    """
+    return "broker" if {"fin_broker", "reset_broker"}.intersection(ends) else "network"
 
 
 def repeated_reconnects(

@@ -4,7 +4,6 @@
 
 At least three connections or attempts within a minute ended for the same reason:
 
-- *refused*: no process listens on that address and port (a RST answers the SYN).
 - *auth*: the login is refused; see auth-refused.
 - *keep_alive*: a PING was not answered; see keep-alive-missed.
 - *fin_broker*, *reset_broker*, *reset_client*: one side closes or resets the connection.
@@ -13,43 +12,35 @@ Connections that an application opens and closes itself are not counted.
 
 ## On the wire
 
-SYN, CONNECT, CONNECTED, some traffic, FIN or RST, and the same again from another port; or only SYN and RST. The pauses
-start at 100 ms and double each time, up to a minute.
+SYN, CONNECT, CONNECTED, some traffic, FIN or RST, and the same again from another port. The pauses start at 100 ms and
+double each time, up to a minute. If no connection succeeds, see broker-unavailable.
 
 ## What would disprove it
 
-Several clients on one host that each lost their connection once, for example when the broker restarted. Refused
-attempts at the same moment are counted once. If the last connection stayed open, the problem is over and the finding is
-a warning.
+Several clients on one host that each lost their connection once, for example when the broker restarted. If the last
+connection stayed open, the problem is over and the finding is a warning.
 
 ## What to do
 
-Find out why the connections end. The finding states how they ended. If the broker is starting, wait.
+Find out why the connections end. The finding states how they ended.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
 from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
-from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["RULE", "evaluate"]
-
-_SAME_MOMENT_NS: Final = 50_000_000
-"""Refused attempts within this time belong to several clients and are counted once."""
 
 
 def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
-    if not (host.attempts.count or host.server[1] in (DEFAULT_PORT, DEFAULT_TLS_PORT)):
-        return
     for cause in dict.fromkeys(word for _, word, _ in host.recent_ends if word in CAUSES):
         rounds = _longest(host, cause)
         if len(rounds) >= ROUNDS:
@@ -67,11 +58,7 @@ def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
         last = row[-1][0] if row else time_ns - LOOP_NS - 1
         if time_ns - last > LOOP_NS:
             row = []
-        tried = (
-            time_ns - last > _SAME_MOMENT_NS
-            if cause == "refused"
-            else bisect_right(attempts, last) < bisect_right(attempts, time_ns)
-        )
+        tried = bisect_right(attempts, last) < bisect_right(attempts, time_ns)
         if tried or not row:
             row.append((time_ns, frame))
             best = max(best, row, key=len)
@@ -82,7 +69,6 @@ def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
 
 def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Finding:
     culprit, what, advice = CAUSES[cause]
-    where = f" (first in {host.refused.sample})" if cause == "refused" else ""
     over = host.attempts.last_ns > rounds[-1][0]
     return Finding(
         "reconnect-loop",
@@ -90,8 +76,8 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
         culprit,
         certainty(host.doubts - {"start", "end"}, "likely"),
         host_subject(host),
-        f"{about_host(host)}: {what} {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])}{where}, and the "
-        f"client reconnected{'; the last attempt succeeded' if over and cause == 'refused' else ''}.",
+        f"{about_host(host)}: {what} {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])}, and the "
+        "client reconnected.",
         rounds[0][0],
         [frame for _, frame in rounds],
         "Lasting connections in between, or clients that were started and stopped on purpose, would explain this."
@@ -104,7 +90,7 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
 RULE = Rule(
     name="reconnect-loop",
     group="host",
-    facts=("recent_ends", "attempt_times", "attempts", "doubts", "refused"),
+    facts=("recent_ends", "attempt_times", "attempts", "doubts"),
     title="connections that break repeatedly, and the reason",
     issue="apache/pulsar#20591",
     evaluate=evaluate,

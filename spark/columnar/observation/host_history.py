@@ -14,9 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream, StreamEnd
-from pcli.codec.observe.tracking.connections.hosts import Exchange, Hosts
+from pcli.codec.observe.tracking.connections.hosts import Exchange, Hosts, is_unanswered
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
-from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
+from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many
 
 __all__ = ["HOST_EVENTS", "HostLog", "play"]
 
@@ -24,7 +24,7 @@ HOST_EVENTS: Final = pa.schema(
     [
         column("place", LONG, "number of the frame, or of the last frame before the note or end"),
         column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
-        column("event", TEXT, "attempt, refused, ended, denied or redirected"),
+        column("event", TEXT, "attempt, connected, refused, ended, denied or redirected"),
         column("client", TEXT, "address of the client"),
         column("client_port", INT, "port of the client"),
         column("server", TEXT, "address of the server"),
@@ -34,6 +34,7 @@ HOST_EVENTS: Final = pa.schema(
         column("frame", LONG, "frame that shows the event, 0 if none; for refused, the packet"),
         column("word", TEXT, "for ended, how the connection ended; for denied, the error; for redirected, the topic"),
         column("command", TEXT, "the denied command"),
+        column("answered", BOOL, "for ended, whether the attempt did not fail for lack of a response"),
         column("text", TEXT, "the message of the broker"),
         column("doubts", many(TEXT), "keys of tracking.doubts"),
     ]
@@ -56,6 +57,10 @@ class HostLog(Hosts):
         """Record a CONNECT."""
         self._write("attempt", connection.client, connection.server, time_ns, frame=frame)
 
+    def connected(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
+        """Record a CONNECTED."""
+        self._write("connected", connection.client, connection.server, time_ns, frame=frame)
+
     def refused(self, end: StreamEnd) -> None:
         """Record a refused connection."""
         self._write("refused", end.stream.client, end.stream.server, end.time_ns, frame=end.packet)
@@ -64,7 +69,8 @@ class HostLog(Hosts):
         """Record the end of a connection."""
         end, at, frame = connection.end, connection.ended_ns, connection.last_frame
         doubts = sorted(connection.doubts)
-        self._write("ended", connection.client, connection.server, at, frame=frame, word=end, doubts=doubts)
+        reported = {"frame": frame, "word": end, "doubts": doubts, "answered": not is_unanswered(connection)}
+        self._write("ended", connection.client, connection.server, at, **reported)
 
     def denied(
         self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
@@ -81,7 +87,7 @@ class HostLog(Hosts):
         self._write("redirected", connection.client, connection.server, now, **reported)
 
     def _write(self, event: str, client: _Address, server: _Address, time_ns: int, **reported: Any) -> None:
-        blank = {"asked": 0, "frame": 0, "word": "", "command": "", "text": "", "doubts": []}
+        blank = {"asked": 0, "frame": 0, "word": "", "command": "", "text": "", "doubts": [], "answered": False}
         ends = {"client": client[0], "client_port": client[1], "server": server[0], "server_port": server[1]}
         place = {"place": self.place, "order": self.order, "event": event, "time_ns": time_ns}
         self._rows.append({**blank, **place, **ends, **reported})
@@ -104,7 +110,7 @@ def play(batches: Iterable[pa.RecordBatch], capture: CaptureRecord) -> list[Host
 def _connection(row: dict[str, Any]) -> ConnectionRecord:
     record = ConnectionRecord(-1, (row["client"], row["client_port"]), (row["server"], row["server_port"]))
     record.end, record.ended_ns, record.last_frame = row["word"], row["time_ns"], row["frame"]
-    record.doubts = set(row["doubts"])
+    record.doubts, record.broker_frames = set(row["doubts"]), int(row["answered"])
     return record
 
 
@@ -120,6 +126,7 @@ def _denied(hosts: Hosts, record: ConnectionRecord, row: dict[str, Any]) -> None
 
 _STEPS: Final[dict[str, Callable[[Hosts, ConnectionRecord, dict[str, Any]], None]]] = {
     "attempt": lambda hosts, record, row: hosts.attempt(record, row["time_ns"], row["frame"]),
+    "connected": lambda hosts, record, row: hosts.connected(record, row["time_ns"], row["frame"]),
     "refused": _refused,
     "ended": lambda hosts, record, _: hosts.ended(record),
     "denied": _denied,

@@ -212,6 +212,10 @@ class ConnectionTracker:
         self._proxied.connect(connection, facts)
         self._hosts.attempt(connection.record, facts.frame.time_ns, facts.frame.number)
 
+    def _connected(self, connection: ConnectionState, facts: Facts) -> None:
+        handshake.connected(connection, facts)
+        self._hosts.connected(connection.record, facts.frame.time_ns, facts.frame.number)
+
     def _denied(self, connection: ConnectionState, facts: Facts) -> None:
         error, message = error_of(facts)
         if error:
@@ -329,7 +333,7 @@ _STEPS: Final[dict[int, _Step]] = {
     BY_NAME[name].number: step
     for name, step in (
         ("CONNECT", ConnectionTracker._connect),
-        ("CONNECTED", lambda _, connection, facts: handshake.connected(connection, facts)),
+        ("CONNECTED", ConnectionTracker._connected),
         ("AUTH_CHALLENGE", lambda _, connection, facts: handshake.auth_challenge(connection, facts)),
         ("AUTH_RESPONSE", lambda _, connection, facts: handshake.auth_response(connection, facts)),
         ("ERROR", lambda _, connection, facts: handshake.error(connection, facts)),

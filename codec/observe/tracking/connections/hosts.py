@@ -4,6 +4,8 @@ Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
 2. A redirect loop exists if a client's lookups for a topic are redirected by server A, then by server B, and then by A
    again within LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
+3. An outage begins when the server closes or resets a connection, or when an attempt fails, and ends with the next
+   CONNECTED. It is kept if attempts failed in between (Outage.certain).
 """
 
 from __future__ import annotations
@@ -13,16 +15,22 @@ from typing import Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import StreamEnd
-from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord, Outage
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts"]
+__all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts", "is_unanswered"]
 
 MAX_HOSTS: Final = 10_000
 """Maximum number of hosts, and of redirected topics; the oldest are evicted first."""
 
 LOOP_NS: Final = 10_000_000_000
 """Maximum time in ns between redirects of one loop."""
+
+_PATIENCE_NS: Final = 1_000_000_000
+"""Minimum time in ns that a client waits for a response before its attempt counts as failed."""
+
+_LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
+"""Ends of connections that the server has lost."""
 
 _RECENT: Final = 64
 _CHAIN: Final = 8
@@ -66,16 +74,30 @@ class Hosts:
         host.attempt_times.append(time_ns)
         del host.attempt_times[:-_RECENT]
 
+    def connected(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
+        """Process a CONNECTED, which ends an outage."""
+        host = self.of(connection.client, connection.server)
+        outage, host.outage = host.outage, None
+        if outage is not None and outage.certain and len(host.outages) < _RECENT:
+            outage.until_ns, outage.until_frame = time_ns, frame
+            host.outages.append(outage)
+
     def refused(self, end: StreamEnd) -> None:
         """Count a refused TCP connection."""
         host = self.of(end.stream.client, end.stream.server)
-        host.refused.add(end.time_ns, sample=f"packet {end.packet}")
+        packet = f"packet {end.packet}"
+        host.refused.add(end.time_ns, sample=packet)
+        _outage(host, end.time_ns).refused.add(end.time_ns, sample=packet)
         self._ended(host, end.time_ns, "refused", 0)
 
     def ended(self, connection: ConnectionRecord) -> None:
         """Count the end of a connection."""
         host = self.of(connection.client, connection.server)
         host.doubts |= connection.doubts
+        if is_unanswered(connection):
+            _outage(host, connection.ended_ns).unanswered.add(connection.ended_ns, connection.last_frame)
+        elif connection.end in _LOST:
+            _outage(host, connection.ended_ns).lost.add(connection.ended_ns, connection.last_frame)
         self._ended(host, connection.ended_ns, connection.end, connection.last_frame)
 
     def _ended(self, host: HostRecord, time_ns: int, end: str, frame: int) -> None:
@@ -102,3 +124,15 @@ class Hosts:
             host.redirect_loops.add(now, *frames, sample=topic)
         chain.append((now, host.server))
         self._chains[key] = chain
+
+
+def is_unanswered(connection: ConnectionRecord) -> bool:
+    """Return whether a connection that has ended was a failed attempt: the server sent no frame."""
+    return not connection.broker_frames and connection.ended_ns - connection.first_ns >= _PATIENCE_NS
+
+
+def _outage(host: HostRecord, time_ns: int) -> Outage:
+    """Return the current outage of a host; begin one if there is none."""
+    if host.outage is None:
+        host.outage = Outage(time_ns)
+    return host.outage

@@ -7,7 +7,7 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostRecord", "TransactionRecord"]
+__all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostRecord", "Outage", "TransactionRecord"]
 
 ENDS: Final[dict[str, str]] = {
     "closed": "the client closed the producer or consumer",
@@ -93,6 +93,29 @@ class ConnectionRecord:
 
 
 @dataclass(slots=True)
+class Outage:
+    """A time in which a client could not connect to a server."""
+
+    since_ns: int
+    """Time at which the first connection was lost, or the first attempt failed."""
+    until_ns: int = -1
+    """Time of the next CONNECTED; -1 if there is none."""
+    until_frame: int = 0
+    lost: Occurrences = field(default_factory=Occurrences)
+    """Connections that the server closed or reset, or on which it did not answer a PING; the frame is the last of
+    each."""
+    refused: Occurrences = field(default_factory=Occurrences)
+    """SYNs answered with RST; the sample is the first packet."""
+    unanswered: Occurrences = field(default_factory=Occurrences)
+    """Connections that ended without a frame from the server for a second or longer; the frame is the last of each."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether the server was not available: it refused two attempts, or did not respond to one."""
+        return self.refused.count > 1 or self.unanswered.count > 0
+
+
+@dataclass(slots=True)
 class HostRecord:
     """All connections of one client address to one server: attempts and ends."""
 
@@ -112,6 +135,10 @@ class HostRecord:
     """AuthenticationErrors and AuthorizationErrors by ``error command``: the ServerError and the command type of the
     request. The sample is the message.
     """
+    outages: list[Outage] = field(default_factory=list)
+    """Past outages, at most 64."""
+    outage: Outage | None = None
+    """The connections that were lost, and the attempts that failed, since the last CONNECTED; they may be no outage."""
     attempt_times: list[int] = field(default_factory=list)
     """Times of the last 64 connection attempts, ns."""
     doubts: set[str] = field(default_factory=set)

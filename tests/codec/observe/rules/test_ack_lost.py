@@ -28,6 +28,7 @@ def test_the_capture_has_only_one_direction(evaluate, consumer, counted):
     [
         ("unload", "broker", "broker"),
         ("lost", "fin_broker", "broker"),
+        ("lost", "reset_broker", "broker"),
         ("lost", "reset_client", "network"),
         ("twice", "closed", "broker"),
     ],

@@ -12,7 +12,7 @@ from pcli.codec.observe.tracking import process_events
 
 RECORDED = Path(__file__).parents[3] / "captures" / "faults"
 
-STARTING = ("reconnect-loop", "refused", "warning", "broker", [])
+STARTING = ("broker-unavailable", "", "warning", "broker", [2])
 """The client was started before the proxy listened."""
 
 FOUND = {

@@ -91,3 +91,35 @@ def test_the_oldest_host_is_evicted(wire, monkeypatch):
         wire.hello(on=number)
     assert [(group, one.client) for group, one in wire.done] == [("host", "10.0.1.0")]
     assert wire.capture.evicted == {"host": 1}
+
+
+def test_an_outage(wire):
+    """Two connections are reset; then one is refused twice, one gets no response, and one succeeds."""
+    for number in range(2):
+        wire.hello(on=number)
+    for number in range(2):
+        wire.end(on=number, client=False, reset=True)
+    for number in (2, 3):
+        wire.end(number, client=False, reset=True, refused=True, silent=True)
+    wire.hello(on=4, answer=False)
+    wire.wait(10)
+    wire.end(on=4)
+    wire.hello(on=5)
+    host = wire.host()
+    [outage] = host.outages
+    assert host.outage is None
+    assert (outage.lost.count, outage.refused.count, outage.unanswered.count) == (2, 2, 1)
+    assert (outage.since_ns, outage.until_frame) == (host.ends["reset_broker"].first_ns, 7)
+
+
+def test_reconnects_without_failed_attempts_are_no_outage(wire):
+    for number in range(3):
+        wire.hello(on=number)
+        wire.end(on=number, client=False)
+    assert wire.host().outages == []
+
+
+def test_a_client_that_leaves_at_once_is_no_outage(wire):
+    wire.hello(on=0, answer=False)
+    wire.end(on=0)
+    assert wire.host().outage is None or not wire.host().outage.certain

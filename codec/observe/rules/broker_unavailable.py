@@ -1,0 +1,85 @@
+"""A broker that was not available: connections were lost, and new connections failed.
+
+## What it means
+
+The broker's process has stopped, is starting, or cannot be reached. The clients try to connect again, with increasing
+intervals. Requests, messages and acknowledgements that were in transit when the connections were lost may have no
+effect: ack-lost and resend-stored report them. After the restart of a broker its statistics counters begin at 0.
+
+## On the wire
+
+FIN or RST from the broker on its connections; SYNs that are answered with RST, or CONNECTs without a response; then a
+CONNECTED, if the broker became available again.
+
+## What would disprove it
+
+A connection of another client to the same address and port that works in this time. A firewall or a load balancer may
+refuse connections instead of the broker.
+
+## What to do
+
+Check the log of the broker, and whether its process was restarted (out of memory, deployment, node failure). If several
+brokers exist, give the clients the addresses of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pcli.codec.observe.rules.connection_text import host_subject, place
+from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding_text import at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
+from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
+
+__all__ = ["RULE", "evaluate"]
+
+
+def evaluate(host: HostRecord, moment: Moment) -> Iterator[Finding]:
+    """Return one finding for each outage of a host with CONNECTs or with a port of Pulsar."""
+    if not (host.attempts.count or host.server[1] in (DEFAULT_PORT, DEFAULT_TLS_PORT)):
+        return
+    open_outage = [host.outage] if host.outage is not None and host.outage.certain else []
+    for number, outage in enumerate(host.outages + open_outage):
+        yield _finding(host, outage, number, moment)
+
+
+def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> Finding:
+    over = outage.until_ns >= 0
+    doubts = host.doubts - {"start", "end"}
+    events = [
+        f"{count_of(seen.count, 'connection')} {'was' if seen.count == 1 else 'were'} {what}"
+        for seen, what in (
+            (outage.lost, "lost"),
+            (outage.refused, f"refused (first in {outage.refused.sample})"),
+            (outage.unanswered, "closed without a response"),
+        )
+        if seen.count
+    ]
+    lasted = span((outage.until_ns if over else moment.now_ns) - outage.since_ns)
+    until = f"until {at(outage.until_frame)}" if over else f"since {when(moment, outage.since_ns)}"
+    return Finding(
+        "broker-unavailable",
+        "warning" if over else "error",
+        "broker",
+        certainty(doubts, "likely"),
+        host_subject(host),
+        f"Server {place(host.server)} was not available to client {host.client} for {lasted}, {until}: "
+        f"{', '.join(events)}.",
+        outage.since_ns,
+        [*outage.lost.frames, *outage.unanswered.frames, outage.until_frame],
+        "A connection of another client that works in this time would disprove the finding. A firewall or a load "
+        "balancer may be the cause." + why_unsure(doubts),
+        "Check the log of the broker, and whether its process was restarted.",
+        str(number) if number else "",
+    )
+
+
+RULE = Rule(
+    name="broker-unavailable",
+    group="host",
+    facts=("attempts", "outages", "outage", "doubts"),
+    title="a broker that lost its connections and refused new ones",
+    issue="apache/pulsar#22709",
+    evaluate=evaluate,
+)
