@@ -155,7 +155,7 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
 
 
 def _said(request: Request) -> dict[str, Any]:
-    """Return the request for the manifest, without passwords."""
+    """Return the request for the manifest, without passwords and TLS secrets."""
     recorded = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
-    del recorded["out"]
+    del recorded["out"], recorded["key_log"]
     return {"request": recorded}

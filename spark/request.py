@@ -78,6 +78,8 @@ class Request:
     """Whether to fail if a file cannot be read to its end."""
     decode_as: dict[int, str] = field(default_factory=dict)
     """The protocol on a TCP port: pulsar or other."""
+    key_log: bytes = field(default=b"", repr=False)
+    """TLS secrets in the format of SSLKEYLOGFILE, in addition to those in pcapng files."""
     split_bytes: int = SPLIT_BYTES
     partition_rows: int = PARTITION_ROWS
     """A table with an hour column and more rows than this is partitioned by cluster and hour."""
@@ -85,7 +87,7 @@ class Request:
     @property
     def reading(self) -> ReadOptions:
         """The options for reading packets."""
-        return ReadOptions(decode_as=self.decode_as, ends=True)
+        return ReadOptions(decode_as=self.decode_as, key_log=self.key_log, ends=True)
 
     @property
     def tables(self) -> list[Table]:

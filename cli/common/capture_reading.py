@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pcli.cli.common.input_notes import InputNotes, no_frames_text
@@ -31,7 +31,8 @@ class CaptureReading:
     files: Sequence[str] = ()
     interface: str = ""
     filter: str = ""
-    decode_as: dict[int, str] = field(default_factory=dict)
+    options: ReadOptions | None = None
+    """The options of the capture reader, except ``ends`` and ``totals``."""
     system: bool = False
     """Whether to include the traffic of the broker's internal client."""
     both_passes: bool = False
@@ -84,16 +85,16 @@ class CaptureReading:
 
     def _one_pass(self) -> Iterator[Facts]:
         from pcli.cli.common.progress import watched
-        from pcli.codec.capture import CapturedFrame, CaptureTotals, ReadOptions, read_capture
+        from pcli.codec.capture import CapturedFrame, CaptureTotals, read_capture
         from pcli.codec.observe import compile_filter
 
         wanted = compile_filter(self.filter).match if self.filter else None
-        options = ReadOptions(decode_as=self.decode_as, ends=self.on_end is not None)
+        options = replace(self.read_options(), ends=self.on_end is not None)
         answers = self._answers(options) if self.both_passes else None
         inputs = self.inputs()
         first_pass = self._observer is None
         totals = CaptureTotals()
-        options = ReadOptions(decode_as=self.decode_as, ends=self.on_end is not None, totals=totals)
+        options = replace(options, totals=totals)
         observer = self._observer = _observer(answers, self.contents)
         see, everything = observer.see, self.system or "pulsar.system" in self.filter
         learn = self.contents.see if self.contents is not None else None
@@ -119,6 +120,12 @@ class CaptureReading:
             if event.number == self.count:
                 return
         self._totals = totals
+
+    def read_options(self) -> ReadOptions:
+        """Return the options of the capture reader."""
+        from pcli.codec.capture import ReadOptions
+
+        return self.options or ReadOptions()
 
     def inputs(self) -> list[Input]:
         """Return the opened inputs, each positioned at its start."""

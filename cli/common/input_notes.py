@@ -22,7 +22,7 @@ _MAX_NAMED: Final = 5
 
 _PROTOCOLS: Final = {
     "http": ("HTTP", ""),
-    "tls": ("TLS", "capture where TLS is terminated, or decrypt the capture with the session keys first"),
+    "tls": ("TLS", "give the session keys with --keylog FILE, or capture where TLS is terminated"),
     "not-pulsar": ("neither Pulsar nor TLS nor HTTP", "use -d tcp.port==N if they are Pulsar"),
 }
 """Kinds of notes about connections of other protocols, each with the protocol and the remedy."""
@@ -39,7 +39,9 @@ class InputNotes:
 
     def add(self, note: Note) -> None:
         """Record a note. A note about a file is printed at once."""
-        kind = note.kind
+        # The reason why a decryption ended is shown like any other note.
+        failed = note.kind == "tls" and note.stream is not None and note.stream.decrypted
+        kind = "decryption" if failed else note.kind
         self._counts[kind] = count = self._counts.get(kind, 0) + 1
         self._first.setdefault(kind, note)
         if note.stream is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pcli.cli.common.completion import complete_filter
-from pcli.cli.common.output import fail, say
+from pcli.cli.common.output import say
 from pcli.cli.common.times import TimeFormat
 
 __all__ = [
@@ -20,6 +19,7 @@ __all__ = [
     "Files",
     "Filter",
     "Interface",
+    "KeyLogFile",
     "LogKind",
     "MoreFiles",
     "NoColor",
@@ -31,7 +31,6 @@ __all__ = [
     "System",
     "TextOrJson",
     "TimeOption",
-    "decode_as_ports",
     "named_files",
     "old_letter",
 ]
@@ -109,6 +108,14 @@ DecodeAs = Annotated[
         help="Treat TCP port N as PROTO: pulsar (default), or other to ignore its traffic.",
     ),
 ]
+KeyLogFile = Annotated[
+    str,
+    typer.Option(
+        "--keylog",
+        metavar="FILE",
+        help="Decrypt TLS 1.2 and 1.3 with the secrets in this key log file (tshark: tls.keylog_file).",
+    ),
+]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are hidden by default.")]
 System = Annotated[
     bool,
@@ -133,34 +140,10 @@ TimeOption = Annotated[
     ),
 ]
 
-_RULE = re.compile(r"(?:tcp\.port\s*==\s*)?(\d{1,5})(?:\s*,\s*(\w*))?", re.ASCII)
-_DECODERS = ("pulsar", "other", "data")
-
 
 def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
     """Return the files in `Files` and `MoreFiles`."""
     return [*(read or ()), *(more or ())]
-
-
-def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
-    """Return protocols by port from ``-d tcp.port==7000,pulsar`` and ``-d 7000``. A wrong rule ends the command."""
-    ports = {}
-    for rule in rules or ():
-        match = _RULE.fullmatch(rule.strip())
-        number, protocol = (int(match[1]), (match[2] or "pulsar").lower()) if match else (0, "")
-        if not 0 < number < 65536 or protocol not in _DECODERS:
-            fail(f"-d {rule}: write {_right_form(rule)}")
-        ports[number] = "pulsar" if protocol == "pulsar" else "other"
-    return ports
-
-
-def _right_form(rule: str) -> str:
-    """Return the correct form of a wrong rule, with the port if the rule contains one."""
-    meant = re.fullmatch(r"[^\d,]*?=?\s*(\d{1,5})\s*(?:,\s*(\w*))?\s*", rule, re.ASCII)
-    number = int(meant[1]) if meant else 0
-    if meant is None or not 0 < number < 65536 or meant[2] not in (None, "", *_DECODERS):
-        return "tcp.port==7000,pulsar or tcp.port==8080,other"
-    return f"tcp.port=={number},{meant[2] or 'pulsar'}"
 
 
 def old_letter(letter: str, option: str, **more: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.options import ConnectionFilter, DecodeAs, Files, MoreFiles, decode_as_ports, named_files
+from pcli.cli.common.options import ConnectionFilter, DecodeAs, Files, KeyLogFile, MoreFiles, named_files
+from pcli.cli.common.reading_options import read_options
 
 __all__ = ["bundle"]
 
@@ -38,6 +39,7 @@ def bundle(
         typer.Option("--keep-names", help="Keep the names of topics, subscriptions, producers and consumers."),
     ] = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
 ) -> None:
     """Create a zip file for an issue: the findings, and the capture without payloads, keys, names and secrets.
 
@@ -56,7 +58,7 @@ def bundle(
     reading = CaptureReading(
         files=named_files(read, more),
         filter=filter_,
-        decode_as=decode_as_ports(decode_as),
+        options=read_options(decode_as, keylog),
         system=True,
         rewindable=True,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
@@ -84,10 +84,10 @@ def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> Captur
     from pcli.codec.capture import PcapngWriter
     from pcli.codec.observe.redaction import CaptureRewriter, Names
 
-    selection = _selection(reading, order)
-    rewriting = CaptureRewriter(Names(keep_names=order.keep_names), selection, reading.decode_as)
-    rewriting.prepare(_packets(reading))
-    rewriting.write(_packets(reading), PcapngWriter(capture))
+    selection, decrypted = _selection(reading, order)
+    rewriting = CaptureRewriter(Names(keep_names=order.keep_names), selection, reading.read_options().decode_as)
+    rewriting.prepare(_packets(reading, decrypted))
+    rewriting.write(_packets(reading, decrypted), PcapngWriter(capture))
     if not rewriting.written:
         reading.finish()
         fail("no Pulsar connection: nothing to bundle", Exit.NO)
@@ -96,33 +96,43 @@ def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> Captur
     return rewriting
 
 
-def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
+def _packets(reading: CaptureReading, decrypted: Collection[int]) -> Iterator[Packet | Secrets | Note]:
+    """Yield the packets. The decrypted connections become plain, because redacted TLS could not be decrypted."""
     from pcli.cli.common.progress import watched
     from pcli.codec.capture import read_packets
+    from pcli.codec.capture.tls.plain_packets import decrypted_packets
 
-    return watched(read_packets(reading.named_files()), reading.inputs(), printed=False)
+    packets = watched(read_packets(reading.named_files()), reading.inputs(), printed=False)
+    return decrypted_packets(packets, decrypted, reading.read_options())
 
 
-def _selection(reading: CaptureReading, order: Order) -> Selection:
-    """Return the selected frames. The capture is always read once in full, to collect its notes."""
-    from pcli.codec.capture import ReadOptions, read_capture
+def _selection(reading: CaptureReading, order: Order) -> tuple[Selection, set[int]]:
+    """Return the selected frames, and the connections that are decrypted from TLS.
+
+    The capture is always read once in full, to collect its notes.
+    """
+    from pcli.codec.capture import Stream, read_capture
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around
 
     streams = Bits()
-    matches = 0
+    matches, decrypted = 0, set[int]()
     for facts in reading.facts():
         matches += 1
-        streams.add(facts.frame.stream.number)
+        stream = facts.frame.stream
+        streams.add(stream.number)
+        if isinstance(stream, Stream) and stream.decrypted:
+            decrypted.add(stream.number)
     if reading.filter and not matches:
         reading.finish()
         raise SystemExit(int(Exit.NO))
     chosen = streams if reading.filter else None
     if not order.around:
-        return Selection(chosen)
-    options = ReadOptions(decode_as=reading.decode_as)
+        return Selection(chosen), decrypted
+    options = reading.read_options()
     window = order.window or DEFAULT_WINDOW
-    return select_around(lambda: read_capture(reading.named_files(), options), order.around, window, chosen)
+    around = select_around(lambda: read_capture(reading.named_files(), options), order.around, window, chosen)
+    return around, decrypted
 
 
 class _Contents:
@@ -149,7 +159,7 @@ class _Contents:
         from pcli.codec.observe import Observer
 
         self._capture.seek(0)
-        options = ReadOptions(decode_as=self._reading.decode_as, ends=True)
+        options = ReadOptions(decode_as=self._reading.read_options().decode_as, ends=True)
         see = Observer().see
         for event in read_capture([(CAPTURE, self._capture)], options):
             if isinstance(event, CapturedFrame):
@@ -234,6 +244,6 @@ Removed or replaced:
 - {names}
 - properties, roles, hosts and addresses have pseudonyms; error texts keep only the standard words of brokers
 - keys have pseudonyms with the same hash slot, so a guess of a key can be tested
-- credentials, encryption keys and schemas are filler; TLS keys are removed
+- credentials, encryption keys and schemas are filler; TLS keys are removed, decrypted TLS is plain TCP
 - packets other than TCP, link layers, tunnels and unknown fields are removed
 """

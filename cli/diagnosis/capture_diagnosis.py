@@ -29,6 +29,7 @@ from pcli.cli.diagnosis.finding_output import (
 )
 
 if TYPE_CHECKING:
+    from pcli.codec.capture import ReadOptions
     from pcli.codec.observe import Facts
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
@@ -77,7 +78,7 @@ def run(
     files: Sequence[str],
     interface: str,
     filter_: str,
-    decode_as: dict[int, str],
+    options: ReadOptions,
     output: str,
     only: Sequence[str],
     fail_on: Sequence[str],
@@ -91,7 +92,7 @@ def run(
     if filter_:
         compile_filter(filter_)  # reports an invalid filter before the capture is read
     diagnosis = Diagnosis(only)
-    reading = CaptureReading(files, interface, decode_as=decode_as, system=True, rewindable=not interface)
+    reading = CaptureReading(files, interface, options=options, system=True, rewindable=not interface)
     reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
     lines = FrameLines(filter_)
     packets = PacketIndex() if packet_numbers else None

@@ -12,12 +12,13 @@ from pcli.cli.common.options import (
     DecodeAs,
     Files,
     Interface,
+    KeyLogFile,
     MoreFiles,
     NoColor,
     PacketNumbers,
-    decode_as_ports,
     named_files,
 )
+from pcli.cli.common.reading_options import read_options
 
 __all__ = ["diagnose"]
 
@@ -70,6 +71,7 @@ def diagnose(
     ] = None,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     no_color: NoColor = False,
 ) -> None:
     """Find problems in a capture, and show the time, frames, cause, certainty and advice for each.
@@ -93,7 +95,7 @@ def diagnose(
         files=named_files(read, more),
         interface=interface,
         filter_=filter_,
-        decode_as=decode_as_ports(decode_as),
+        options=read_options(decode_as, keylog, live=bool(interface)),
         output=output.value,
         only=rules,
         fail_on=failing,

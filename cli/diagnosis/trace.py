@@ -11,13 +11,14 @@ from pcli.cli.common.completion import complete_filter
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
+    KeyLogFile,
     MoreFiles,
     NoColor,
     PacketNumbers,
     PrivateKey,
-    decode_as_ports,
     named_files,
 )
+from pcli.cli.common.reading_options import read_options
 
 __all__ = ["trace"]
 
@@ -90,6 +91,7 @@ def trace(
     packet_numbers: PacketNumbers = False,
     private_key: PrivateKey = None,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     no_color: NoColor = False,
 ) -> None:
     """Show the lifecycles of messages: sent, stored, delivered, acknowledged, with frames and times.
@@ -109,7 +111,7 @@ def trace(
     opens = bool(payload_contains or private_key)
     reading = CaptureReading(
         files=named_files(read, more),
-        decode_as=decode_as_ports(decode_as),
+        options=read_options(decode_as, keylog),
         system=True,
         contents=opened_contents(private_key or []) if opens else contents_for(filter_),
     )

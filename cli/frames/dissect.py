@@ -13,6 +13,7 @@ from pcli.cli.common.options import (
     Files,
     Filter,
     Interface,
+    KeyLogFile,
     MoreFiles,
     NoColor,
     PacketNumbers,
@@ -20,9 +21,9 @@ from pcli.cli.common.options import (
     ShowSecrets,
     System,
     TimeOption,
-    decode_as_ports,
     named_files,
 )
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.times import TimeFormat
 
 __all__ = ["dissect"]
@@ -83,6 +84,7 @@ def dissect(
     ] = "",
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
     private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
@@ -107,7 +109,7 @@ def dissect(
         files=named_files(read, more),
         interface=interface,
         filter=filter_,
-        decode_as=decode_as_ports(decode_as),
+        options=read_options(decode_as, keylog, live=bool(interface)),
         system=system,
         both_passes=both_passes,
         count=count,

@@ -11,14 +11,15 @@ import typer
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
+    KeyLogFile,
     MoreFiles,
     NoColor,
     PacketNumbers,
     System,
     TimeOption,
-    decode_as_ports,
     named_files,
 )
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.times import TimeFormat
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def follow(
     time: TimeOption = TimeFormat.r,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     system: System = False,
     no_color: NoColor = False,
 ) -> None:
@@ -83,7 +85,7 @@ def follow(
         fail("choose what to follow: --stream, --consumer, --producer, --message-id, or --request (with --stream)")
     files = named_files(read, more)
     reading = CaptureReading(
-        files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id)
+        files=files, options=read_options(decode_as, keylog), system=system, rewindable=bool(message_id)
     )
     found = _conversation(
         reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request

@@ -61,12 +61,14 @@ def written(
 
 
 def _copy(reading: CaptureReading, chosen: SelectedFrames, file: BinaryIO, path: str, *, secrets: bool) -> None:
-    from pcli.codec.capture import ReadOptions, read_capture, read_packets
+    from pcli.codec.capture import read_capture, read_packets
+    from pcli.codec.capture.tls.plain_packets import decrypted_packets
     from pcli.codec.capture.writer import PcapngWriter
     from pcli.codec.observe.excerpt import copy_packets, packets_of
 
-    options = ReadOptions(decode_as=reading.decode_as)
+    options = reading.read_options()
     kept = packets_of(read_capture(reading.named_files(), options), chosen)
-    count = copy_packets(read_packets(reading.named_files()), kept, PcapngWriter(file), secrets=secrets)
+    packets = decrypted_packets(read_packets(reading.named_files()), chosen.decrypted, options)
+    count = copy_packets(packets, kept, PcapngWriter(file), secrets=secrets)
     file.flush()
     say(f"{count} packets written to {path}")

@@ -9,7 +9,8 @@ import typer
 
 from pcli.cli.common.completion import complete_setting, complete_topic
 from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, PacketNumbers, decode_as_ports
+from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, KeyLogFile, OnlyStream, PacketNumbers
+from pcli.cli.common.reading_options import read_options
 
 __all__ = ["replay"]
 
@@ -76,6 +77,7 @@ def replay(
     ] = None,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     token: Token = "",
     basic: Basic = "",
     tls_trust: TlsTrust = "",
@@ -110,7 +112,7 @@ def replay(
         settings=set_ or [],
         side=side.value,
         port=port,
-        decode_as=decode_as_ports(decode_as),
+        options=read_options(decode_as, keylog),
         security=security(token, basic, tls_trust, tls_cert, tls_key),
         packet_numbers=packet_numbers,
     ).run(dry=dry_run)

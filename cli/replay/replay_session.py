@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from pcli.cli.common.output import Exit, ignoring_closed_stdout, json_text, say,
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
+    from pcli.codec.capture import ReadOptions
     from pcli.replay.player.comparison.report import Report
     from pcli.replay.player.id_translation import TopicRule
     from pcli.replay.player.replay import Replay
@@ -47,7 +48,7 @@ class Run:
     """The side that is replayed: ``client`` or ``broker``."""
     port: int | None
     """Port of the recorded broker; None for 6650."""
-    decode_as: dict[int, str]
+    options: ReadOptions
     security: Security
     packet_numbers: bool
 
@@ -93,7 +94,7 @@ class Run:
     def _replay(self) -> Replay:
         from pcli.replay.player.replay import Replay
 
-        script = read_script(self.captures, self.filter, self.only, self.decode_as)
+        script = read_script(self.captures, self.filter, self.only, self.options)
         return Replay(script, _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
 
     # -- replaying -------------------------------------------------------------------------------------------------
@@ -153,9 +154,9 @@ class Run:
             )
 
 
-def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
+def read_script(captures: list[str], filter_: str, only: int | None, options: ReadOptions) -> Script:
     """Return the script of some captures. Raises CaptureError if they cannot be read."""
-    from pcli.codec.capture import ReadOptions, read_capture
+    from pcli.codec.capture import read_capture
     from pcli.codec.observe import compile_filter
     from pcli.replay.player.script.build_script import build_script
     from pcli.replay.sources.capture_sources import open_inputs
@@ -165,7 +166,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
         inputs = open_inputs(captures, rewindable=True)  # rewindable, to sort the parts of a recording, even from pipes
         for one in inputs:
             opened.callback(one.file.close)
-        events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))
+        events = read_capture(((one.name, one.file) for one in inputs), replace(options, ends=True))
         return build_script(events, only=only, wanted=wanted)
 
 

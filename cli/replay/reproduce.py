@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
+from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, KeyLogFile, OnlyStream
 from pcli.cli.common.output import Exit, say, write_line
+from pcli.cli.common.reading_options import read_options
 
 if TYPE_CHECKING:
+    from pcli.codec.capture import ReadOptions
     from pcli.replay.player.script.script import Script
 
 __all__ = ["reproduce", "reproduction"]
@@ -27,6 +29,7 @@ def reproduce(
         str, typer.Option("-o", "--output", metavar="FILE", help="File to which the test is written. [stdout]")
     ] = "",
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
 ) -> None:
     """Write a pytest test that replays a capture against a mini-broker and checks the responses.
 
@@ -34,15 +37,15 @@ def reproduce(
 
     Exit code: 2 if nothing can be replayed. See docs/replay.md.
     """
-    _write_test(capture, output, filter_=filter_, only=only_stream, decode_as=decode_as_ports(decode_as))
+    _write_test(capture, output, filter_=filter_, only=only_stream, options=read_options(decode_as, keylog))
 
 
-def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, decode_as: dict[int, str]) -> None:
+def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, options: ReadOptions) -> None:
     """Write the test. Exit with code 2 if nothing can be replayed."""
     from pcli.cli.replay.replay_output import print_left_out
     from pcli.cli.replay.replay_session import read_script
 
-    script = read_script(captures, filter_, only, decode_as)
+    script = read_script(captures, filter_, only, options)
     print_left_out(script.left_out)
     if not script.steps:
         say("the capture contains nothing that can be reproduced")

@@ -14,6 +14,7 @@ from pcli.cli.common.times import moment_text
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
+    from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["At", "CaptureState", "read_state"]
@@ -65,7 +66,7 @@ class CaptureState:
 
 
 def read_state(
-    files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None, *, packet_numbers: bool = False
+    files: Sequence[str], options: ReadOptions, until_ns: int | None = None, *, packet_numbers: bool = False
 ) -> CaptureState:
     """Read the inputs to their end, or up to a time in ns since 1970."""
     from pcli.cli.common.capture_reading import CaptureReading
@@ -80,7 +81,7 @@ def read_state(
         over = over or (until_ns is not None and time_ns > until_ns)
         return over
 
-    reading = CaptureReading(files, decode_as=decode_as, system=True)
+    reading = CaptureReading(files, options=options, system=True)
     reading.on_note = lambda note: None if over else tracker.note(note)
     reading.on_end = lambda end: None if is_over(end.time_ns) else tracker.ended(end)
     for facts in reading.facts():

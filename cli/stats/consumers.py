@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
+from pcli.cli.common.options import DecodeAs, Files, KeyLogFile, MoreFiles, Output, System, TextOrJson, named_files
 from pcli.cli.common.output import json_text, print_json, write_line
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
@@ -30,6 +31,7 @@ def consumers(
     at: At = "",
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     system: System = False,
 ) -> None:
     """Show topics, subscriptions and consumers at a given time, with the field names of `topics stats`.
@@ -41,7 +43,7 @@ def consumers(
     from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
     until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
+    taken = read_state(named_files(read, more), read_options(decode_as, keylog), until_ns)
     found = figures(taken.tracker.subscriptions, taken.moment(at, until_ns), system=system)
     if until_ns is not None and taken.truncated and not taken.continues:
         for stats in found.values():

@@ -10,15 +10,16 @@ import typer
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
+    KeyLogFile,
     MoreFiles,
     Output,
     PacketNumbers,
     System,
     TextOrJson,
-    decode_as_ports,
     named_files,
 )
 from pcli.cli.common.output import counted, print_json, say, write_line
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_tree
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
@@ -48,6 +49,7 @@ def keys(
     packet_numbers: PacketNumbers = False,
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     system: System = False,
 ) -> None:
     """Show Key_Shared subscriptions: owners of key ranges, keys that moved or were delivered out of order.
@@ -59,7 +61,9 @@ def keys(
     from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
     until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns, packet_numbers=packet_numbers)
+    taken = read_state(
+        named_files(read, more), read_options(decode_as, keylog), until_ns, packet_numbers=packet_numbers
+    )
     moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
     rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
     rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]

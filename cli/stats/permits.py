@@ -10,15 +10,16 @@ import typer
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
+    KeyLogFile,
     MoreFiles,
     Output,
     PacketNumbers,
     System,
     TextOrJson,
-    decode_as_ports,
     named_files,
 )
 from pcli.cli.common.output import print_json, say, text_width, write_line
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
 from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
@@ -55,6 +56,7 @@ def permits(
     packet_numbers: PacketNumbers = False,
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     system: System = False,
 ) -> None:
     """Show the permits of each consumer over time: granted by FLOWs, used by messages.
@@ -64,7 +66,9 @@ def permits(
     pcli stats permits -r capture.pcap --consumer worker-1 --at 2026-11-20T18:15:11Z -T json
     """
     until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns, packet_numbers=packet_numbers)
+    taken = read_state(
+        named_files(read, more), read_options(decode_as, keylog), until_ns, packet_numbers=packet_numbers
+    )
     moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
     records = [one for one in _consumers(taken.tracker, system=system) if consumer in ("", one.name)]
     rows = list(_figures(records, moment_ns))

@@ -11,13 +11,14 @@ from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
+    KeyLogFile,
     MoreFiles,
     Output,
     System,
     TextOrJson,
-    decode_as_ports,
     named_files,
 )
+from pcli.cli.common.reading_options import read_options
 from pcli.cli.stats.consumers import consumers
 from pcli.cli.stats.keys import keys
 from pcli.cli.stats.permits import permits
@@ -105,13 +106,14 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         interval: Interval = 1.0,
         output: Output = TextOrJson.text,
         decode_as: DecodeAs = None,
+        keylog: KeyLogFile = "",
         system: System = False,
     ) -> None:
         from pcli.cli.common.capture_reading import CaptureReading
         from pcli.cli.common.text_tables import print_rows
 
         files = named_files(read, more)
-        reading = CaptureReading(files=files, filter=filter_, decode_as=decode_as_ports(decode_as), system=system)
+        reading = CaptureReading(files=files, filter=filter_, options=read_options(decode_as, keylog), system=system)
         statistic = _statistic(name, interval)
         for facts in reading.facts():
             statistic.add(facts)

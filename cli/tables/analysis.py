@@ -53,11 +53,12 @@ def need_tables() -> None:
 def request_from(params: Mapping[str, Any]) -> Request:
     """Return the request that a command's parameters define. Raises LocalError if they contradict each other."""
     need_tables()
-    from pcli.cli.common.options import decode_as_ports
+    from pcli.cli.common.reading_options import read_options
     from pcli.cli.common.times import epoch_ns
     from pcli.spark.request import Request
 
     since, until = params.get("since"), params.get("until")
+    options = read_options(params["decode_as"], params["keylog"])
     request = Request(
         paths=tuple(params["paths"]),
         out=params["out"],
@@ -68,7 +69,8 @@ def request_from(params: Mapping[str, Any]) -> Request:
         since_ns=epoch_ns("--since", since) if since else None,
         until_ns=epoch_ns("--until", until) if until else None,
         strict=params.get("strict", False),
-        decode_as=decode_as_ports(params["decode_as"]),
+        decode_as=dict(options.decode_as),
+        key_log=options.key_log,
     )
     if request.since_ns is not None and request.until_ns is not None and request.since_ns >= request.until_ns:
         raise LocalError(f"--since {since} is not before --until {until}: the range is empty")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pcli.cli.common.options import DecodeAs
+from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.tables.table_options import Cluster, Frames, Incremental, Only, Out, Paths, Report, Since, Strict, Until
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def analyze(
     strict: Strict = False,
     report: Report = "",
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
 ) -> None:
     """Create Parquet tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from pcli.cli.common.options import DecodeAs
+from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.tables.table_options import (
     Cluster,
     Conf,
@@ -52,6 +52,7 @@ def spark_analyze(
     strict: Strict = False,
     report: Report = "",
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     debug: Debug = False,
 ) -> None:
     """Create the tables of `pcli analyze` with Spark, for many gigabytes or several machines.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import DecodeAs
+from pcli.cli.common.options import DecodeAs, KeyLogFile
 from pcli.cli.common.output import Exit, say
 from pcli.cli.tables.table_options import Cluster, Conf, Debug, Master, Only, Out
 
@@ -39,6 +39,7 @@ def spark_stream(
         bool, typer.Option("--once", help="Read the files that exist, then exit; use this option with cron.")
     ] = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     debug: Debug = False,
 ) -> None:
     """Read the files of a rotated capture as they are finished, and keep the tables up to date, until Ctrl-C.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from pcli.cli.common.connection_options import Basic, TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.common.options import DecodeAs, Files, Interface, MoreFiles, PacketNumbers, decode_as_ports, named_files
+from pcli.cli.common.options import DecodeAs, Files, Interface, KeyLogFile, MoreFiles, PacketNumbers, named_files
 from pcli.cli.common.output import Exit, write_line
+from pcli.cli.common.reading_options import read_options
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def top(
     ] = False,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    keylog: KeyLogFile = "",
     token: Token = "",
     basic: Basic = "",
     tls_trust: TlsTrust = "",
@@ -65,7 +67,9 @@ def top(
     from pcli.cli.top.broker_source import BrokerSource
 
     files = named_files(read, more)
-    reading = CaptureReading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
+    reading = CaptureReading(
+        files=files, interface=interface, options=read_options(decode_as, keylog, live=bool(interface)), silent=True
+    )
     proof = security(token, basic, tls_trust, tls_cert, tls_key)
     broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     packets = PacketIndex() if packet_numbers else None

@@ -64,10 +64,10 @@ _two = Struct(">II").unpack_from
 class FrameExtractor:
     """A splitter of directions into frames."""
 
-    def __init__(self, output: Output, classifier: StreamClassifier) -> None:
+    def __init__(self, output: Output, classifier: StreamClassifier, key_log: KeyLog | None = None) -> None:
         self.output = output
         self.classifier = classifier
-        self.key_log = KeyLog()
+        self.key_log = KeyLog() if key_log is None else key_log
         """Secrets to decrypt TLS; without secrets, TLS streams are skipped."""
         self.snapped = False
         """Whether truncated packets were already reported for this file."""
@@ -179,7 +179,7 @@ class FrameExtractor:
         if direction.mode == SEARCH:
             self._look(direction, packet, final=True, due=True)
         if direction.mode == TLS:
-            self._stop_decryption(direction, f"{size} bytes are missing from the capture", packet)
+            self.stop_decryption(direction, f"{size} bytes are missing from the capture", packet)
         if direction.mode == SKIP:
             direction.offset += size
             return
@@ -381,7 +381,7 @@ class FrameExtractor:
         """Decrypt both directions of a TLS stream from here on."""
         connection = direction.connection
         stream = connection.stream
-        stream.kind = "unknown"
+        stream.kind, stream.decrypted = "unknown", True
         connection.tls = TlsSession(self.key_log)
         plain = Connection(stream, direction.limit, connection.keys, first_is_client=connection.there.from_client)
         plain.oriented, plain.tls = True, connection.tls
@@ -397,18 +397,23 @@ class FrameExtractor:
 
     def _decrypt(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
         """Decrypt the next bytes of a direction and process the decrypted bytes."""
-        session, inner = direction.connection.tls, direction.decrypted
-        if session is None or inner is None:
+        session = direction.connection.tls
+        if session is None or direction.decrypted is None:
             return
         try:
             plain = session.feed(data, from_client=direction.from_client)
         except TlsError as error:
-            self._stop_decryption(direction, str(error), packet)
+            self.stop_decryption(direction, str(error), packet)
             return
         if plain:
-            self.feed(inner, plain, 0, len(plain), packet, time_ns)
+            self.take_plain(direction, plain, packet, time_ns)
 
-    def _stop_decryption(self, direction: Direction, reason: str, packet: int) -> None:
+    def take_plain(self, direction: Direction, data: bytes, packet: int, time_ns: int) -> None:
+        """Process the next decrypted bytes of a direction."""
+        assert direction.decrypted is not None
+        self.feed(direction.decrypted, data, 0, len(data), packet, time_ns)
+
+    def stop_decryption(self, direction: Direction, reason: str, packet: int) -> None:
         """Skip the rest of a direction that cannot be decrypted."""
         self.output.note(direction, "tls", f"{reason}; the rest is not decrypted", packet, direction.offset, 0)
         self.finish(direction, packet, "the decryption ends")

@@ -44,7 +44,7 @@ NOTE_KINDS: dict[str, str] = {
 class Stream:
     """One TCP connection."""
 
-    __slots__ = ("client", "kind", "midstream", "number", "opening", "server")
+    __slots__ = ("client", "decrypted", "kind", "midstream", "number", "opening", "server")
 
     def __init__(self, number: int, client: tuple[str, int], server: tuple[str, int], *, midstream: bool) -> None:
         self.number = number
@@ -59,6 +59,8 @@ class Stream:
         """The connection's first packet and the packets of its SYNs."""
         self.kind = "unknown"
         """One of pulsar, tls, http, proxy (a PROXY header before unidentified bytes), other and unknown."""
+        self.decrypted = False
+        """Whether the bytes are decrypted from TLS. The kind is then that of the decrypted bytes."""
 
     def __repr__(self) -> str:
         return f"Stream({self.number}, {self.client}, {self.server}, {self.kind})"

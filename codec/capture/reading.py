@@ -9,7 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -23,6 +23,7 @@ from pcli.codec.capture.pcap import MAGICS, pcap_windows
 from pcli.codec.capture.pcapng import MAGIC, PcapngReader
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import TcpReassembly
+from pcli.codec.capture.tls import KeyLog
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
@@ -57,6 +58,8 @@ class ReadOptions:
     """The object that receives the totals after the captures were read."""
     key_log: bytes = b""
     """TLS secrets in the format of SSLKEYLOGFILE, in addition to those in pcapng files."""
+    more_secrets: Callable[[], bytes] | None = None
+    """A function that returns the present text of the key log, called when a secret is missing."""
     ends: bool = False
     """Whether to report the end of every TCP connection, Pulsar or not, as a StreamEnd after its last frame."""
 
@@ -68,8 +71,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     """
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = options.ends
-    extractor = FrameExtractor(output, classifier)
-    extractor.key_log.add(options.key_log)
+    extractor = FrameExtractor(output, classifier, KeyLog(options.key_log, options.more_secrets))
     tcp = TcpReassembly(output, extractor, classifier, options.max_frame_size)
     reader = Reader(tcp, output)
     reader.careful = options.careful

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets, StreamEnd
+from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets, Stream, StreamEnd
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.observe.bit_set import Bits
 from pcli.codec.observe.observer_state import Facts
@@ -43,15 +43,20 @@ _WITH_SECRETS = frozenset(
 class SelectedFrames:
     """The selected frames by number, and their connections."""
 
-    __slots__ = ("frames", "streams")
+    __slots__ = ("decrypted", "frames", "streams")
 
     def __init__(self) -> None:
         self.frames = Bits()
         self.streams = Bits()
+        self.decrypted: set[int] = set()
+        """The connections whose bytes are decrypted from TLS."""
 
     def add(self, facts: Facts) -> None:
         """Select a frame and the request that it answers."""
-        self.streams.add(facts.frame.stream.number)
+        stream = facts.frame.stream
+        self.streams.add(stream.number)
+        if isinstance(stream, Stream) and stream.decrypted:
+            self.decrypted.add(stream.number)
         self.frames.add(facts.frame.number)
         if facts.request_number:
             self.frames.add(facts.request_number)

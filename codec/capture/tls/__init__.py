@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pcli.codec.capture.tls.key_log import KeyLog
-from pcli.codec.capture.tls.session import TlsError, TlsSession
+from pcli.codec.capture.tls.session import MISSING, TlsError, TlsSession
 
-__all__ = ["KeyLog", "TlsError", "TlsSession"]
+__all__ = ["MISSING", "KeyLog", "TlsError", "TlsSession"]

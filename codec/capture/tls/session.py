@@ -24,7 +24,7 @@ from pcli.codec.capture.tls.record_cipher import (
     record_ciphers_of_master,
 )
 
-__all__ = ["TlsError", "TlsSession"]
+__all__ = ["MISSING", "TlsError", "TlsSession"]
 
 _CHANGE_CIPHER_SPEC: Final = 20
 _HANDSHAKE: Final = 22
@@ -46,6 +46,9 @@ _RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e0
 
 _record = Struct(">BHH").unpack_from
 _u16 = Struct(">H").unpack_from
+
+
+MISSING: Final = "the decryption of TLS needs cryptography: pip install 'pulsar-pcli[crypto]'"
 
 
 class TlsError(Exception):
@@ -164,12 +167,18 @@ class TlsSession:
 
     def _use_secret(self, side: _Side, secret: bytes) -> None:
         assert self._suite is not None
-        side.secret, side.cipher = secret, record_cipher_of_secret(self._suite, secret)
+        try:
+            side.secret, side.cipher = secret, record_cipher_of_secret(self._suite, secret)
+        except ImportError:
+            raise TlsError(MISSING) from None
 
     def _encrypt_tls12(self, side: _Side) -> None:
         assert self._suite is not None
         master = self._secret("CLIENT_RANDOM")
-        ciphers = record_ciphers_of_master(self._suite, master, self._client_random, self._server_random)
+        try:
+            ciphers = record_ciphers_of_master(self._suite, master, self._client_random, self._server_random)
+        except ImportError:
+            raise TlsError(MISSING) from None
         side.cipher = ciphers[side.name == "SERVER"]
 
 

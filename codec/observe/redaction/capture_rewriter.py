@@ -8,7 +8,7 @@ Rules of this file
    the reader. A direction is identified by the connection's number and by whether it contains the connection's first
    packet.
 3. In a stream that is not Pulsar, the few bytes that identify the protocol are kept. The rest becomes filler. TLS
-   session keys are dropped.
+   session keys are dropped; the caller passes decrypted connections as plain packets (`tls.plain_packets`).
 4. At most MAX_BYTES of new frames are kept in memory between the passes. Larger captures are too large for an issue.
 """
 

@@ -33,7 +33,7 @@ def test_one_connection_is_counted_once(capsys):
 
 def test_tls_has_a_remedy(capsys):
     lines = printed(capsys, Note("tls", "this is TLS", 5, stream(0, 6651), True))
-    assert lines[0].startswith("pcli: 1 connection is TLS (port 6651): capture where TLS is terminated")
+    assert lines[0].startswith("pcli: 1 connection is TLS (port 6651): give the session keys with --keylog FILE")
 
 
 def test_many_gaps_are_one_line_with_the_first(capsys):

@@ -280,7 +280,7 @@ def test_a_wrong_checksum_of_a_packed_file_shows_everything(pcli, small_captures
 def test_tls_is_reported_with_the_remedy(pcli, small_captures):
     result = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
     assert result.out == ""
-    assert re.search(r"connections? (is|are) TLS \(port \d+\): capture where TLS is terminated", result.err)
+    assert re.search(r"connections? (is|are) TLS \(port \d+\): give the session keys with --keylog FILE", result.err)
 
 
 def test_lost_packets_are_reported(pcli, small_captures):

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from pcli.codec.capture import CapturedFrame, Note, PcapngWriter, ReadOptions, TcpRecorder, read_capture
-from pcli.codec.capture.packets import TLS_KEY_LOG, Secrets
+from pcli.codec.capture.packets import TLS_KEY_LOG, Packet, Secrets
+from pcli.codec.capture.reading import read_packets
+from pcli.codec.capture.tls.plain_packets import decrypted_packets
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 
@@ -106,3 +108,45 @@ def test_a_key_log_of_other_connections(recorded: Any, real: tuple[bytes, bytes]
     assert frames == []
     assert {one.kind for one in notes} == {"tls"}
     assert all("the key log has no" in one.text for one in notes)
+
+
+def plain(data: bytes, key_log: bytes) -> bytes:
+    """Return the capture with its first connection decrypted."""
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for one in decrypted_packets(read_packets([("", io.BytesIO(data))]), {0}, ReadOptions(key_log=key_log)):
+        assert isinstance(one, Packet)
+        writer.packet(one)
+    return file.getvalue()
+
+
+def reordered(data: bytes, swaps: int) -> bytes:
+    """Return the capture with some packets exchanged with the next packet."""
+    packets = [one for one in read_packets([("", io.BytesIO(data))]) if isinstance(one, Packet)]
+    for place in range(3, len(packets) - 1, swaps):
+        packets[place], packets[place + 1] = packets[place + 1], packets[place]
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for one in packets:
+        writer.packet(one)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("swaps", [0, 2, 3, 5, 7])
+def test_plain_packets_have_the_same_frames(recorded: Any, real: tuple[bytes, bytes], swaps: int) -> None:
+    for capture, key_log in (recorded()[:2], recorded(secrets=True)[:2], real):
+        data = reordered(capture, swaps) if swaps else capture
+        frames, notes = read(data, key_log)
+        again, plain_notes = read(plain(data, key_log))
+        assert [(one.data, one.packets, one.time_ns, one.offset) for one in again] == [
+            (one.data, one.packets, one.time_ns, one.offset) for one in frames
+        ]
+        assert frames
+        assert (notes, plain_notes) == ([], [])
+
+
+def test_plain_packets_after_lost_packets_show_missing_bytes(recorded: Any) -> None:
+    data, key_log, _ = recorded(lost=4)
+    frames, notes = read(plain(data, key_log))
+    assert [one.data for one in frames] == [one.data for one in read(data, key_log)[0]]
+    assert {one.kind for one in notes} == {"gap", "snaplen"}
