@@ -189,6 +189,12 @@ class Settings:
     )
 
     # Reading.
+    dispatcherPauseOnAckStatePersistentEnabled: Annotated[
+        bool, "Shared and Key_Shared read no new entries while the acknowledged ranges exceed the next setting"
+    ] = False
+    managedLedgerMaxUnackedRangesToPersist: Annotated[
+        int, "maximum ranges of acknowledged entries that a subscription stores"
+    ] = 10_000
     dispatcherMaxReadBatchSize: Annotated[int, "maximum entries of one read"] = 100
     dispatcherMaxReadSizeBytes: Annotated[int, "maximum bytes of one read"] = 5242880
     dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages for a Shared consumer in each turn"] = 20

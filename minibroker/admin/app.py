@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from html import escape
 from http import HTTPStatus
@@ -53,6 +54,9 @@ _STATUS: Final = {
 }
 """The status for each error of the broker. All other errors have status 500."""
 
+_LOOKUP: Final = re.compile(r"/lookup/v2/topic(/[^/]+){4}(/bundle)?")
+"""The path of a lookup. If there is no such endpoint, the domain of the topic is unknown."""
+
 _Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -72,7 +76,7 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
             routes.append(Route(path, serve, methods=[endpoint.method]))
 
     async def missing(request: Request, error: Exception) -> Response:
-        return _page(404, request)
+        return _page(500 if _LOOKUP.fullmatch(request.scope["path"]) else 404, request)
 
     async def wrong_method(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -97,16 +101,18 @@ def _server(
         try:
             roles = () if endpoint.path in UNAUTHENTICATED else _roles(broker, request, now())
             data, media = await _body(request), request.headers.get("content-type", "")
-            kind = endpoint.body_type(media)
             call = Call(
                 broker,
                 {"domain": domain, **request.path_params},
                 dict(request.query_params),
-                convert(data, kind) if kind is not None else None,
-                media,
-                request.method,
-                request.headers.get("user-agent", ""),
+                media=media,
+                method=request.method,
+                headers=request.headers,
             )
+            endpoint.check_numbers(call)
+            kind = endpoint.body_type(media)
+            if kind is not None:
+                call.body = convert(data, kind)
             check_permission(call, endpoint, roles)
             broker.begin_turn(now())
             value = endpoint.function(call)
@@ -146,7 +152,7 @@ def _roles(broker: Broker, request: Request, now: int) -> tuple[str, ...]:
             broker.authorization.check_original_principal(role, original, "")
     except (AuthenticationError, Refused) as fault:
         _log.warning("a request was refused: %s", fault)
-        raise RestError(401, "Authentication required", media="text/html") from None
+        raise RestError(401, "Authentication required", media="text/html; charset=utf-8") from None
     return required_roles(role, original)
 
 
@@ -169,7 +175,9 @@ def _answer(value: Any) -> Response:
     elif reply.media == "application/json" and not isinstance(content, bytes):
         content = json.dumps(content, separators=(",", ":"))
     headers = {name: _header(text) for name, text in reply.headers.items()}
-    return Response(content, reply.status, headers, None if reply.status == 204 else reply.media)
+    if reply.status != 204:
+        headers["content-type"] = reply.media
+    return Response(content, reply.status, headers)
 
 
 def _header(text: str) -> str:

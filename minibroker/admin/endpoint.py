@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMED", "Call", "Endpoint", "PageError", "Reply", "RestError", "check_persistent", "unexpected"]
 
-_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
-_LIMIT: Final = 1 << 63
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
@@ -71,10 +70,10 @@ def check_persistent(topic: Topic) -> None:
         raise unexpected(f"class {given} cannot be cast to class {wanted} {why}", "java.lang.ClassCastException")
 
 
-def _number(text: str, limit: int = _LIMIT) -> int:
-    if not _NUMBER.fullmatch(text) or not -limit <= int(text) < limit:
-        raise PageError(404)
-    return int(text)
+def _number(text: str, bits: int) -> int | None:
+    """Return an integer of a number of bits, or None for other text."""
+    limit = 1 << (bits - 1)
+    return int(text) if _NUMBER.fullmatch(text) and -limit <= int(text) < limit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +100,33 @@ class Call:
     media: str = "application/json"
     """The content type."""
     method: str = "GET"
-    user_agent: str = ""
-    """The header User-Agent."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers by lower-case name."""
 
     def path_text(self, name: str) -> str:
         """Return a decoded part of the path."""
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """Return a part of the path as a 64-bit integer. Raises 404 (a page) if it is not such an integer."""
-        return _number(self.path[name])
+        """Return a part of the path that is in `Endpoint.numbers`."""
+        return int(self.path[name])
 
     def query_number(self, name: str) -> int | None:
-        """Return a query parameter as a 32-bit integer, or None if it is missing. Raises 404 for other text."""
-        text = self.query.get(name, "")
-        return _number(text, 1 << 31) if text else None
+        """Return a query parameter that is in `Endpoint.numbers`, or None if it is missing."""
+        return int(self.query[name]) if self.query.get(name) else None
+
+    def parsed(self, name: str, bits: int = 64, *, page: bool = False) -> int:
+        """Return a part of the path that the real broker parses in its own code.
+
+        Raises 500 for other text: with JSON, or with a page if ``page`` is set.
+        """
+        text = self.path_text(name)
+        number = _number(text, bits)
+        if number is None and page:
+            raise PageError(500)
+        if number is None:
+            raise unexpected(f'For input string: "{text}"', "java.lang.NumberFormatException")
+        return number
 
     def flag(self, name: str) -> bool:
         """Return whether a query parameter is true."""
@@ -252,6 +263,15 @@ class Endpoint:
     """The type of the body; None if a body is ignored."""
     media_body: tuple[str, JavaType] | None = None
     """A media type and the type of a body of this media type."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Parameters of the path and of the query that must be integers, with their numbers of bits."""
+
+    def check_numbers(self, call: Call) -> None:
+        """Raise 404 (a page) if a parameter is not an integer. A missing query parameter is correct."""
+        for name, bits in self.numbers.items():
+            text = call.path_text(name) if name in call.path else call.query.get(name)
+            if text and _number(text, bits) is None:
+                raise PageError(404)
 
     def body_type(self, media: str) -> JavaType | None:
         """Return the type of a body with a media type."""

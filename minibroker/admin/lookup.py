@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 
 __all__ = ["ENDPOINTS"]
 
 _TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
+_PACKAGE: Final = "org.apache.pulsar.broker"
 
 
 def _lookup(call: Call) -> Any:
@@ -17,6 +18,12 @@ def _lookup(call: Call) -> Any:
         raise PageError(503)
     call.namespace("Namespace not found")
     registry = call.broker.topic_registry
+    settings = call.broker.settings
+    if not (settings.enablePersistentTopics if name.persistent else settings.enableNonPersistentTopics):
+        raise PageError(503)
+    listener = call.headers.get("x-pulsar-listenername") or call.query.get("listenerName", "")
+    if listener:
+        raise unexpected(f"the broker do not have {listener} listener", f"{_PACKAGE}.PulsarServerException")
     if not registry.exists(name) and not registry.may_create(name):
         raise RestError(404, f"Topic {name} not found")
     registry.look_up(name)
@@ -35,7 +42,7 @@ def _lookup(call: Call) -> Any:
 
 
 def _bundle(call: Call) -> Reply:
-    return Reply(200, call.namespace("Namespace not found").bundle(str(call.topic_name)), media="text/plain")
+    return Reply(200, call.namespace("Namespace not found").bundle(str(call.topic_name)).encode())
 
 
 ENDPOINTS: Final = (

@@ -99,7 +99,8 @@ def _of_topic(policy: Policy) -> Iterator[Endpoint]:
 
     yield Endpoint("GET", path, read, f"policy {what}")
     kind = None if policy.in_query else policy.topic_kind or policy.kind
-    yield Endpoint(policy.topic_verb, path, put, f"set policy {what}", kind)
+    numbers = {policy.topic: 32} if policy.in_query else {}
+    yield Endpoint(policy.topic_verb, path, put, f"set policy {what}", kind, numbers=numbers)
     if not policy.topic_keep:
         yield Endpoint("DELETE", path, remove, f"remove policy {what}")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, RestError, unexpected
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError, unexpected
 from pcli.minibroker.errors import Refused
 from pcli.minibroker.policies.java_types import INT
 from pcli.minibroker.stats.internal_stats import internal_stats
@@ -67,18 +67,7 @@ def _enabled(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
 
 
 def _txn(call: Call, *, page: bool = False) -> TxnId:
-    return _long(call, "most", page=page), _long(call, "least", page=page)
-
-
-def _long(call: Call, name: str, *, page: bool = False) -> int:
-    """Return a number in the path. Raises 500 with JSON, or with a page if ``page`` is set."""
-    try:
-        return call.path_number(name)
-    except PageError:
-        if page:
-            raise PageError(500) from None
-        text = f'For input string: "{call.path_text(name)}"'
-        raise unexpected(text, "java.lang.NumberFormatException") from None
+    return call.parsed("most", page=page), call.parsed("least", page=page)
 
 
 def _loaded(call: Call) -> Topic:
@@ -179,7 +168,7 @@ def _part(call: Call, text: str) -> Topic:
 
 
 def _slow(call: Call) -> Any:
-    timeout, number = _long(call, "timeout", page=True), call.query_number("coordinatorId")
+    timeout, number = call.parsed("timeout", page=True), call.query_number("coordinatorId")
     stores = list(_stores(call).values()) if number is None else [_store(call, number)]
     found = [meta for store in stores for meta in store.metas.values() if meta.timeout_ms > timeout]
     described = [_describe(call, meta) for meta in found]
@@ -200,12 +189,14 @@ def _abort(call: Call) -> None:
 
 
 def _in_buffer(call: Call) -> Any:
-    return in_buffer_stats(_loaded(call), _txn(call))
+    txn = _txn(call)
+    return in_buffer_stats(_loaded(call), txn)
 
 
 def _in_pending_ack(call: Call) -> Any:
+    txn = _txn(call)
     method = "getTransactionInPendingAckStats(org.apache.pulsar.client.api.transaction.TxnID)"
-    return in_pending_ack_stats(_subscription(call, method), _txn(call))
+    return in_pending_ack_stats(_subscription(call, method), txn)
 
 
 def _buffer(call: Call) -> Any:
@@ -218,7 +209,7 @@ def _pending_ack(call: Call) -> Any:
 
 
 def _coordinator_log(call: Call) -> Any:
-    number = call.path_number("coordinator")
+    number = call.parsed("coordinator", 32, page=True)
     store = _store(call, number)
     properties = {"max_local_txn_id": "-1"}
     name = f"pulsar/system/persistent/__transaction_log_{number}"
@@ -288,7 +279,17 @@ _ROWS: Final = (
     ),
 )
 
+_NUMBERS: Final[dict[Callable[[Call], Any], dict[str, int]]] = {
+    _coordinator_stats: {"coordinatorId": 32},
+    _slow: {"coordinatorId": 32},
+    _position: {"ledger": 64, "entry": 64, "batchIndex": 32},
+}
+"""The parameters that must be numbers, with their numbers of bits."""
+
 ENDPOINTS: Final = (
-    *(Endpoint(method, f"{_BASE}/{path}", _enabled(function), text) for method, path, function, text in _ROWS),
+    *(
+        Endpoint(method, f"{_BASE}/{path}", _enabled(function), text, numbers=_NUMBERS.get(function, {}))
+        for method, path, function, text in _ROWS
+    ),
     Endpoint("POST", f"{_BASE}/transactionCoordinator/replicas", _enabled(_scale), "add transaction coordinators", INT),
 )

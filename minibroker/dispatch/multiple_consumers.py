@@ -45,6 +45,9 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.blocked = False
         """Whether the subscription has reached its limit on unacknowledged messages. While it is True, no new entries
         are read."""
+        self._ack_state_paused = False
+        """Whether no new entries are read because not all ranges of acknowledged entries can be stored
+        (blockedDispatcherOnCursorDataCanNotFullyPersist)."""
         self._broker_limit = self.broker.unacked_message_limit
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
@@ -139,6 +142,14 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         if self._broker_limit is not None:
             self._broker_limit.changed(self)
 
+    def check_ack_state(self, *, pause: bool = True) -> None:
+        """Pause or resume the reading of new entries (checkAndResumeIfPaused)."""
+        before, limit = self._ack_state_paused, self.settings.managedLedgerMaxUnackedRangesToPersist
+        may_pause = (pause or before) and self.subscription.pauses_on_ack_state
+        self._ack_state_paused = may_pause and self.cursor.deleted_range_count > limit
+        if before and not self._ack_state_paused:
+            self.broker.schedule(self)
+
     def unblock(self) -> None:
         """Read new entries again."""
         self.blocked = False
@@ -151,6 +162,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         for consumer in self.consumers:
             if self._remove_pending_acks(consumer, [one for one in consumer.pending if one <= done]):
                 self.total_permits += consumer.unblock()
+        self.check_ack_state()
         self.broker.schedule(self)
 
     def _remove_pending_acks(self, consumer: Consumer, offsets: list[int], *, always: bool = False) -> bool:
@@ -182,7 +194,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.replay_due(size)
             if self._run_replay(size):
                 continue
-            if self.blocked or self._is_lookahead_exhausted():
+            if self.blocked or self._ack_state_paused or self._is_lookahead_exhausted():
                 return
             entries = self.read(size)
             if not entries:

@@ -414,10 +414,10 @@ POLICIES: Final = (
         "dispatcherPauseOnAckStatePersistent",
         "dispatcherPauseOnAckStatePersistentEnabled",
         None,
+        settings=(("dispatcherPauseOnAckStatePersistentEnabled", ""),),
         unset=False,
         removed=False,
         topic_unset=False,
-        default=False,
     ),
     Policy(
         "persistence/bookieAffinity",

@@ -385,16 +385,12 @@ def _size_left(subscription: Subscription) -> int:
     return 0 if ledger is None or cursor is None else backlog_size(ledger, cursor.mark_delete)
 
 
-_MOST_RANGES: Final = 10_000
-"""Maximum number of stored ranges (managedLedgerMaxUnackedRangesToPersist)."""
-
-
 def _serialized_size(subscription: Subscription) -> int:
     """Return the stored size of the acknowledged ranges: bits in 64-bit words by ledger (LongListMap)."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     if ledger is None or cursor is None or not subscription.durable:
         return 0
-    offset, deleted = cursor.deleted_bits(_MOST_RANGES)
+    offset, deleted = cursor.deleted_bits(subscription.topic.broker.settings.managedLedgerMaxUnackedRangesToPersist)
     size = 0
     for one in ledger.ledgers if deleted else ():
         first, end = max(one.base - offset, 0), max(one.base + one.entries - offset, 0)

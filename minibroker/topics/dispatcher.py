@@ -103,6 +103,12 @@ class PersistentDispatcher(Dispatcher):
     def decrease_unacked(self, messages: int) -> None:
         """Decrease the number of unacknowledged messages of the subscription."""
 
+    def check_ack_state(self, *, pause: bool = True) -> None:
+        """Pause or resume, depending on whether all ranges of acknowledged entries can be stored.
+
+        If ``pause`` is False, only resume.
+        """
+
     def cursor_moved(self) -> None:
         """Record that a SEEK, a skip or an expiry moved the cursor."""
         self.broker.schedule(self)

@@ -60,6 +60,8 @@ class Subscription:
         self.replicated = replicated
         """A value that is stored and shown. There is no replication."""
         self.max_unacked, self.delayed_delivery, self.delayed_tick = 0, True, 1000
+        self.pauses_on_ack_state = False
+        """Whether new entries are not read while not all ranges of acknowledged entries can be stored."""
         self.limits: DispatchRateLimiter | None = None
         self._forget_consumers()
         self.last_active = topic.broker.now
@@ -93,6 +95,7 @@ class Subscription:
         self.max_unacked = effective("maxUnackedMessagesPerSubscription")
         self.delayed_delivery = effective("delayedDeliveryEnabled")
         self.delayed_tick = effective("delayedDeliveryTickTimeMillis")
+        self.pauses_on_ack_state = effective("dispatcherPauseOnAckStatePersistentEnabled")
         limiters = self.topic.dispatch_limiters(self) if self.cursor is not None else []
         self.limits = DispatchRateLimiter(self.topic.broker, limiters) if limiters else None
         for consumer in self.consumers:
@@ -101,6 +104,7 @@ class Subscription:
                 self._individual_dispatcher.add_permits(consumer, consumer.unblock())
         if self._individual_dispatcher is not None:
             self._individual_dispatcher.decrease_unacked(0)
+            self._individual_dispatcher.check_ack_state(pause=False)
 
     def _set_unacked_limit(self, consumer: Consumer) -> None:
         limited = consumer.individual and self.durable
@@ -344,6 +348,8 @@ class Subscription:
 
     def _after_ack(self) -> None:
         self._mark_delete_moved()
+        if self.pauses_on_ack_state and self._individual_dispatcher is not None:
+            self._individual_dispatcher.check_ack_state()
         ledger = self.topic.ledger
         if ledger is not None and ledger.terminated and self.backlog == 0:
             self.send_reached_end_of_topic()

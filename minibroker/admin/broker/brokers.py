@@ -23,7 +23,7 @@ _IMPLEMENTED: Final = frozenset(row.name for row in Settings.describe())
 
 
 def _text(text: str) -> Reply:
-    return Reply(200, text, media="text/plain")
+    return Reply(200, text.encode())
 
 
 def _brokers(call: Call) -> Any:
@@ -133,7 +133,13 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
     Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that the broker reproduces"),
     Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "address of the leader (this broker)"),
-    Endpoint("POST", f"{_BROKERS}/shutdown", _shut_down, "unload all topics and close the ports"),
+    Endpoint(
+        "POST",
+        f"{_BROKERS}/shutdown",
+        _shut_down,
+        "unload all topics and close the ports",
+        numbers={"maxConcurrentUnloadPerSec": 32},
+    ),
     Endpoint("GET", f"{_MIGRATION}/status", _migration, "the migration of the metadata store (never started)"),
     Endpoint("POST", f"{_MIGRATION}/start", _start_migration, "refused: this metadata store cannot be migrated"),
     Endpoint("GET", f"{_BROKERS}/{{cluster}}/{{broker}}/ownedNamespaces", _owned, "the bundles that a broker serves"),

@@ -73,7 +73,7 @@ def _partitions(call: Call) -> Any:
             raise
         raise RestError(404, f"Topic {name} not found") from None
     if count > 1 and call.broker.settings.clientLibraryVersionCheckEnabled:
-        _check_client(call.user_agent)
+        _check_client(call.headers.get("user-agent", ""))
     found: dict[str, Any] = {"partitions": count, "deleted": False}
     properties = call.broker.policies.properties.get(str(name))
     return {**found, "properties": properties} if count and properties is not None else found

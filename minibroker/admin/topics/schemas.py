@@ -68,7 +68,7 @@ def _key_value_data(text: str) -> bytes:
 
 
 def _get(call: Call) -> Any:
-    version = call.path_number("version").to_bytes(8, "big", signed=True) if "version" in call.path else None
+    version = call.parsed("version").to_bytes(8, "big", signed=True) if "version" in call.path else None
     stored = call.broker.schemas.get(_id(call), version)
     if stored is None:
         raise RestError(404, "Schema not found")

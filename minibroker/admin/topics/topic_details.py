@@ -168,7 +168,9 @@ def _schema_metadata(call: Call) -> Reply:
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_TOPIC}/internal-info", _info, "stored ledgers and cursors of a topic"),
     Endpoint("GET", f"{_TOPIC}/backlog", _backlog, "stored backlog of a topic"),
-    Endpoint("GET", f"{_TOPIC}/getMessageIdByIndex", _by_index, "id of the message with an index"),
+    Endpoint(
+        "GET", f"{_TOPIC}/getMessageIdByIndex", _by_index, "id of the message with an index", numbers={"index": 64}
+    ),
     Endpoint(
         "GET",
         "/admin/v2/schemas/{tenant}/{namespace}/{topic}/metadata",

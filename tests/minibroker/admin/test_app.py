@@ -135,3 +135,83 @@ def test_the_http_library_is_imported_late():
 def test_numbers_that_are_no_integers(rest, body, status):
     answer = rest("PUT", "/admin/v2/persistent/public/default/p/partitions", body)
     assert (answer.status, bool(answer.data)) == (status, True)
+
+
+ONE = f"{TOPIC}/subscription/s"
+TRANSACTIONS = "/admin/v3/transactions"
+PAGE = "text/html;charset=iso-8859-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", f"{ONE}/skip/abc", 404),
+        ("POST", f"{ONE}/skip/99999999999", 404),
+        ("POST", f"{ONE}/expireMessages/99999999999", 404),
+        ("POST", f"{TOPIC}/all_subscription/expireMessages/abc", 404),
+        ("POST", f"{ONE}/resetcursor/abc", 404),
+        ("GET", f"{ONE}/position/abc", 404),
+        ("GET", f"{TOPIC}/ledger/1/entry/abc", 404),
+        ("GET", f"{TOPIC}/messageid/99999999999999999999", 404),
+        ("GET", f"{TOPIC}/examinemessage?messagePosition=abc", 404),
+        ("GET", f"{TOPIC}/getMessageIdByIndex?index=abc", 404),
+        ("POST", f"{TOPIC}/messageTTL?messageTTL=1.5", 404),
+        ("POST", f"{TOPIC}/subscriptionExpirationTime?subscriptionExpirationTime=abc", 404),
+        ("POST", "/admin/v2/brokers/shutdown?maxConcurrentUnloadPerSec=abc", 404),
+        ("GET", f"{TRANSACTIONS}/coordinatorStats?coordinatorId=abc", 404),
+        ("GET", f"{TRANSACTIONS}/slowTransactions/1?coordinatorId=abc", 404),
+        ("GET", f"{TRANSACTIONS}/positionStatsInPendingAck/public/default/t/s/1/abc", 404),
+        ("GET", f"{TRANSACTIONS}/positionStatsInPendingAck/public/default/t/s/1/1?batchIndex=abc", 404),
+        ("GET", f"{TRANSACTIONS}/coordinatorInternalStats/abc", 500),
+        ("GET", f"{TRANSACTIONS}/coordinatorInternalStats/2147483648", 500),
+        ("GET", f"{TRANSACTIONS}/slowTransactions/abc", 500),
+        ("GET", f"{TRANSACTIONS}/transactionMetadata/0/abc", 500),
+        ("GET", "/lookup/v2/topic/abc/public/default/t", 500),
+        ("GET", "/lookup/v2/topic/abc/public/default/t/bundle", 500),
+    ],
+)
+def test_a_text_in_place_of_a_number_results_in_a_page(make_rest, method, path, status):
+    """Numbers that JAX-RS converts result in a 404, numbers that methods of Pulsar parse in a 500 (4.2.4)."""
+    _, rest = make_rest(transactionCoordinatorEnabled=True)
+    answer = rest(method, path)
+    assert (answer.status, answer.headers["content-type"]) == (status, PAGE)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/admin/v2/schemas/public/default/missing/schema/abc"),
+        ("GET", f"{TRANSACTIONS}/transactionInBufferStats/public/default/missing/abc/1"),
+        ("GET", f"{TRANSACTIONS}/transactionInPendingAckStats/public/default/missing/s/1/abc"),
+        ("POST", f"{TRANSACTIONS}/abortTransaction/abc/1"),
+    ],
+)
+def test_a_text_in_place_of_a_number_in_strings_results_in_json(make_rest, method, path):
+    _, rest = make_rest(transactionCoordinatorEnabled=True)
+    answer = rest(method, path)
+    assert answer.status == 500
+    assert 'java.lang.NumberFormatException: For input string: "abc"' in answer.json["reason"]
+
+
+def test_a_number_may_have_a_sign(make_rest):
+    _, rest = make_rest(transactionCoordinatorEnabled=True)
+    answer = rest("GET", f"{TRANSACTIONS}/coordinatorInternalStats/+1")
+    assert (answer.status, answer.json["reason"]) == (404, "Transaction coordinator not found! coordinator id : 1")
+
+
+@pytest.mark.parametrize(("query", "header"), [("?listenerName=inner", ""), ("", "inner")])
+def test_a_lookup_with_an_unknown_listener(rest, query, header):
+    answer = rest(
+        "GET", f"/lookup/v2/topic/persistent/public/default/t{query}", headers={"x-pulsar-listenername": header}
+    )
+    assert answer.status == 500
+    assert "the broker do not have inner listener" in answer.json["reason"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "domain"), [("enableNonPersistentTopics", "non-persistent"), ("enablePersistentTopics", "persistent")]
+)
+def test_a_lookup_in_a_disabled_domain(make_rest, setting, domain):
+    _, rest = make_rest(**{setting: False})
+    answer = rest("GET", f"/lookup/v2/topic/{domain}/public/default/t")
+    assert (answer.status, answer.headers["content-type"]) == (503, PAGE)
