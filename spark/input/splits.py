@@ -18,10 +18,11 @@ from typing import BinaryIO, Final, cast
 
 from pcli.codec.capture.files import Source, open_source
 from pcli.codec.capture.frames import Note
-from pcli.codec.capture.packets import Record
+from pcli.codec.capture.packets import Record, Secrets
 from pcli.codec.capture.pcap import MAGICS
 from pcli.codec.capture.pcapng import MAGIC
 from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.reading.capture_windows import with_secrets
 from pcli.spark.columnar.reading.packet_records import Records, pcap_windows
 from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 from pcli.spark.input.capture_files import Place, open_file, place_of
@@ -141,8 +142,10 @@ class SplitReader:
         self.ended = SplitEnd(split.start, split.preamble)
         """The position at which the split ended; valid after the last window."""
 
-    def windows(self) -> Iterator[Records | Note]:
-        """Yield packets, some megabytes at a time. If the file is damaged or truncated, the last item is a note.
+    def windows(self) -> Iterator[Records | Secrets | Note]:
+        """Yield packets, some megabytes at a time, and secrets before them.
+
+        If the file is damaged or truncated, the last item is a note.
 
         Like `read_capture`, raise OSError if reading fails, and CaptureError if the file is not a capture.
         """
@@ -153,7 +156,10 @@ class SplitReader:
         ng = _Blocks(source) if source.data[:4] == MAGIC else None
         head = source.data[:24]
         try:
-            yield from pcap_windows(source, self._window) if ng is None else ng.columns(self._window)
+            if ng is None:
+                yield from pcap_windows(source, self._window)
+            else:
+                yield from with_secrets(ng, ng.columns(self._window))
         except CaptureError as error:
             # The offset of a decompression error is in the compressed file. All other offsets are in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset

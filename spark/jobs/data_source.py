@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +86,8 @@ class _Frames(DataSourceReader):
         paths = options.get("paths", "")  # contains the list that was passed to load()
         self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
         self._cluster = options.get("cluster", "")
+        key_log = options.get("keylog", "")
+        self._key_log = Path(key_log).read_bytes() if key_log else b""
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:
@@ -100,21 +103,22 @@ class _Frames(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the frames of a recording, in order."""
         assert isinstance(partition, _Part)
-        return _frames(partition.recording, lenient=self._lenient)
+        return _frames(partition.recording, self._key_log, lenient=self._lenient)
 
 
 def _refused(path: str, reason: str) -> LocalError:
     return LocalError(f"{path}: {reason} (with the option ignoreCorruptFiles the readable part is returned)")
 
 
-def _frames(recording: Recording, *, lenient: bool) -> Iterator[pa.RecordBatch]:
-    request = Request((), "")
+def _frames(recording: Recording, key_log: bytes, *, lenient: bool) -> Iterator[pa.RecordBatch]:
+    request = Request((), "", key_log=key_log)
     reader, number = Reader(request.reading), 1
     for entry in recording.parts:
         reader.begin_file()
         whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)
         windows = SplitWindows(request, whole)
         for records in windows:
+            reader.add_secrets(windows.secrets)
             batch = _rows(reader.take(records), number, entry.cluster)
             number += batch.num_rows
             yield from _cut(batch)

@@ -94,6 +94,7 @@ def _options(request: Request, required: RequiredData) -> dict[str, Any]:
         "--since": request.since_ns,
         "--until": request.until_ns,
         "--decode-as": request.decode_as,
+        "--keylog": bool(request.key_log),
     }
 
 

@@ -49,6 +49,8 @@ class ScanResult:
     """Whether the file could be read."""
     own: SplitParts | None
     """The split's tables, if they are produced in the first reading."""
+    secrets: bool
+    """Whether the split contains TLS secrets."""
 
 
 @dataclass(slots=True)
@@ -65,9 +67,14 @@ class ParallelReading:
 
 def read_in_parallel(
     recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging
-) -> ParallelReading:
-    """Read all splits of a recording; the tables are in files of the staging folder."""
+) -> ParallelReading | None:
+    """Read all splits of a recording; the tables are in files of the staging folder.
+
+    Return None if the recording contains TLS secrets, because splits cannot be decrypted independently.
+    """
     splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine)
+    if any(one.secrets for one in scanned):
+        return None
     merged_splits, again = _stitch(request, engine, splits, [one.edges for one in scanned])
     items = [
         _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
@@ -213,7 +220,8 @@ def _scan(request: Request, required: RequiredData, staging: Staging, item: tupl
                 own.add(places, records)
     for note in windows.notes:
         reader.note(note)
-    return ScanResult(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
+    tables = None if own is None else own.finish()
+    return ScanResult(reader.close(), windows.ended, windows.read, tables, bool(windows.secrets))
 
 
 # -- merge -----------------------------------------------------------------------------------------------------------

@@ -1,9 +1,14 @@
-"""Reading of a recording, and loading of its splits' tables with the recording's numbers."""
+"""Reading of a recording, and loading of its splits' tables with the recording's numbers.
+
+A recording with TLS secrets is read sequentially, in one task, because the records of a TLS connection can be decrypted
+only from its handshake on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -52,9 +57,19 @@ def read_recording(
 ) -> ReadRecording:
     """Read a recording in parallel or sequentially, depending on the engine. Sequential reading uses ``storage``."""
     if engine.apart:
-        return _of_parallel_reading(recording, read_in_parallel(recording, request, required, engine, staging))
+        read = None if request.key_log else read_in_parallel(recording, request, required, engine, staging)
+        if read is not None:
+            return _of_parallel_reading(recording, read)
+        size = sum(entry.found.size for entry in recording.parts)
+        [alone] = engine.map("read", partial(_read_alone, request, required, staging), [recording], sizes=[size])
+        return as_read(recording, alone)
     on_bytes = progress_reporter(engine, recording.parts)
     return as_read(recording, read_in_order(recording, request, required, storage, on_bytes=on_bytes))
+
+
+def _read_alone(request: Request, required: RequiredData, staging: Staging, recording: Recording) -> ReadInOrder:
+    """Read a recording sequentially in one task; the tables are in files of the staging folder."""
+    return read_in_order(recording, request, required, PartStorage(staging), on_bytes=lambda _part, _done: None)
 
 
 def _of_parallel_reading(recording: Recording, read: ParallelReading) -> ReadRecording:

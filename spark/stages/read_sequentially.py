@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from pcli.codec.capture.frames import Note, Stream
+from pcli.codec.capture.packets import Secrets
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.fields import read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
@@ -148,6 +149,9 @@ class _InOrder:
                 if isinstance(item, Note):
                     self._tell(item)
                     continue
+                if isinstance(item, Secrets):
+                    self._reader.add_secrets([item])
+                    continue
                 self._take(item)
                 done += len(item.data)
                 on_bytes(entry.part, done)
@@ -164,8 +168,8 @@ class _InOrder:
         out.streams = self._reader.streams
         return out
 
-    def _items(self, part: int) -> Iterator[Records | Note]:
-        """Yield the windows of a file and the notes about it."""
+    def _items(self, part: int) -> Iterator[Records | Secrets | Note]:
+        """Yield the windows of a file, its secrets, and the notes about it."""
         entry = self._recording.parts[part]
         found = entry.found
         split = Split(entry.cluster, found.path, found.where, part, part, 0, -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.capture.frames import Note
+from pcli.codec.capture.packets import Secrets
 from pcli.codec.errors import CaptureError
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.capture_files import reason_of
@@ -22,6 +23,8 @@ class SplitWindows:
         self._request, self._split = request, split
         self.notes: list[Note] = []
         """Notes about the file; complete after the last window."""
+        self.secrets: list[Secrets] = []
+        """TLS secrets of the file in the windows so far."""
         self.ended = SplitEnd(split.start, split.preamble)
         self.read = False
         """Whether the file exists, is a capture, and was read to its end or to damage."""
@@ -34,6 +37,8 @@ class SplitWindows:
                 for item in reader.windows():
                     if isinstance(item, Note):
                         self.notes.append(item)
+                    elif isinstance(item, Secrets):
+                        self.secrets.append(item)
                     else:
                         yield between(item, self._request.since_ns, self._request.until_ns)
                 self.ended, self.read = reader.ended, True

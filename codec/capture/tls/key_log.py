@@ -41,6 +41,10 @@ class KeyLog:
         """Whether TLS connections are decrypted."""
         return bool(self._secrets) or self._more is not None
 
+    def __reduce__(self) -> tuple[type[KeyLog], tuple[()]]:
+        """Pickle an empty key log: the state of a reader does not contain secrets of other connections."""
+        return KeyLog, ()
+
     def add(self, text: bytes) -> None:
         """Add the secrets of a key log file. Lines in other formats, such as comments, are ignored."""
         for label, random, secret in _LINE.findall(text):

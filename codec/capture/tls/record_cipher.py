@@ -66,14 +66,20 @@ class RecordCipher:
     """The cipher of one direction, with its sequence number."""
 
     def __init__(self, suite: CipherSuite, key: bytes, iv: bytes, *, tls13: bool) -> None:
-        from cryptography.hazmat.primitives.ciphers import aead
-
         self._suite = suite
+        self._key = key
         self._iv = iv
         self._tls13 = tls13
         self._sequence = 0
-        kind: Any = getattr(aead, suite.aead)
-        self._aead: Any = kind(key, suite.tag_size) if suite.aead == "AESCCM" else kind(key)
+        self._aead = _aead(suite, key)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Return the state to pickle: the cipher itself is an object of OpenSSL."""
+        return self._suite, self._key, self._iv, self._tls13, self._sequence
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._suite, self._key, self._iv, self._tls13, self._sequence = state
+        self._aead = _aead(self._suite, self._key)
 
     def decrypt(self, kind: int, version: int, fragment: bytes) -> tuple[int, bytes]:
         """Return content type and plaintext of the next record. Raise ValueError if the record is not authentic."""
@@ -104,6 +110,13 @@ class RecordCipher:
     def _counted_nonce(self) -> bytes:
         number = int.from_bytes(self._iv, "big") ^ self._sequence
         return number.to_bytes(len(self._iv), "big")
+
+
+def _aead(suite: CipherSuite, key: bytes) -> Any:
+    from cryptography.hazmat.primitives.ciphers import aead
+
+    kind: Any = getattr(aead, suite.aead)
+    return kind(key, suite.tag_size) if suite.aead == "AESCCM" else kind(key)
 
 
 def record_ciphers_of_master(

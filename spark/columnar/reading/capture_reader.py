@@ -10,7 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,9 +18,11 @@ from pcli.codec.capture import fast_path
 from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.output import Output
+from pcli.codec.capture.packets import TLS_KEY_LOG, Secrets
 from pcli.codec.capture.reading import Files, ReadOptions, opened
 from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import TcpReassembly
+from pcli.codec.capture.tls import KeyLog
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
@@ -54,6 +56,8 @@ class Reader:
         """``carried`` is the state to continue from, including the options. ``tcp`` contains the connections to use."""
         self.fast = _new_connections(tcp or new_tcp(options), options) if carried is None else carried.fast
         """The reader of the object path."""
+        if carried is not None:
+            self.tcp.extractor.key_log.add(options.key_log)
         self.notes: Notes = []
         """Notes and stream ends of the last window, each with the row of `Places` that it precedes."""
         self.note_turns: list[int] = []
@@ -90,6 +94,12 @@ class Reader:
     def begin_file(self) -> None:
         """Begin a new file of the recording: truncated packets are reported only once for each file."""
         self.fast.tcp.extractor.snapped = False
+
+    def add_secrets(self, secrets: Iterable[Secrets]) -> None:
+        """Add the secrets of a pcapng file, before the window that was read with them."""
+        for one in secrets:
+            if one.kind == TLS_KEY_LOG:
+                self.tcp.extractor.key_log.add(one.data)
 
     def take(self, records: Records) -> Places:
         """Return the frames that these packets complete."""
@@ -141,6 +151,8 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
             for item in windows(name, source, size):
                 if isinstance(item, Note):
                     yield WindowFrames().places()[0], [(0, replace(item, packet=reader.packet))]
+                elif isinstance(item, Secrets):
+                    reader.add_secrets([item])
                 else:
                     yield reader.take(item), reader.notes
         if note is not None:
@@ -152,7 +164,8 @@ def new_tcp(options: ReadOptions) -> TcpReassembly:
     """Return the connections for a new `Reader`, together with the objects that they need."""
     output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = True
-    tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)
+    extractor = FrameExtractor(output, classifier, KeyLog(options.key_log))
+    tcp = TcpReassembly(output, extractor, classifier, options.max_frame_size)
     tcp.history = RecentSegments()
     return tcp
 
