@@ -73,6 +73,12 @@ def proxy(
         str, typer.Option("--listen-cert", metavar="PEM", help="Certificate for TLS connections of clients.")
     ] = "",
     listen_key: Annotated[str, typer.Option("--listen-key", metavar="PEM", help="Private key of --listen-cert.")] = "",
+    keylog: Annotated[
+        str,
+        typer.Option(
+            "--keylog", metavar="FILE", help="Append the secrets of all TLS connections to this key log file."
+        ),
+    ] = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
@@ -106,6 +112,7 @@ def proxy(
             "seed": seed,
             "listen_cert": listen_cert,
             "listen_key": listen_key,
+            "key_log": keylog,
             "security": security("", "", tls_trust, tls_cert, tls_key),
         },
         log=log.value,

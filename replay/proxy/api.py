@@ -57,6 +57,7 @@ class Proxy:
         security: Security | None = None,
         listen_cert: str = "",
         listen_key: str = "",
+        key_log: str = "",
         capture: str | Path | None = None,
         faults: Iterable[Fault] = (),
         byte_faults: Iterable[ByteFault] = (),
@@ -71,6 +72,7 @@ class Proxy:
           host in the URLs that clients receive
         - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
         - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
+        - ``key_log``: path of a file to which the secrets of all TLS connections are appended; empty for none
         - ``capture``: path of a pcapng file for all bytes of all client connections
         - ``faults``: faults in the protocol; ``byte_faults``: network faults, with random numbers from ``seed``
         - ``taps``: taps for all connections; ``on_note``: a function that receives one line for each problem
@@ -90,6 +92,7 @@ class Proxy:
         self._http_listen = http_listen
         self._security = security or Security()
         self._listen_cert, self._listen_key = listen_cert, listen_key
+        self._key_log = key_log
         self._capture = capture
         self._recording: Recording | None = None
         self.faults = list(faults)
@@ -150,6 +153,7 @@ class Proxy:
             client_tls = self._client_tls()
             secure = self._to.tls or (self._http_to is not None and self._http_to.tls)
             broker_tls = self._security.context() if secure else None
+            self._log_keys(client_tls, broker_tls)
             with ExitStack() as stack, asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve(stack, client_tls, broker_tls, ready))
         except BaseException as fault:
@@ -223,6 +227,17 @@ class Proxy:
         except OSError as fault:
             raise LocalError(f"{self._listen_cert}, {self._listen_key}: {reason_of(fault)}") from None
         return context
+
+    def _log_keys(self, *contexts: ssl.SSLContext | None) -> None:
+        """Let OpenSSL append the secrets of these contexts' connections to the key log."""
+        used = [context for context in contexts if context is not None]
+        if self._key_log and not used:
+            raise LocalError(f"--keylog {self._key_log}: the proxy uses TLS on neither side")
+        try:
+            for context in used if self._key_log else ():
+                context.keylog_filename = self._key_log
+        except OSError as fault:
+            raise LocalError(f"--keylog {self._key_log}: {reason_of(fault)}") from None
 
     def _open_capture(self, stack: ExitStack) -> Iterator[Recording]:
         if self._capture is not None:

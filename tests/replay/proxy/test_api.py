@@ -73,6 +73,8 @@ def test_a_tap_receives_a_fault_as_the_reason(fake_broker, start, peers, noteboo
         ({"http_listen": 0}, "HTTP needs both a port"),
         ({"http_listen": 0, "http_to": "pulsar://b:1"}, "HTTP needs both a port"),
         ({"listen_cert": "c.pem"}, "two files"),
+        ({"key_log": "keys"}, "--keylog keys: the proxy uses TLS on neither side"),
+        ({"to": "pulsar+ssl://x:6651", "key_log": "/nowhere/keys"}, "--keylog /nowhere/keys: no such file"),
         ({"listen_cert": "/nowhere/c.pem", "listen_key": "k.pem"}, "/nowhere/c.pem, k.pem: no such file"),
         ({"capture": "/nowhere/t.pcapng"}, "/nowhere/t.pcapng: no such file"),
         ({"bind": "a..b"}, "port 0 of a..b: name or service not known"),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pcli.codec.capture.tls import KeyLog
 from pcli.codec.faults import Fault
 from pcli.replay.proxy import ByteFault
+from pcli.replay.service_url import Security
 
 pulsar = pytest.importorskip("pulsar", exc_type=ImportError)
 
@@ -70,6 +72,21 @@ def test_clients_work_with_tls(start, certificate):
     client = pulsar.Client(proxy.service_url, logger=quiet, tls_trust_certs_file_path=cert)
     assert play(client) == payloads(20)
     client.close()
+
+
+def test_the_key_log_decrypts_both_sides(start, certificate, tmp_path):
+    """Two proxies in a row: the outer proxy uses TLS on both sides."""
+    cert, key = map(str, certificate)
+    logs = [tmp_path / "inner.keylog", tmp_path / "outer.keylog"]
+    inner = start(listen_cert=cert, listen_key=key, key_log=str(logs[0]))
+    security = Security(trust=cert)
+    outer = start(to=inner.service_url, security=security, listen_cert=cert, listen_key=key, key_log=str(logs[1]))
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(outer.service_url, logger=quiet, tls_trust_certs_file_path=cert)
+    assert play(client) == payloads(20)
+    client.close()
+    inner_keys, outer_keys = (KeyLog(log.read_bytes()) for log in logs)
+    assert len(outer_keys) == 2 * len(inner_keys) > 0
 
 
 def test_a_dropped_receipt_is_a_timeout_and_the_broker_has_the_message(start, broker, connect):

@@ -34,17 +34,27 @@ def real(captures: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_the_same_bytes_as_tshark(captures: Path, real: tuple[bytes, bytes]) -> None:
-    folder = captures / "python"
-    command = ["tshark", "-n", "-r", str(folder / "21-tls.pcapng"), "-q", "-z", "follow,tls,raw,0"]
-    keys = ["-o", f"tls.keylog_file:{folder / '21-tls.keylog'}"]
-    lines = subprocess.run([*command, *keys], capture_output=True, text=True, check=True).stdout.splitlines()
-    hex_lines = [one for one in lines if one and not one.strip("0123456789abcdef\t")]
-    sides = ["".join(one.strip() for one in hex_lines if one.startswith("\t") == broker) for broker in (False, True)]
-    frames, notes = read(*real)
-    found = ["".join(one.data.hex() for one in frames if one.from_client != broker) for broker in (False, True)]
-    assert sorted(found) == sorted(sides)
+@pytest.mark.parametrize(
+    ("name", "frames_of_streams"),
+    [("python/21-tls.pcapng", [35]), ("tls/aes-gcm.pcap", [10, 10, 18, 18]), ("tls/chacha20.pcap", [10, 10, 18, 18])],
+)
+def test_the_same_bytes_as_tshark(small_captures: Path, name: str, frames_of_streams: list[int]) -> None:
+    path = small_captures / name
+    key_log = path.with_suffix(".keylog")
+    frames, notes = read(path.read_bytes(), key_log.read_bytes())
     assert notes == []
+    for stream, count in enumerate(frames_of_streams):
+        command = ["tshark", "-n", "-r", str(path), "-q", "-z", f"follow,tls,raw,{stream}"]
+        keys = ["-o", f"tls.keylog_file:{key_log}"]
+        lines = subprocess.run([*command, *keys], capture_output=True, text=True, check=True).stdout.splitlines()
+        hex_lines = [one for one in lines if one and not one.strip("0123456789abcdef\t")]
+        sides = [
+            "".join(one.strip() for one in hex_lines if one.startswith("\t") == broker) for broker in (False, True)
+        ]
+        own = [one for one in frames if one.stream.number == stream]
+        found = ["".join(one.data.hex() for one in own if one.from_client != broker) for broker in (False, True)]
+        assert len(own) == count
+        assert sorted(found) == sorted(sides)
 
 
 def test_without_a_key_log(real: tuple[bytes, bytes]) -> None:
