@@ -164,9 +164,9 @@ transactionPendingAckBatchedWriteMaxSize transactionPendingAckLogIndexMinLag
 """,
     "The metric is not reported.": """
 aggregatePublisherStatsByProducerName allowedTopicPropertyKeysForMetrics exposeBundlesMetricsInPrometheus
-exposeCustomTopicMetricLabelsEnabled exposeManagedCursorMetricsInPrometheus exposeManagedLedgerMetricsInPrometheus
+exposeCustomTopicMetricLabelsEnabled exposeManagedCursorMetricsInPrometheus
 exposePreciseBacklogInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus
-exposeTopicLevelMetricsInPrometheus healthCheckMetricsUpdateTimeInSeconds metricsBufferResponse
+healthCheckMetricsUpdateTimeInSeconds metricsBufferResponse
 metricsServletTimeoutMs splitTopicAndPartitionLabelInPrometheus statsUpdateInitialDelayInSecs
 """,
     "The HTTP server is not Jetty.": """
@@ -203,12 +203,12 @@ topicPublisherThrottlingTickTimeMillis
     "No subscription of this broker gets stuck.": """
 unblockStuckSubscriptionEnabled
 """,
-    "No class of 4.2.4 reads the setting.": """
-brokerServicePurgeInactiveFrequencyInSeconds preciseTopicPublishRateLimiterEnable strictTopicNameEnabled
+    "The setting has no effect in 4.2.4.": """
+brokerServicePurgeInactiveFrequencyInSeconds dispatchThrottlingRateRelativeToPublishRate
+preciseTopicPublishRateLimiterEnable strictTopicNameEnabled
 """,
     "The behaviour is not implemented; it is that of the default value.": """
-advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers
-dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRateRelativeToPublishRate haProxyProtocolEnabled
+advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers haProxyProtocolEnabled
 internalListenerName schemaJsonAllowLegacyJacksonFormat
 """,
 }

@@ -129,6 +129,9 @@ class Settings:
         int, "time after which an inactive producer's sequence id is removed"
     ] = 360
     maxConcurrentLookupRequest: Annotated[int, "lookups at a time; 0 refuses all lookups"] = 50000
+    exposeTopicLevelMetricsInPrometheus: Annotated[
+        bool, "`/metrics` contains each topic and subscription; otherwise each namespace"
+    ] = True
     exposeConsumerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each consumer"] = False
     exposeProducerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each producer"] = False
     brokerDeduplicationEntriesInterval: Annotated[int, "entries between two snapshots of the sequence ids"] = 1000
@@ -209,6 +212,7 @@ class Settings:
     dispatchThrottlingRatePerSubscriptionInByte: Annotated[
         int, "maximum dispatch rate of a subscription, bytes per second"
     ] = 0
+    dispatchThrottlingOnNonBacklogConsumerEnabled: Annotated[bool, "dispatch rates apply to connected consumers"] = True
     dispatchThrottlingOnBatchMessageEnabled: Annotated[bool, "dispatch rates count entries, not messages"] = False
 
     # Delayed delivery.

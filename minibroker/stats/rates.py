@@ -92,6 +92,9 @@ class Rates:
                 start = self._measured if client in before else max(self._measured, since)
                 rates[client] = _rate(count, before.get(client, _ZERO), now - start)
                 self._counters[client] = count
+            published = [rates[producer] for producer in topic.producers.values()]
+            total = sum(one.messages_in for one in published), sum(one.bytes_in for one in published)
+            topic.effective_policies.publish_rate_measured(*total)
         self._rates, self._measured = rates, now
 
 

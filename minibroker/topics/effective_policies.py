@@ -58,6 +58,7 @@ class EffectivePolicies:
         "_broker",
         "_name",
         "_own_limiters",
+        "_publish_rate",
         "_publish_throttle",
         "_subscribe_limiter",
         "deduplication",
@@ -82,6 +83,8 @@ class EffectivePolicies:
         self._subscribe_limiter: SubscribeLimiter | None = None
         self._own_limiters: WeakKeyDictionary[object, RateLimiter] = WeakKeyDictionary()
         """The limiters of single subscriptions (subscriptionDispatchRate)."""
+        self._publish_rate = 0.0, 0.0
+        """Average of the published messages and bytes per second (lastUpdatedAvgPublishRateInMsg)."""
         self.dispatch_limiter: RateLimiter | None = None
         self.refresh()
 
@@ -135,10 +138,20 @@ class EffectivePolicies:
     def _dispatch_limiter(self, rate: dict[str, Any], before: RateLimiter | None) -> RateLimiter | None:
         """Return the limiter of a dispatch rate, or the previous limiter if its limits are the same."""
         messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
-        limiter = RateLimiter(messages, size, self._broker.now, max(1, rate["ratePeriodInSecond"]) * 1000)
+        period, relative = max(1, rate["ratePeriodInSecond"]) * 1000, bool(rate.get("relativeToPublishRate"))
+        limiter = RateLimiter(messages, size, self._broker.now, period, relative=relative)
+        limiter.set_base(self._publish_rate, self._broker.now)
         if before is not None and before.terms == limiter.terms:
             return before
         return limiter if limiter.limits else None
+
+    def publish_rate_measured(self, messages: float, size: float) -> None:
+        """Update the limits relative to the publish rate: its maximum, or the average with the rate before."""
+        before, before_bytes = self._publish_rate
+        self._publish_rate = max(messages, (messages + before) / 2), max(size, (size + before_bytes) / 2)
+        for limiter in (self.dispatch_limiter, *self._own_limiters.values()):
+            if limiter is not None:
+                limiter.set_base(self._publish_rate, self._broker.now)
 
     @property
     def affects_send(self) -> bool:

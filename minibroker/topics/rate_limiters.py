@@ -57,6 +57,12 @@ class TokenBucket:
             self._last = now
         return self._scaled // self.period_ms
 
+    def set_rate(self, rate: int, now: int) -> None:
+        """Change the rate, and remove tokens that exceed the new maximum."""
+        self.tokens(now)
+        self.rate = rate
+        self._scaled = min(self._scaled, rate * self.period_ms)
+
     def charge(self, amount: int, now: int) -> None:
         """Take tokens, even if they are not available."""
         self.tokens(now)
@@ -75,9 +81,10 @@ class RateLimiter:
 
     __slots__ = ("messages", "size", "terms")
 
-    def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND) -> None:
-        self.terms = max(0, messages), max(0, size), period_ms
-        """Limits of messages and bytes (0 is unlimited), and the period. Limiters with equal terms are equivalent."""
+    def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND, *, relative: bool = False) -> None:
+        self.terms = max(0, messages), max(0, size), period_ms, relative
+        """Limits of messages and bytes (0 is unlimited), the period, and whether the limits are relative to another
+        rate. Limiters with equal terms are equivalent."""
         self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
         self.size = TokenBucket(size, now, period_ms) if size > 0 else None
 
@@ -92,6 +99,14 @@ class RateLimiter:
             UNLIMITED if self.messages is None else max(0, self.messages.tokens(now)),
             UNLIMITED if self.size is None else max(0, self.size.tokens(now)),
         )
+
+    def set_base(self, base: tuple[float, float], now: int) -> None:
+        """Set the rates of messages and bytes to which the limits are relative."""
+        most, most_bytes, _, relative = self.terms
+        if relative and self.messages is not None:
+            self.messages.set_rate(most + int(base[0]), now)
+        if relative and self.size is not None:
+            self.size.set_rate(most_bytes + int(base[1]), now)
 
     def charge(self, messages: int, size: int, now: int) -> None:
         """Charge both buckets."""

@@ -96,7 +96,10 @@ class Subscription:
         self.delayed_delivery = effective("delayedDeliveryEnabled")
         self.delayed_tick = effective("delayedDeliveryTickTimeMillis")
         self.pauses_on_ack_state = effective("dispatcherPauseOnAckStatePersistentEnabled")
-        limiters = self.topic.dispatch_limiters(self) if self.cursor is not None else []
+        # On a real broker, the cursor of a subscription with consumers is active, and such cursors are exempt without
+        # the setting.
+        limited = self.cursor is not None and self.topic.broker.settings.dispatchThrottlingOnNonBacklogConsumerEnabled
+        limiters = self.topic.dispatch_limiters(self) if limited else []
         self.limits = DispatchRateLimiter(self.topic.broker, limiters) if limiters else None
         for consumer in self.consumers:
             self._set_unacked_limit(consumer)

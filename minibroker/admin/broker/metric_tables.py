@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BROKER", "CONSUMER", "LATENCIES", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
+__all__ = ["BROKER", "CONSUMER", "LATENCIES", "NAMESPACE", "PRODUCER", "SUBSCRIPTION", "TOPIC", "TRANSACTION_BUFFER"]
 
 LATENCIES: Final = ("le_0_5", "le_1", "le_5", "le_10", "le_20", "le_50", "le_100", "le_200", "le_1000", "overflow")
 """The buckets of the time of a write, in milliseconds."""
@@ -83,6 +83,27 @@ CONSUMER: Final = {
     "pulsar_out_messages_total": "msgOutCounter",
 }
 """Field in the consumer stats for each metric of a consumer."""
+
+_SUMS: Final = """
+pulsar_subscriptions_count pulsar_producers_count pulsar_consumers_count pulsar_msg_backlog
+pulsar_rate_in pulsar_rate_out pulsar_throughput_in pulsar_throughput_out
+pulsar_in_bytes_total pulsar_in_messages_total pulsar_out_bytes_total pulsar_out_messages_total
+pulsar_storage_size pulsar_storage_logical_size pulsar_storage_backlog_size pulsar_storage_offloaded_size
+pulsar_storage_write_rate pulsar_storage_read_rate pulsar_storage_read_cache_misses_rate
+pulsar_storage_backlog_quota_exceeded_evictions_total pulsar_subscription_delayed pulsar_subscription_in_replay
+pulsar_delayed_message_index_size_bytes
+"""
+
+NAMESPACE: Final = {
+    **{name: name for name in (*_SUMS.split(), *TRANSACTION_BUFFER)},
+    **{
+        name: name
+        for operation in ("write", "ledger_write")
+        for name in (f"pulsar_storage_{operation}_latency_{bucket}" for bucket in (*LATENCIES, "count", "sum"))
+    },
+    "pulsar_consumer_msg_ack_rate": "pulsar_subscription_msg_ack_rate",
+}
+"""The metric of topics or subscriptions that is summed for each metric of a namespace."""
 
 BROKER: Final = {
     "pulsar_broker_rate_in": "pulsar_rate_in",

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. Metrics of consumers and producers are added if exposeConsumerLevelMetricsInPrometheus and
-   exposeProducerLevelMetricsInPrometheus are set.
+   exposeProducerLevelMetricsInPrometheus are set. If exposeTopicLevelMetricsInPrometheus is not set, only sums of each
+   namespace are reported.
 2. Metrics of Java, BookKeeper and the HTTP server, histograms of sizes, and summaries of latencies are absent. Entries
    are written in memory, so every write is in the first bucket of the histograms of write latencies.
 3. A counter of the Prometheus client has two samples, ``_total`` and ``_created``, and the type of their common name.
@@ -18,6 +19,7 @@ from pcli.minibroker.admin.broker.metric_tables import (
     BROKER,
     CONSUMER,
     LATENCIES,
+    NAMESPACE,
     PRODUCER,
     SUBSCRIPTION,
     TOPIC,
@@ -39,6 +41,8 @@ __all__ = ["ENDPOINTS", "metrics"]
 _QUOTAS: Final = {SIZE: "size", AGE: "time"}
 """The label of each kind of backlog quota."""
 
+_NAMESPACE_LABELS: Final = ("cluster", "namespace", "quota_type")
+
 _Labels = dict[str, str]
 _Sample = tuple[str, _Labels, Any]
 """The name, labels and value of a metric."""
@@ -55,12 +59,28 @@ def metrics(broker: Broker) -> str:
         counts[space] = counts.get(space, 0) + 1
         for name, labels, value in _of_topic({**cluster, "namespace": space, "topic": topic.full_name}, topic):
             samples.setdefault(name, []).append((labels, value))
+    totals = {name: sum(value for _, value in samples.get(part, [])) for name, part in BROKER.items()}
+    if not broker.settings.exposeTopicLevelMetricsInPrometheus:
+        samples = _of_namespaces(samples, [{**cluster, "namespace": space} for space in counts])
+    for name, total in totals.items():
+        samples[name] = [(cluster, total)]
     samples["pulsar_topics_count"] = [({**cluster, "namespace": space}, count) for space, count in counts.items()]
-    for name, part in BROKER.items():
-        samples[name] = [(cluster, sum(value for _, value in samples.get(part, [])))]
     for name, labels, value in (*_of_broker(broker), *_of_coordinators(broker)):
         samples.setdefault(name, []).append(({**cluster, **labels}, value))
     return "".join((*_lines(samples), *_counters(broker, cluster)))
+
+
+def _of_namespaces(samples: _Samples, namespaces: list[_Labels]) -> _Samples:
+    """Return the sums of the samples of each namespace (NamespaceStatsAggregator.printNamespaceStats)."""
+    found: _Samples = {}
+    for name, part in NAMESPACE.items():
+        more = [{"quota_type": word} for word in _QUOTAS.values()] if "evictions" in name else [{}]
+        sums = {tuple({**one, **other}.items()): 0 for one in namespaces for other in more}
+        for labels, value in samples.get(part, []):
+            sums[tuple((label, text) for label, text in labels.items() if label in _NAMESPACE_LABELS)] += value
+        local = {"remote_cluster": "local"} if name == "pulsar_msg_backlog" else {}
+        found[name] = [({**dict(labels), **local}, value) for labels, value in sums.items()]
+    return found
 
 
 def _counters(broker: Broker, labels: _Labels) -> Iterator[str]:
@@ -132,11 +152,13 @@ def _of_topic(labels: _Labels, topic: Topic) -> Iterator[_Sample]:
         yield from _fields(TRANSACTION_BUFFER, labels, stats)
     yield from _of_compaction(labels, topic)
     yield from _of_storage(labels, topic)
-    listed = settings.exposeConsumerLevelMetricsInPrometheus
+    of_topics = settings.exposeTopicLevelMetricsInPrometheus
+    listed = of_topics and settings.exposeConsumerLevelMetricsInPrometheus
     for name, one in subscriptions.items():
         ids = [str(consumer.id) for consumer in topic.subscriptions[name].consumers] if listed else []
         yield from _of_subscription({**labels, "subscription": name}, one, ids)
-    for publisher in stats["publishers"] if settings.exposeProducerLevelMetricsInPrometheus else ():
+    listed = of_topics and settings.exposeProducerLevelMetricsInPrometheus
+    for publisher in stats["publishers"] if listed else ():
         about = {"producer_name": publisher["producerName"], "producer_id": str(publisher["producerId"])}
         yield from _fields(PRODUCER, {**labels, **about}, publisher)
 

@@ -130,3 +130,31 @@ def test_subscribe_limits_survive_changes_of_other_policies(make_world):
     client(pb.CommandCloseConsumer(consumer_id=1))
     set_policy(world, "maxMessageSize", 1000)
     assert client.subscribe(consumer_name="c").error == pb.NotAllowedError
+
+
+@pytest.mark.parametrize("policy", ["dispatchRate", "subscriptionDispatchRate"])
+def test_a_dispatch_rate_relative_to_the_publish_rate(world, policy):
+    """The publish rate is measured every minute; a lower one counts as the average with the one before."""
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
+    set_policy(world, policy, {**rate, "relativeToPublishRate": True})
+    [limiter] = world.broker.topics[T].dispatch_limiters(world.broker.topics[T].subscriptions["sub"])
+    rates = [limiter.messages.rate]
+    for minute in range(3):
+        for number in range(240 if minute == 0 else 0):
+            client.publish(sequence_id=number)
+        world.advance(60_000)
+        rates.append(limiter.messages.rate)
+    assert rates == [1, 5, 3, 2]
+
+
+def test_dispatch_rates_can_exempt_connected_consumers(make_world):
+    world = make_world(dispatchThrottlingOnNonBacklogConsumerEnabled=False, dispatchThrottlingRatePerTopicInMsg=1)
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    for number in range(4):
+        client.publish(sequence_id=number)
+    assert len(client.flow()) == 4

@@ -23,6 +23,37 @@ ABSENT = {
     r"pulsar_txn_(pending_ack_store|tc)_bufferedwriter|pulsar_txn_(tb_client|tp)_|pulsar_txn_execution": "durations",
 }
 """Names of metrics that this broker lacks, and what they measure."""
+NAMESPACE = {
+    "pulsar_consumer_msg_ack_rate",
+    "pulsar_consumers_count",
+    "pulsar_delayed_message_index_size_bytes",
+    "pulsar_in_bytes_total",
+    "pulsar_in_messages_total",
+    "pulsar_msg_backlog",
+    "pulsar_out_bytes_total",
+    "pulsar_out_messages_total",
+    "pulsar_producers_count",
+    "pulsar_rate_in",
+    "pulsar_rate_out",
+    "pulsar_storage_backlog_quota_exceeded_evictions_total",
+    "pulsar_storage_backlog_size",
+    "pulsar_storage_logical_size",
+    "pulsar_storage_offloaded_size",
+    "pulsar_storage_read_cache_misses_rate",
+    "pulsar_storage_read_rate",
+    "pulsar_storage_size",
+    "pulsar_storage_write_rate",
+    "pulsar_subscription_delayed",
+    "pulsar_subscription_in_replay",
+    "pulsar_subscriptions_count",
+    "pulsar_throughput_in",
+    "pulsar_throughput_out",
+    "pulsar_topics_count",
+    "pulsar_txn_tb_aborted_total",
+    "pulsar_txn_tb_active_total",
+    "pulsar_txn_tb_committed_total",
+}
+"""Names of the metrics of a namespace, without the histograms."""
 SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+)")
 
 
@@ -105,3 +136,29 @@ def test_lookups_and_rates_of_the_storage(world, rest):
     assert lines[f"pulsar_storage_read_rate{{{topic}}}"] == "0.25"
     assert lines[f"pulsar_storage_write_latency_le_0_5{{{topic}}}"] == "30"
     assert lines[f"pulsar_broker_storage_write_rate{{{cluster}}}"] == "0.5"
+
+
+def test_sums_of_namespaces_instead_of_topics(make_rest):
+    """The names and labels are those of a real 4.2.4 with exposeTopicLevelMetricsInPrometheus=false."""
+    world, rest = make_rest(
+        exposeTopicLevelMetricsInPrometheus=False,
+        exposeConsumerLevelMetricsInPrometheus=True,
+        exposeProducerLevelMetricsInPrometheus=True,
+    )
+    client = world.client()
+    for number in (1, 2):
+        client.producer(f"t{number}", number)
+        client.subscribe(f"t{number}", number)
+        client.publish(producer_id=number)
+        client.flow(consumer_id=number)
+    lines = rest("GET", "/metrics").data.decode().splitlines()
+    found = [SAMPLE.fullmatch(line).groups() for line in lines if "namespace=" in line]
+    namespace = 'cluster="standalone",namespace="public/default"'
+    values = {(name, labels.removeprefix(namespace)): value for name, labels, value in found}
+    assert {name for name, _ in values if "write_latency" not in name} == NAMESPACE
+    assert all(labels.startswith(namespace) and "topic" not in labels for _, labels, _ in found)
+    assert values["pulsar_topics_count", ""] == "2"
+    assert values["pulsar_msg_backlog", ',remote_cluster="local"'] == "2"
+    assert values["pulsar_out_messages_total", ""] == "2"
+    assert ("pulsar_storage_backlog_quota_exceeded_evictions_total", ',quota_type="size"') in values
+    assert not any(line.startswith("pulsar_producer_msg") for line in lines)
