@@ -163,11 +163,11 @@ transactionPendingAckBatchedWriteMaxDelayInMillis transactionPendingAckBatchedWr
 transactionPendingAckBatchedWriteMaxSize transactionPendingAckLogIndexMinLag
 """,
     "The metric is not reported.": """
-aggregatePublisherStatsByProducerName allowedTopicPropertyKeysForMetrics exposeBundlesMetricsInPrometheus
-exposeCustomTopicMetricLabelsEnabled exposeManagedCursorMetricsInPrometheus
-exposePreciseBacklogInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus
-healthCheckMetricsUpdateTimeInSeconds metricsBufferResponse
-metricsServletTimeoutMs splitTopicAndPartitionLabelInPrometheus statsUpdateInitialDelayInSecs
+exposeBundlesMetricsInPrometheus exposeManagedCursorMetricsInPrometheus exposeManagedLedgerMetricsInPrometheus
+exposeSubscriptionBacklogSizeInPrometheus healthCheckMetricsUpdateTimeInSeconds
+""",
+    "Metrics are computed at each request, and the backlog is always exact.": """
+exposePreciseBacklogInPrometheus metricsBufferResponse metricsServletTimeoutMs
 """,
     "The HTTP server is not Jetty.": """
 disableHttpDebugMethods httpMaxRequestHeaderSize httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled
@@ -208,8 +208,9 @@ brokerServicePurgeInactiveFrequencyInSeconds dispatchThrottlingRateRelativeToPub
 preciseTopicPublishRateLimiterEnable strictTopicNameEnabled
 """,
     "The behaviour is not implemented; it is that of the default value.": """
-advertisedListeners bindAddresses brokerDeduplicationMaxNumberOfProducers haProxyProtocolEnabled
-internalListenerName schemaJsonAllowLegacyJacksonFormat
+advertisedListeners aggregatePublisherStatsByProducerName bindAddresses brokerDeduplicationMaxNumberOfProducers
+exposePublisherStats haProxyProtocolEnabled internalListenerName schemaJsonAllowLegacyJacksonFormat
+statsUpdateInitialDelayInSecs
 """,
 }
 """The names of the settings by the reason why they have no effect."""

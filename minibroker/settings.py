@@ -132,6 +132,13 @@ class Settings:
     exposeTopicLevelMetricsInPrometheus: Annotated[
         bool, "`/metrics` contains each topic and subscription; otherwise each namespace"
     ] = True
+    splitTopicAndPartitionLabelInPrometheus: Annotated[
+        bool, "the label `topic` contains no partition, which has its own label"
+    ] = False
+    exposeCustomTopicMetricLabelsEnabled: Annotated[bool, "properties of topics are labels of their metrics"] = False
+    allowedTopicPropertyKeysForMetrics: Annotated[list[str], "names of properties that are labels"] = field(
+        default_factory=list
+    )
     exposeConsumerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each consumer"] = False
     exposeProducerLevelMetricsInPrometheus: Annotated[bool, "`/metrics` contains each producer"] = False
     brokerDeduplicationEntriesInterval: Annotated[int, "entries between two snapshots of the sequence ids"] = 1000

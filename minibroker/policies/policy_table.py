@@ -430,6 +430,7 @@ POLICIES: Final = (
         "",
         "allowed_topic_property_keys_for_metrics",
         STRING_SET,
+        (("allowedTopicPropertyKeysForMetrics", ""),),
     ),
 )
 

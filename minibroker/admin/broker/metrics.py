@@ -57,7 +57,7 @@ def metrics(broker: Broker) -> str:
     for topic in broker.topics.values():
         space = namespace_of(topic.name)
         counts[space] = counts.get(space, 0) + 1
-        for name, labels, value in _of_topic({**cluster, "namespace": space, "topic": topic.full_name}, topic):
+        for name, labels, value in _of_topic({**cluster, "namespace": space, **_names_of(topic)}, topic):
             samples.setdefault(name, []).append((labels, value))
     totals = {name: sum(value for _, value in samples.get(part, [])) for name, part in BROKER.items()}
     if not broker.settings.exposeTopicLevelMetricsInPrometheus:
@@ -68,6 +68,19 @@ def metrics(broker: Broker) -> str:
     for name, labels, value in (*_of_broker(broker), *_of_coordinators(broker)):
         samples.setdefault(name, []).append(({**cluster, **labels}, value))
     return "".join((*_lines(samples), *_counters(broker, cluster)))
+
+
+def _names_of(topic: Topic) -> _Labels:
+    """Return the labels of a topic: its name, the partition and the permitted properties."""
+    settings, policies = topic.broker.settings, topic.broker.policies
+    labels = {"topic": topic.full_name}
+    if settings.splitTopicAndPartitionLabelInPrometheus:
+        labels = {"topic": str(topic.name.base), "partition": str(topic.partition)}
+    if settings.exposeCustomTopicMetricLabelsEnabled:
+        properties = policies.properties.get(str(topic.name.base), {})
+        keys = topic.effective("allowedTopicPropertyKeysForMetrics")
+        labels |= {key: properties[key] for key in sorted(keys) if key in properties}
+    return labels
 
 
 def _of_namespaces(samples: _Samples, namespaces: list[_Labels]) -> _Samples:

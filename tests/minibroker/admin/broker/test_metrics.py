@@ -162,3 +162,32 @@ def test_sums_of_namespaces_instead_of_topics(make_rest):
     assert values["pulsar_out_messages_total", ""] == "2"
     assert ("pulsar_storage_backlog_quota_exceeded_evictions_total", ',quota_type="size"') in values
     assert not any(line.startswith("pulsar_producer_msg") for line in lines)
+
+
+def test_partitions_and_properties_as_labels(make_rest):
+    """As on a real 4.2.4 with these settings."""
+    world, rest = make_rest(
+        splitTopicAndPartitionLabelInPrometheus=True,
+        exposeCustomTopicMetricLabelsEnabled=True,
+        allowedTopicPropertyKeysForMetrics=["team", "app"],
+    )
+    rest("PUT", "/admin/v2/persistent/public/default/p/partitions", 2)
+    rest("PUT", "/admin/v2/persistent/public/default/t1", {"team": "a", "other": "b"})
+    rest("PUT", "/admin/v2/persistent/public/default/t2", {"app": 'z"q', "team": "c"})
+    world.client().producer("p-partition-1")
+
+    def labels():
+        lines = rest("GET", "/metrics").data.decode().splitlines()
+        return {line.partition("topic=")[2].rpartition("}")[0] for line in lines if line.startswith("pulsar_rate_in{")}
+
+    start = '"persistent://public/default/'
+    assert labels() >= {
+        f'{start}p",partition="1"',
+        f'{start}t1",partition="-1",team="a"',
+        f'{start}t2",partition="-1",app="z\\"q",team="c"',
+    }
+    policy = "/admin/v2/namespaces/public/default/allowedTopicPropertyKeysForMetrics"
+    rest("POST", policy, ["other"])
+    assert labels() >= {f'{start}t1",partition="-1",other="b"', f'{start}t2",partition="-1"'}
+    rest("DELETE", policy)
+    assert f'{start}t1",partition="-1",team="a"' in labels()
