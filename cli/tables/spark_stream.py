@@ -64,6 +64,7 @@ def spark_stream(
             every_s=every,
             most=most,
             once=once,
+            key_log=keylog,
             debug=debug,
         )
     raise typer.Exit(code)
@@ -78,6 +79,7 @@ def _run(
     every_s: float,
     most: int,
     once: bool,
+    key_log: str,
     debug: bool,
 ) -> Exit:
     """Read files until stopped. Return the exit code, which is 3 if a file could not be read to its end."""
@@ -97,7 +99,7 @@ def _run(
     # SIGTERM, from `kill` or a service manager, has the effect of Ctrl-C. The next run repeats an interrupted batch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
-        stream = Stream(spark, request, checkpoint, most=most, on_batch=print_batch)
+        stream = Stream(spark, request, checkpoint, most=most, key_log=key_log, on_batch=print_batch)
         if not once:
             say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
         try:

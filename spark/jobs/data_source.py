@@ -14,7 +14,8 @@ Rules of this file
 3. By default, a file that cannot be read to its end is an error, just as in Spark's own sources. If the option
    ``ignoreCorruptFiles`` is set, only the rows of the file are missing. A file that is not a capture is no error if
    other files are captures.
-4. Spark requires batches with exactly the declared schema, and does not prune columns for a source in Python.
+4. The option ``keylog`` names a file with TLS secrets on the driver; see --keylog.
+5. Spark requires batches with exactly the declared schema, and does not prune columns for a source in Python.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from pcli.spark.columnar.fields import read_fields
 from pcli.spark.columnar.fields.frame_table import FRAMES, frame_rows
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading import Reader
+from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording, plan
 from pcli.spark.input.splits import Split
 from pcli.spark.jobs.paths import plain_path
@@ -87,7 +89,10 @@ class _Frames(DataSourceReader):
         self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
         self._cluster = options.get("cluster", "")
         key_log = options.get("keylog", "")
-        self._key_log = Path(key_log).read_bytes() if key_log else b""
+        try:
+            self._key_log = Path(key_log).read_bytes() if key_log else b""
+        except OSError as error:
+            raise LocalError(f"keylog {key_log}: {reason_of(error)}") from None
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:

@@ -21,7 +21,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -62,9 +62,12 @@ class Stream:
         checkpoint: str,
         *,
         most: int = 1000,
+        key_log: str = "",
         on_batch: OnBatch | None = None,
     ) -> None:
         """``request.paths`` contains one folder; a batch contains up to ``most`` files, the oldest first.
+
+        ``key_log`` is the path of a key log, which is read again for each batch because clients append to it.
 
         Raise LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
         """
@@ -72,6 +75,7 @@ class Stream:
         self._request = request
         self._checkpoint = spark_path(checkpoint)
         self._most = most
+        self._key_log = key_log
         self._on_batch = on_batch
         self._error: PcliError | None = None
         self._query: Any = None
@@ -103,6 +107,9 @@ class Stream:
         new = {plain_path(row["path"]) for row in files.collect()}
         if not new:
             return
+        if self._key_log:
+            with suppress(OSError):  # the secrets of the last batch remain
+                self._request = replace(self._request, key_log=Path(self._key_log).read_bytes())
         try:
             paths = sorted(new | set(_existing_files(self._request.out)))
             with closing(SparkEngine(self._session)) as engine:

@@ -79,6 +79,14 @@ def test_frames_as_a_data_source(spark, small_captures, wanted):
     assert rows(frames) == sorted(wanted.read("frames").to_pylist(), key=repr)
 
 
+def test_a_data_source_with_a_key_log(spark, small_captures, tmp_path):
+    spark.dataSource.register(PulsarCapture)
+    read = spark.read.format("pulsar_capture").option("keylog", str(small_captures / "tls" / "chacha20.keylog"))
+    assert read.load(str(small_captures / "tls" / "chacha20.pcap")).count() == 56
+    with pytest.raises(LocalError, match="keylog /nowhere: no such file"):
+        PulsarCapture({"path": str(tmp_path), "keylog": "/nowhere"}).reader(None)
+
+
 def test_a_data_source_of_several_paths(spark, small_captures):
     paths = [str(small_captures / name) for name in (NAME, OTHER)]
     read = spark.read.format("pulsar_capture")

@@ -51,6 +51,12 @@ def move_in(path, places):
     (places[0].parent / path.name).rename(places[0] / path.name)
 
 
+def test_the_key_log_is_read_for_each_batch(spark, small_captures, places):
+    move_in(small_captures / "tls" / "aes-gcm.pcap", places)
+    assert take(spark, places, key_log=str(small_captures / "tls" / "aes-gcm.keylog")) == [(0, 1)]
+    assert rows(places[1])["messages"]
+
+
 @pytest.mark.slow
 def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
     parts = parts_of("flex/01-produce-consume.pcap", 3)
