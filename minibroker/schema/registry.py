@@ -26,7 +26,7 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can_read, normal_form, parse
 from pcli.minibroker.schema.avro_text import pretty_text
 
-__all__ = ["TYPE_NAMES", "SchemaRegistry", "StoredSchema", "version_number"]
+__all__ = ["TYPE_NAMES", "InvalidSchemaData", "SchemaRegistry", "StoredSchema", "version_number"]
 
 _Effective = Callable[[str], Any]
 """A function that returns the topic's effective value of a setting, by its name in broker.conf."""
@@ -57,6 +57,14 @@ _MAX_DEPTH: Final = 4
 """Maximum nesting depth of KeyValue schemas."""
 
 _i32 = struct.Struct(">i").unpack_from
+
+
+class InvalidSchemaData(Refused):
+    """Data that do not fit the type of their schema (InvalidSchemaDataException)."""
+
+    def __init__(self, kind: int, reason: str) -> None:
+        text = f"Invalid schema definition data for {TYPE_NAMES.get(kind, kind)} schema{reason}"
+        super().__init__(pb.IncompatibleSchema, text)
 
 
 class StoredSchema:
@@ -100,7 +108,7 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
                 raise AvroError("a union cannot be the schema of a topic")
             return _Parsed(kind, data, avro=avro)
     except AvroError as error:
-        raise _invalid(kind, str(error)) from None
+        raise InvalidSchemaData(kind, f" caused by org.apache.avro.SchemaParseException: {error}") from None
     if kind == pb.Schema.AutoConsume:
         raise _invalid(kind, "AUTO_CONSUME is not a schema")
     if kind == pb.Schema.ProtobufNative:
@@ -126,10 +134,8 @@ def _root_message(data: bytes) -> str | None:
     return None if isinstance(kind, Problem) else kind.DESCRIPTOR.full_name
 
 
-def _invalid(kind: int, reason: str) -> Refused:
-    return Refused(
-        pb.IncompatibleSchema, f"Invalid schema definition data for {TYPE_NAMES.get(kind, kind)} schema: {reason}"
-    )
+def _invalid(kind: int, reason: str) -> InvalidSchemaData:
+    return InvalidSchemaData(kind, f": {reason}")
 
 
 def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
@@ -194,7 +200,11 @@ class SchemaRegistry:
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Raise Refused unless a consumer with this schema may read a topic that was used before."""
+        """Raise Refused unless a consumer with this schema may read a topic that was used before.
+
+        The types are compared before the data are parsed, because a broker does not validate the schemas of consumers
+        (SchemaRegistryServiceWithSchemaDataValidator.checkConsumerCompatibility).
+        """
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return
@@ -204,6 +214,8 @@ class SchemaRegistry:
             raise Refused(pb.IncompatibleSchema, text + TYPE_NAMES.get(schema.type, ""))
         if strategy in ("BACKWARD", "FORWARD", "FORWARD_TRANSITIVE", "FULL"):
             versions, strategy = versions[-1:], "BACKWARD"
+        for stored in versions:
+            _check_type(stored.parsed.type, schema.type)
         _check_all(versions, _parse(schema), strategy)
 
     def find(self, schema_id: str, schema: pb.Schema) -> bytes | None:
@@ -277,10 +289,7 @@ def _check_all(versions: Sequence[StoredSchema], new: _Parsed, strategy: str) ->
 def _check(old: _Parsed, new: _Parsed, strategy: str) -> None:
     if strategy == "ALWAYS_COMPATIBLE":
         return
-    if old.type != new.type:
-        names = TYPE_NAMES.get(old.type), TYPE_NAMES.get(new.type)
-        text = f"Incompatible schema: exists schema type {names[0]}, new schema type {names[1]}"
-        raise Refused(pb.IncompatibleSchema, text)
+    _check_type(old.type, new.type)
     if strategy == "ALWAYS_INCOMPATIBLE":
         raise Refused(pb.IncompatibleSchema, f"Incompatible schema: the strategy is {strategy}")
     if old.root != new.root:
@@ -290,6 +299,12 @@ def _check(old: _Parsed, new: _Parsed, strategy: str) -> None:
         _check(old_half, new_half, strategy)
     if old.avro is not None and new.avro is not None:
         _check_avro(old.avro, new.avro, strategy)
+
+
+def _check_type(old: int, new: int) -> None:
+    if old != new:
+        text = f"Incompatible schema: exists schema type {TYPE_NAMES.get(old)}, new schema type {TYPE_NAMES.get(new)}"
+        raise Refused(pb.IncompatibleSchema, text)
 
 
 def _check_avro(old: AvroSchema, new: AvroSchema, strategy: str) -> None:

@@ -13,10 +13,12 @@ Rules of this file
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
+from pcli.minibroker.schema.registry import InvalidSchemaData
 from pcli.minibroker.storage.cursor import ManagedCursor
 from pcli.minibroker.topics.backlog_quota_manager import BacklogQuotaManager
 from pcli.minibroker.topics.deduplication import MessageDeduplication
@@ -199,7 +201,10 @@ class Topic:
         return b""
 
     def check_consumer_schema(self, schema: pb.Schema) -> None:
-        """Check the schema of a consumer, and store it if the topic was never used. Raises Refused."""
+        """Check the schema of a consumer, and store it if the topic was never used. Raises Refused.
+
+        On a topic that was never used, invalid data are ignored (ServerCnx.ignoreUnrecoverableBKException).
+        """
         if schema.type == pb.Schema.AutoConsume:
             return
         schemas = self.broker.schemas
@@ -208,7 +213,8 @@ class Topic:
         if stored or self.producers or speaking or schemas.has(self.schema_id):
             schemas.check_consumer(self.schema_id, schema, self.effective_policies.for_schemas)
         else:
-            self.add_schema(schema)
+            with suppress(InvalidSchemaData):
+                self.add_schema(schema)
 
     # -- transactions --------------------------------------------------------------------------------------------------
 

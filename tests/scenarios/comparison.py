@@ -27,6 +27,7 @@ from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Difference", "differences_of"]
 
+_PARSER_TEXT = "caused by org.apache.avro.SchemaParseException: "
 _RULES_NOT_USED = frozenset({"told again", "left over", "overshoot", "end of capture", "crossed", "unanswered"})
 """Rules for the timing of a capture. They do not apply: each step of a plan waits for the end of its effects."""
 
@@ -65,10 +66,16 @@ def _of_conversations(first: Recording, second: Recording) -> list[Difference]:
         _add_step(outcome, plan_steps, walk.arrived)
         step = plan_steps[outcome.step.index] if outcome.step is not None else walk.arrived[outcome.pair.order]
         for one in outcome.differences:
-            if outcome.rules.get(one.field) in (None, *_RULES_NOT_USED):
+            if outcome.rules.get(one.field) in (None, *_RULES_NOT_USED) and not _is_parser_text(one):
                 area = f"{outcome.name} {one.field}"
                 found.append(Difference(area, step, _shown(one, "captured", outcome), _shown(one, "live", outcome)))
     return found
+
+
+def _is_parser_text(difference: FieldDifference) -> bool:
+    """Return whether two error messages differ only in the text of the JSON parser of Avro (Jackson)."""
+    texts = [str(one).partition(_PARSER_TEXT) for one in (difference.captured, difference.live)]
+    return difference.field == "message" and bool(texts[0][1]) and texts[0][:2] == texts[1][:2]
 
 
 def _add_step(outcome: Outcome, plan_steps: list[int], arrived: dict[int, int]) -> None:

@@ -9,7 +9,7 @@ from pcli.codec.proto import pb
 from pcli.minibroker.admin.body_types import SCHEMA
 from pcli.minibroker.admin.endpoint import Call, Endpoint, PageError, Reply, RestError, unexpected
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.schema.registry import TYPE_NAMES, version_number
+from pcli.minibroker.schema.registry import TYPE_NAMES, InvalidSchemaData, version_number
 
 if TYPE_CHECKING:
     from pcli.minibroker.schema.registry import StoredSchema
@@ -18,9 +18,6 @@ __all__ = ["ENDPOINTS"]
 
 _ALL: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_ALL}/schema"
-
-_INVALID: Final = "Invalid schema definition data"
-"""Prefix of the registry's error for an invalid schema."""
 
 _NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()}
 
@@ -99,7 +96,7 @@ def _post(call: Call) -> Any:
     try:
         version = call.broker.schemas.put(schema_id, _read(call), _effective(call), call.broker.now)
     except Refused as refused:
-        raise PageError(422 if refused.text.startswith(_INVALID) else 409, refused.text) from None
+        raise PageError(422 if isinstance(refused, InvalidSchemaData) else 409, refused.text) from None
     return {"version": {"version": version_number(version)}}
 
 
@@ -120,7 +117,7 @@ def _compatibility(call: Call) -> Reply:
     try:
         call.broker.schemas.check(schema_id, _read(call), effective)
     except Refused as refused:
-        kind = "InvalidSchemaDataException" if refused.text.startswith(_INVALID) else "IncompatibleSchemaException"
+        kind = "InvalidSchemaDataException" if isinstance(refused, InvalidSchemaData) else "IncompatibleSchemaException"
         raise unexpected(refused.text, f"org.apache.pulsar.broker.service.schema.exceptions.{kind}") from None
     strategy = effective("schemaCompatibilityStrategy")
     return Reply(202, {"schemaCompatibilityStrategy": strategy, "compatibility": True})

@@ -1,6 +1,7 @@
 """Rules about schemas that the shared scenarios do not cover."""
 
 STRING = {"name": "s", "type": "String", "schema_data": b""}
+BROKEN = {"name": "s", "type": "Avro", "schema_data": b"{"}
 
 
 def none_is_passed_on(s):
@@ -72,3 +73,14 @@ def a_consumer_without_a_schema_does(s):
     c = s.connect("c")
     c.subscribe(t, "a", id=1)
     c.subscribe(t, "b", id=2, schema=STRING)
+
+
+def invalid_schema_of_a_consumer(s):
+    """The schema of a consumer is not validated: on an unused topic it is ignored, otherwise its type is compared."""
+    t, u = s.topic(), s.topic()
+    c = s.connect("c")
+    c.subscribe(t, "a", id=1, schema=BROKEN)
+    c.GET_SCHEMA(topic=t)
+    c.subscribe(t, "b", id=2, schema=BROKEN)
+    c.producer(u, schema=STRING)
+    c.subscribe(u, "a", id=3, schema=BROKEN)

@@ -30,8 +30,8 @@ __all__ = ["MAX_COMPLETE", "MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycl
 MAX_LIFECYCLES: Final = 100_000
 """Maximum number of lifecycles in memory. They occupy about 150 MB if each has one delivery."""
 
-MAX_COMPLETE: Final = 20_000
-"""Maximum number of complete lifecycles in memory. They occupy about 30 MB."""
+MAX_COMPLETE: Final = 5_000
+"""Maximum number of complete lifecycles in memory. They occupy about 15 MB."""
 
 MAX_NON_PERSISTENT: Final = 1_000
 """Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""
