@@ -339,7 +339,10 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return kept
 
     def _dispatch_chunks(self, entries: list[Entry], *, replay: bool) -> bool:
-        """Send chunks to the consumer of the first chunk, and other entries by permits (SharedConsumerAssignor)."""
+        """Send chunks to the consumer of the first chunk, and other entries by permits (SharedConsumerAssignor).
+
+        Each entry counts as one permit, even if it is a batch.
+        """
         shares: dict[Consumer, list[Entry]] = {}
         permits: dict[Consumer, int] = {}
         current: Consumer | None = None
@@ -357,7 +360,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             if consumer is None or permits.setdefault(consumer, consumer.permits) <= 0:
                 self.replay.add(entry.offset)
                 continue
-            permits[consumer] -= entry.messages
+            permits[consumer] -= 1
             shares.setdefault(consumer, []).append(entry)
             if metadata is not None and entry.chunked and metadata.chunk_id == metadata.num_chunks_from_msg - 1:
                 self._chunks.pop(metadata.uuid, None)
