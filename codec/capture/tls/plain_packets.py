@@ -4,7 +4,8 @@ Rules of this file
 1. Every packet of a decrypted connection is replaced by one packet with the same number and time. It contains the
    application data of the TLS records that the original packet completed, so frames have the same packet numbers.
 2. Sequence numbers count the decrypted bytes. Retransmissions and packets of the handshake become empty packets.
-3. Packets are delayed while a decrypted connection has a gap, because a later packet may complete their records.
+3. Packets are delayed while a decrypted connection has a gap, because a later packet may complete their records. The
+   limits of TCP reassembly on gaps also limit the delay.
 4. Bytes after the end of the decryption become missing bytes, as in a packet that the snap length truncated.
 """
 
