@@ -5,7 +5,8 @@ Rules of this file
    records.
 2. In TLS 1.2 a direction is encrypted after its ChangeCipherSpec. In TLS 1.3 all records after ServerHello are
    encrypted: with the handshake secret up to Finished, then with the traffic secret, which KeyUpdate replaces.
-3. A record that cannot be decrypted ends the decryption of its direction, because later records depend on it.
+3. A record that cannot be decrypted ends the decryption of its direction, because later records depend on it. A
+   ServerHello with an unsupported version or cipher suite ends the decryption of both directions.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class TlsSession:
         self._server_random = b""
         self._suite: CipherSuite | None = None
         self._version = 0
+        self._unsupported = ""
+        """Why neither direction can be decrypted, or an empty string."""
 
     def feed(self, data: bytes, *, from_client: bool) -> bytes:
         """Add the next bytes of a direction. Return the application data that they complete. Raise TlsError."""
@@ -99,6 +102,8 @@ class TlsSession:
 
     def _process(self, side: _Side, kind: int, version: int, fragment: bytes) -> bytes:
         """Process one record; return its application data."""
+        if self._unsupported:
+            raise TlsError(self._unsupported)
         if kind == _CHANGE_CIPHER_SPEC:
             if self._version == _TLS12:
                 self._encrypt_tls12(side)
@@ -137,7 +142,7 @@ class TlsSession:
                 self._server_hello(body)
             elif kind == _FINISHED and self._version == _TLS13:
                 self._use_secret(side, self._secret(f"{side.name}_TRAFFIC_SECRET_0"))
-            elif kind == _KEY_UPDATE and self._suite is not None:
+            elif kind == _KEY_UPDATE and self._suite is not None and side.secret:
                 self._use_secret(side, next_secret(self._suite, side.secret))
 
     def _server_hello(self, body: bytes) -> None:
@@ -151,9 +156,11 @@ class TlsSession:
             raise TlsError("the ServerHello of the TLS handshake is damaged") from error
         self._server_random, self._version, self._suite = body[2:34], version, SUITES.get(number)
         if version not in (_TLS12, _TLS13):
-            raise TlsError(f"TLS version {version:#06x} cannot be decrypted, only TLS 1.2 and 1.3")
-        if self._suite is None:
-            raise TlsError(f"the cipher suite {number:#06x} cannot be decrypted, only AES-GCM, AES-CCM and ChaCha20")
+            self._unsupported = f"TLS version {version:#06x} cannot be decrypted, only TLS 1.2 and 1.3"
+        elif self._suite is None:
+            self._unsupported = f"the cipher suite {number:#06x} cannot be decrypted, only AES-GCM, AES-CCM and ChaCha20"
+        if self._unsupported:
+            raise TlsError(self._unsupported)
 
     # -- keys
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pcli.codec.capture.tls import KeyLog, TlsError, TlsSession
+from pcli.codec.capture.tls.record_cipher import SUITES
 
 TLS12 = [
     "ECDHE-RSA-AES128-GCM-SHA256",
@@ -79,6 +80,61 @@ def test_an_unsupported_cipher_suite(tls_conversation: Any) -> None:
     talk = tls_conversation("ECDHE-RSA-AES256-SHA384")
     with pytest.raises(TlsError, match="the cipher suite 0xc028 cannot be decrypted"):
         decrypted(TlsSession(KeyLog(talk.key_log)), talk.pieces)
+
+
+def test_an_unsupported_cipher_suite_stops_both_directions(tls_conversation: Any) -> None:
+    """The client begins to encrypt after the ServerHello that was refused."""
+    talk = tls_conversation("ECDHE-RSA-AES256-SHA384")
+    session = TlsSession(KeyLog(talk.key_log))
+    reasons = {}
+    for from_client, piece in talk.pieces:
+        try:
+            session.feed(piece, from_client=from_client)
+        except TlsError as error:
+            reasons.setdefault(from_client, str(error))
+    assert reasons[True] == reasons[False]
+    assert reasons[True].startswith("the cipher suite 0xc028 cannot be decrypted")
+
+
+CLIENT_RANDOM = bytes(32)
+ALL_SECRETS = b"".join(
+    f"{label} {CLIENT_RANDOM.hex()} {bytes(48).hex()}\n".encode()
+    for label in (
+        "CLIENT_RANDOM",
+        *(f"{side}_{of}" for side in ("CLIENT", "SERVER") for of in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")),
+    )
+)
+
+
+def handshake(kind: int, body: bytes) -> bytes:
+    return bytes([kind]) + len(body).to_bytes(3, "big") + body
+
+
+def server_hello(version: int, suite: int) -> bytes:
+    supported = b"\0\x06\0\x2b\0\x02" + version.to_bytes(2, "big")
+    return handshake(2, b"\x03\x03" + bytes(range(32)) + b"\0" + suite.to_bytes(2, "big") + b"\0" + supported)
+
+
+FRAGMENTS = st.one_of(
+    st.tuples(st.just(20), st.just(b"\x01")),
+    st.tuples(st.sampled_from([21, 22, 23]), st.binary(max_size=60)),
+    st.builds(
+        lambda version, suite: (22, server_hello(version, suite)),
+        st.sampled_from([0x0302, 0x0303, 0x0304]),
+        st.sampled_from([0xC028, *SUITES]),
+    ),
+    st.builds(lambda kind: (22, handshake(kind, b"\0")), st.sampled_from([20, 24])),
+)
+
+
+@given(st.lists(st.tuples(st.booleans(), FRAGMENTS), max_size=8))
+def test_any_records_after_a_client_hello(records: list[tuple[bool, tuple[int, bytes]]]) -> None:
+    """No other exception leaves the session, and a direction goes on after the other one failed."""
+    session = TlsSession(KeyLog(ALL_SECRETS))
+    hello = (22, handshake(1, b"\x03\x03" + CLIENT_RANDOM))
+    for from_client, (kind, fragment) in [(True, hello), *records]:
+        with suppress(TlsError):
+            session.feed(bytes([kind, 3, 3]) + len(fragment).to_bytes(2, "big") + fragment, from_client=from_client)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=80)), max_size=20))
