@@ -96,7 +96,10 @@ class TlsSession:
                 break
             fragment = bytes(side.bytes[position + 5 : position + 5 + size])
             position += 5 + size
-            found += self._process(side, kind, version, fragment)
+            try:
+                found += self._process(side, kind, version, fragment)
+            except ImportError:
+                raise TlsError(MISSING) from None
         del side.bytes[:position]
         return bytes(found)
 
@@ -158,7 +161,9 @@ class TlsSession:
         if version not in (_TLS12, _TLS13):
             self._unsupported = f"TLS version {version:#06x} cannot be decrypted, only TLS 1.2 and 1.3"
         elif self._suite is None:
-            self._unsupported = f"the cipher suite {number:#06x} cannot be decrypted, only AES-GCM, AES-CCM and ChaCha20"
+            self._unsupported = (
+                f"the cipher suite {number:#06x} cannot be decrypted, only AES-GCM, AES-CCM and ChaCha20"
+            )
         if self._unsupported:
             raise TlsError(self._unsupported)
 
@@ -174,18 +179,12 @@ class TlsSession:
 
     def _use_secret(self, side: _Side, secret: bytes) -> None:
         assert self._suite is not None
-        try:
-            side.secret, side.cipher = secret, record_cipher_of_secret(self._suite, secret)
-        except ImportError:
-            raise TlsError(MISSING) from None
+        side.secret, side.cipher = secret, record_cipher_of_secret(self._suite, secret)
 
     def _encrypt_tls12(self, side: _Side) -> None:
         assert self._suite is not None
         master = self._secret("CLIENT_RANDOM")
-        try:
-            ciphers = record_ciphers_of_master(self._suite, master, self._client_random, self._server_random)
-        except ImportError:
-            raise TlsError(MISSING) from None
+        ciphers = record_ciphers_of_master(self._suite, master, self._client_random, self._server_random)
         side.cipher = ciphers[side.name == "SERVER"]
 
 
