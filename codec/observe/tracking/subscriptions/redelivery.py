@@ -129,9 +129,8 @@ def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: An
             record.hold_ages.append(frame.time_ns - delivery.time_ns)
         delivery.again = (frame.number, frame.time_ns)
     why = "ack_timeout" if held and _is_timeout(consumer, held, frame.time_ns) else "nack"
-    if (
-        why == "nack"
-    ):  # a negative acknowledgement of the oldest message looks like an ack timeout until the next request
+    # A negative acknowledgement of the oldest message looks like an ack timeout until the next request.
+    if why == "nack":
         for delivery in consumer.expired:
             if delivery.taken[0] == "ack_timeout":
                 delivery.taken = ("nack", delivery.taken[1])
