@@ -22,10 +22,10 @@ from pcli.codec.observe.tracking.subscriptions.consumer_registration import (
     register_unidentified,
 )
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
+    check_close,
     closed_by_broker,
     not_unloaded,
     open_cursor,
-    open_sessions,
     seek,
     survived_close,
 )
@@ -33,6 +33,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_sta
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, take_back
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 
@@ -124,7 +125,9 @@ class ConsumerSessions:
             self._remove_subscription(consumer.subscription)
             subscription = consumer.subscription
             if subscription.record.durable and subscription.mark_delete is not None:
-                subscription.topic.removed[subscription.record.name] = (subscription, frame.number)
+                subscription.topic.removed[subscription.record.name] = Removed(
+                    subscription.mark_delete, len(subscription.acked), frame.number
+                )
 
     def seek_request(self, facts: Facts) -> None:
         """Process a SEEK."""
@@ -252,8 +255,7 @@ class ConsumerSessions:
                 time_ns,
                 subscription.topic.last,
             )
-        if any(survived_close(subscription.topic, one) for one in open_sessions(subscription.topic)):
-            not_unloaded(subscription.topic)
+        check_close(subscription.topic)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
         subscription.last_ns = time_ns
@@ -304,10 +306,10 @@ class ConsumerSessions:
 def _count_skipped(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
     """Count the entries that a subscription skips because it was removed and is created at the latest message."""
     topic = subscription.topic
-    old, removed_frame = topic.removed.pop(subscription.record.name, (None, 0))
-    if old is None or old.mark_delete is None:
+    old = topic.removed.pop(subscription.record.name, None)
+    if old is None:
         return
     not_delivered = sum(old.mark_delete < at for at in topic.markers | topic.aborted)
-    count = topic.count(old.mark_delete, topic.last) - len(old.acked) - not_delivered
+    count = topic.count(old.mark_delete, topic.last) - old.acked - not_delivered
     if count > 0:
-        subscription.record.skipped.add(time_ns, removed_frame, frame, count=count)
+        subscription.record.skipped.add(time_ns, old.frame, frame, count=count)

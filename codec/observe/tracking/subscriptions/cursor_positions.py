@@ -14,7 +14,6 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.observer_state import ObservedFrame
@@ -29,12 +28,12 @@ __all__ = [
     "CLOSING_NS",
     "LATEST",
     "MAX_RESETS",
+    "check_close",
     "closed_by_broker",
     "earliest",
     "new_ledger",
     "not_unloaded",
     "open_cursor",
-    "open_sessions",
     "producer_reconnected",
     "seek",
     "survived_close",
@@ -160,11 +159,14 @@ def survived_close(topic: TopicState, session: Session) -> bool:
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 
 
-def open_sessions(topic: TopicState) -> Iterator[Session]:
-    """Return the open sessions of the producers and consumers of a topic."""
+def check_close(topic: TopicState) -> None:
+    """Record that the topic was not unloaded if an open session proves it."""
+    if len(topic.closers) != 1:
+        return
     consumers = (one.record for subscription in topic.subscriptions.values() for one in subscription.attached)
     sessions = [one.session for one in topic.record.producers.values()] + [one.session for one in consumers]
-    return (one for one in sessions if one is not None and not one.end)
+    if any(one is not None and not one.end and survived_close(topic, one) for one in sessions):
+        not_unloaded(topic)
 
 
 def not_unloaded(topic: TopicState) -> None:

@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.bounded_dict import BoundedDict
 
@@ -18,13 +18,23 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["MAX_REMOVED", "Position", "TopicState"]
+__all__ = ["MAX_REMOVED", "Position", "Removed", "TopicState"]
 
 MAX_REMOVED: Final = 100
 """Maximum number of removed subscriptions that are kept per topic, to find out what a new subscription skips."""
 
 Position = tuple[int, int]
 """Ledger and entry."""
+
+
+class Removed(NamedTuple):
+    """A durable subscription that an UNSUBSCRIBE removed."""
+
+    mark_delete: Position
+    acked: int
+    """Number of entries after the mark-delete position that were acknowledged."""
+    frame: int
+    """Number of the frame with the response to the UNSUBSCRIBE."""
 
 
 class TopicState:
@@ -62,8 +72,8 @@ class TopicState:
         """
         self.subscriptions: dict[str, SubscriptionState] = {}
         """Subscriptions that exist."""
-        self.removed: BoundedDict[str, tuple[SubscriptionState, int]] = BoundedDict(MAX_REMOVED)
-        """Durable subscriptions that an UNSUBSCRIBE removed, with the frame of its response."""
+        self.removed: BoundedDict[str, Removed] = BoundedDict(MAX_REMOVED)
+        """Durable subscriptions that an UNSUBSCRIBE removed, by name."""
         self.ledgers: dict[int, int] = {}
         """The last known entry of each ledger."""
         self.written: set[int] = set()
