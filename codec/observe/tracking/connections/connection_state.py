@@ -72,8 +72,8 @@ class ConnectionState:
         """Types of responses captured before their requests, by (-1, request id), or by producer id and sequence id."""
         self.answered_requests: dict[int, int] = {}
         """The last request ids that have a response, and the types of the requests."""
-        self.refused_topics: dict[str, list[ExchangeRecord]] = {}
-        """Records with refused requests, by topic."""
+        self.refused_topics: dict[str, set[int]] = {}
+        """Types of refused requests, by topic."""
         self.waiting_producers: set[int] = set()
         """PRODUCERs whose first response has producer_ready false, by frame number."""
         self.watch_hashes: dict[int, str] = {}

@@ -174,14 +174,17 @@ def _count_error(connection: ConnectionState, record: ExchangeRecord, facts: Fac
         return
     error, message = error_of(facts)
     if not error:
-        for refused in connection.refused_topics.pop(topic, ()):
-            refused.accepted_later.add(topic)
-    elif request.type not in _REPORTED_ELSEWHERE and error not in _OTHER_ERRORS and len(record.refused) < _MAX_REFUSED:
+        for number in connection.refused_topics.pop(topic, ()):
+            connection.exchange(number).accepted_later.add(topic)
+        return
+    if request.type in _REPORTED_ELSEWHERE or error in _OTHER_ERRORS:
+        return
+    if (error, topic) in record.refused or len(record.refused) < _MAX_REFUSED:
         seen = record.refused.setdefault((error, topic), Occurrences())
         seen.add(facts.frame.time_ns, request.number, facts.frame.number, sample=message)
         record.accepted_later.discard(topic)
         if topic:
-            connection.refused_topics.setdefault(topic, []).append(record)
+            connection.refused_topics.setdefault(topic, set()).add(request.type)
 
 
 def count_receipt(connection: ConnectionState, facts: Facts) -> None:

@@ -197,3 +197,14 @@ def test_refused_producers_are_counted_elsewhere(wire, say):
     wire.client(say("Producer"))
     wire.broker(say("Error", error=4, message="busy"))
     assert wire.exchange("PRODUCER").refused == {}
+
+
+def test_a_repeated_refusal_is_counted_beyond_the_maximum_number_of_topics(wire, say):
+    wire.hello()
+    topics = [f"t{number}" for number in range(70)]
+    for request_id, topic in enumerate([*topics, topics[0]], start=2):
+        wire.client(say("LookupTopic", topic=topic, request_id=request_id))
+        wire.broker(say("LookupTopicResponse", response=2, error=6, request_id=request_id))
+    refused = wire.exchange("LOOKUP").refused
+    assert len(refused) == 64
+    assert refused["ServiceNotReady", "t0"].count == 2
