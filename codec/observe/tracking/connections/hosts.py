@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import StreamEnd
-from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord, Outage
+from pcli.codec.observe.tracking.records.connection_records import (
+    LOST,
+    CaptureRecord,
+    ConnectionRecord,
+    HostRecord,
+    Outage,
+)
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts", "is_unanswered"]
@@ -28,9 +34,6 @@ LOOP_NS: Final = 10_000_000_000
 
 _PATIENCE_NS: Final = 1_000_000_000
 """Minimum time in ns that a client waits for a response before its attempt counts as failed."""
-
-_LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
-"""Ends of connections that the server has lost."""
 
 _RECENT: Final = 64
 _CHAIN: Final = 8
@@ -96,7 +99,7 @@ class Hosts:
         host.doubts |= connection.doubts
         if is_unanswered(connection):
             _outage(host, connection.ended_ns).unanswered.add(connection.ended_ns, connection.last_frame)
-        elif connection.end in _LOST:
+        elif connection.end in LOST:
             _outage(host, connection.ended_ns).lost.add(connection.ended_ns, connection.last_frame)
         self._ended(host, connection.ended_ns, connection.end, connection.last_frame)
 

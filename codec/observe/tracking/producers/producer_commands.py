@@ -11,6 +11,7 @@ from typing import Final
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
+from pcli.codec.observe.tracking.records.connection_records import LOST
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import BY_NAME
 
@@ -89,6 +90,9 @@ class ProducerCommands:
         """End the sessions of a connection that has ended."""
         connection = self._registry.connections.get(stream)
         for producer in list(connection.producers.values()) if connection is not None else ():
+            attached = not producer.session.end
             self._registry.close(producer, end, time_ns, frame)
             self._registry.give_up_open_sends(producer, time_ns, frame)
+            if attached and end in LOST and producer.topic is not None:
+                self._registry.subscriptions.producer_lost(producer.topic.name)
         self._registry.forget(stream)

@@ -7,7 +7,16 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostRecord", "Outage", "TransactionRecord"]
+__all__ = [
+    "ENDS",
+    "LOST",
+    "CaptureRecord",
+    "ConnectionRecord",
+    "ExchangeRecord",
+    "HostRecord",
+    "Outage",
+    "TransactionRecord",
+]
 
 ENDS: Final[dict[str, str]] = {
     "closed": "the client closed the producer or consumer",
@@ -23,6 +32,9 @@ ENDS: Final[dict[str, str]] = {
     "silence": "the capture contains neither its end nor any further frames",
 }
 """Descriptions of the ends of sessions and connections."""
+
+LOST: Final = frozenset(("fin_broker", "reset_broker", "keep_alive"))
+"""Ends of connections that the broker's side has lost."""
 
 
 @dataclass(slots=True)

@@ -115,6 +115,8 @@ def _blocked_why(consumer: AttachedConsumer) -> str:
 
 def _early(topic: TopicState) -> str:
     """Return why the counters of a topic are unknown, or an empty string."""
+    if topic.broker_lost is not None:
+        return "the broker's side ended all connections of the topic, and no frame shows whether the broker restarted"
     if topic.base or topic.first is None or topic.first[1] == 0:
         if len(topic.closers) == 1 and not _stayed_open(topic):
             return "the broker has closed consumers, and no frame shows whether it reloaded the topic"
@@ -134,8 +136,9 @@ def _unseen(topic: TopicState) -> str:
     """Return why counts lack the entries of producers outside the capture, or an empty string."""
     if not topic.record.persistent:
         return ""
-    written = sum(last + 1 for last in topic.ledgers.values())
-    others = written - topic.record.entries_in - len(topic.markers)
+    written = sum(last + 1 for ledger, last in topic.ledgers.items() if ledger > topic.base_ledger)
+    markers = sum(ledger > topic.base_ledger for ledger, _ in topic.markers)
+    others = written - (topic.record.entries_in - topic.base_entries) - markers
     were = "1 entry was" if others == 1 else f"{others} entries were"
     return f"{were} written by producers that the capture does not contain" if others > 0 else ""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.observer_state import Consumer, Facts
+from pcli.codec.observe.tracking.records.connection_records import LOST
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
@@ -24,6 +25,7 @@ from pcli.codec.observe.tracking.subscriptions.consumer_registration import (
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     check_close,
     closed_by_broker,
+    connections_lost,
     not_unloaded,
     open_cursor,
     seek,
@@ -202,7 +204,10 @@ class ConsumerSessions:
             self._seeks.pop(number).subscription.open_seeks.pop(number)
         for key in [key for key in self._consumers if key[0] == stream]:
             consumer = self._consumers.pop(key)
+            attached = consumer.ready
             self._leave(consumer, end, time_ns, frame)
+            if attached and end in LOST:
+                connections_lost(consumer.subscription.topic)
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Add the doubts of a connection to its consumers."""

@@ -10,6 +10,8 @@ Rules of this file
    the consumers of one subscription only. An unload is inferred if two subscriptions, or a subscription and a producer,
    are closed within CLOSING_NS, or if a new ledger follows. A reset is inferred if a producer or another subscription
    stays open, or if entries are redelivered that were acknowledged UNSTORED_NS before. Otherwise an unload is assumed.
+4. A broker that is killed closes nothing. Its restart is inferred if the broker's side ended all connections of the
+   topic and a new ledger follows: a broker opens a ledger when it loads a topic.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import take_back
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
+from pcli.codec.observe.tracking.subscriptions.topic_state import BrokerLost, Position, TopicState
 
 __all__ = [
     "CLOSING_NS",
@@ -30,6 +32,7 @@ __all__ = [
     "MAX_RESETS",
     "check_close",
     "closed_by_broker",
+    "connections_lost",
     "earliest",
     "new_ledger",
     "not_unloaded",
@@ -146,8 +149,25 @@ def closed_by_broker(topic: TopicState, name: str, time_ns: int, frame: int, beg
         _reload(topic)
 
 
+def connections_lost(topic: TopicState) -> None:
+    """Record that the broker's side has ended a connection of the topic: if it was the last one, it may restart."""
+    sessions = (one.session for one in topic.record.producers.values())
+    if topic.broker_lost is not None or any(one is not None and not one.end for one in sessions):
+        return
+    subscriptions = topic.subscriptions
+    if not any(subscription.attached for subscription in subscriptions.values()):
+        delivered = {name: subscription.record.delivered for name, subscription in subscriptions.items()}
+        topic.broker_lost = BrokerLost(topic.record.messages_in, topic.record.entries_in, delivered)
+
+
 def new_ledger(topic: TopicState) -> None:
     """Record the first entry in a new ledger."""
+    lost = topic.broker_lost
+    if lost is not None:
+        for name, subscription in topic.subscriptions.items():
+            subscription.base = lost.delivered.get(name, subscription.base)
+        _restart_counters(topic, lost.messages_in, lost.entries_in)
+        return
     if (topic.closed_ns >= 0 and len(topic.closers) == 1 and "" not in topic.closers) or topic.closers == {""}:
         _reload(topic)
         topic.closers = set()
@@ -185,15 +205,21 @@ def not_unloaded(topic: TopicState) -> None:
 def producer_reconnected(topic: TopicState) -> None:
     """Restart the counters when a producer reconnects: earlier counts belong to the time before the unload."""
     if topic.restarted:
-        topic.base = topic.record.messages_in
+        _restart_counters(topic, topic.record.messages_in, topic.record.entries_in)
         topic.restarted = False
 
 
 def _reload(topic: TopicState) -> None:
     """Restart the counters of a topic that the broker has loaded again."""
     topic.restarted = True
-    topic.base = topic.record.messages_in
+    _restart_counters(topic, topic.record.messages_in, topic.record.entries_in)
     for subscription in topic.subscriptions.values():
         subscription.base = subscription.snapshot
         subscription.had_consumer = False
         subscription.ack_sets.clear()
+
+
+def _restart_counters(topic: TopicState, messages_in: int, entries_in: int) -> None:
+    """Restart the counters of a topic's entries at these values."""
+    topic.base, topic.base_entries, topic.base_ledger = messages_in, entries_in, topic.last[0]
+    topic.broker_lost = None

@@ -43,6 +43,8 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
 def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
     if at[0] not in topic.ledgers:
         new_ledger(topic)
+    elif topic.broker_lost is not None and at > topic.last:
+        topic.broker_lost = None  # the same broker still writes the same ledger
     if at in topic.markers:
         topic.markers.discard(at)
         marker = (at[0], topic.ledgers[at[0]] + 1)

@@ -23,7 +23,11 @@ from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
 from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
-from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, producer_reconnected
+from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
+    closed_by_broker,
+    connections_lost,
+    producer_reconnected,
+)
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
@@ -105,6 +109,10 @@ class SubscriptionTracker:
     def never_stored(self, lifecycle: Lifecycle) -> None:
         """Emit a lifecycle without an id: refused, duplicate, lost, or in flight at the end."""
         self.lifecycles.emit(lifecycle)
+
+    def producer_lost(self, name: str) -> None:
+        """Record that the broker's side has ended the connection of a producer of a topic."""
+        connections_lost(self.lifecycles.topic(name))
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Add doubts (keys of DOUBTS) to the consumers of a connection."""

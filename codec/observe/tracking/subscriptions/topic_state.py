@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
     from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["MAX_REMOVED", "Position", "Removed", "TopicState"]
+__all__ = ["MAX_REMOVED", "BrokerLost", "Position", "Removed", "TopicState"]
 
 MAX_REMOVED: Final = 100
 """Maximum number of removed subscriptions that are kept per topic, to find out what a new subscription skips."""
@@ -37,12 +37,24 @@ class Removed(NamedTuple):
     """Number of the frame with the response to the UNSUBSCRIBE."""
 
 
+class BrokerLost(NamedTuple):
+    """The counters of a topic whose last connection was ended by the broker's side."""
+
+    messages_in: int
+    entries_in: int
+    delivered: dict[str, int]
+    """`SubscriptionRecord.delivered` by subscription."""
+
+
 class TopicState:
     """State of a topic."""
 
     __slots__ = (
         "aborted",
         "base",
+        "base_entries",
+        "base_ledger",
+        "broker_lost",
         "closed_ns",
         "closers",
         "complete",
@@ -87,8 +99,13 @@ class TopicState:
         """Subscriptions closed by the broker since ``closed_ns``. An empty name represents a producer."""
         self.restarted = False
         """Whether the topic was certainly unloaded."""
-        self.base = 0
-        """messages_in at the last load of the topic, when its counters restarted."""
+        self.base = self.base_entries = 0
+        """messages_in and entries_in at the last load of the topic, when its counters restarted."""
+        self.base_ledger = -1
+        """The last known ledger at that time. The counters include only entries of later ledgers."""
+        self.broker_lost: BrokerLost | None = None
+        """The counters when the broker's side had ended all connections of the topic; None if it did not, or if a
+        later frame shows whether the topic was loaded again."""
         self.uncommitted: dict[tuple[int, int], list[Position]] = {}
         """Messages of open transactions."""
         self.aborted: set[Position] = set()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.entry_metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
 from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_NON_PERSISTENT, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
@@ -49,6 +50,8 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
         evict_non_persistent(lifecycles, topic)
         return lifecycle
     lifecycle.ledger, lifecycle.entry = at
+    if topic.broker_lost is not None and at[0] > topic.last[0]:
+        new_ledger(topic)
     topic.grow(at, written=False)
     lifecycles.put(topic, at, lifecycle)
     return lifecycle

@@ -172,6 +172,43 @@ def test_an_unload_counts_once_for_all_closes(make_scene: Any) -> None:
     assert found["subscriptions"]["Failover"]["type"] == "Failover"
 
 
+def test_the_restart_of_a_killed_broker_restarts_the_counters(make_scene: Any) -> None:
+    play = make_scene()
+    clients = play.actor(), play.actor()
+    clients[0].producer()
+    clients[1].subscribe()
+    clients[1].flow(10)
+    clients[0].publish(0)
+    clients[0].publish(1)
+    for client in clients:
+        play.end(client, from_client=False, reset=True)
+    play.unload()
+    again = play.actor()
+    again.subscribe()
+    again.flow(10)  # both messages are delivered again
+    [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
+    assert found["msgInCounter"] is None
+    assert "restarted" in found["unknown"]["msgInCounter"]
+    again.producer()
+    again.publish(2)
+    [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
+    assert found["msgInCounter"] == 1
+    assert found["subscriptions"]["s"]["msgOutCounter"] == 3
+
+
+def test_the_same_ledger_shows_that_the_broker_did_not_restart(make_scene: Any) -> None:
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    client.publish(0)
+    play.end(client, from_client=False)
+    client = play.actor()
+    client.producer()
+    client.publish(1)
+    [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
+    assert found["msgInCounter"] == 2
+
+
 def test_an_unidentified_consumer_makes_a_subscription_unknown(producing: Any) -> None:
     """Connections that began before the capture: their ledgers identify the topic but not the subscription."""
     producing.opens()
