@@ -56,15 +56,18 @@ class Stop(NamedTuple):
     """The frame that ended the stop; 0 if it has not ended."""
 
 
-def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
-    """Return the current stop, the stop at the end of the session, or the longest stop; None if there was none."""
+def stop_of(duration: StateDuration, consumer: ConsumerRecord, moment: Moment, least_ns: int = STOP_NS) -> Stop | None:
+    """Return the current stop, the stop at the end of the session, or the longest stop; None if there was none.
+
+    ``least_ns`` is the minimum duration of a stop at the end of the session.
+    """
     until = seen_until(consumer, moment)
     if duration.since_ns >= 0:
         return Stop(duration.since_ns, until - duration.since_ns, duration.since_frame, 0)
     if not duration.count:
         return None
     began, ended = duration.last_ns
-    if not attached(consumer) and ended >= until and ended - began >= STOP_NS:
+    if not attached(consumer) and ended >= until and ended - began >= least_ns:
         return Stop(began, ended - began, duration.since_frame, 0)
     return Stop(duration.longest_from_ns, duration.longest_ns, *duration.longest_frames)
 

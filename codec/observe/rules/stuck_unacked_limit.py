@@ -30,6 +30,7 @@ dead letter policy. Raising the limit only delays the problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
@@ -46,11 +47,15 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+KNOWN_LIMIT_STOP_NS: Final = 100_000_000
+"""Minimum duration in ns of a stop at a number of messages at which another consumer was blocked."""
+
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current block, or for the longest block."""
-    stop = stop_of(consumer.blocked, consumer, moment)
-    if stop is None or stop.lasted_ns < STOP_NS:
+    least_ns = KNOWN_LIMIT_STOP_NS if consumer.blocked_at in _other_limits(consumer) else STOP_NS
+    stop = stop_of(consumer.blocked, consumer, moment, least_ns)
+    if stop is None or stop.lasted_ns < least_ns:
         return
     doubts = doubts_of(consumer)
     permits = consumer.permits.balance
@@ -101,10 +106,15 @@ def _others_received(consumer: ConsumerRecord, since_ns: int) -> bool:
     return any(one is not consumer and one.last_message_ns > since_ns for one in others)
 
 
+def _other_limits(consumer: ConsumerRecord) -> set[int]:
+    """Return the numbers of unacknowledged messages at which other consumers of the subscription were blocked."""
+    others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
+    return {one.blocked_at for one in others if one is not consumer and one.blocked.count}
+
+
 def _limit(consumer: ConsumerRecord) -> str:
     """Return the limiting setting. A limit per consumer blocks each consumer at the same number."""
-    others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
-    stopped = {one.blocked_at for one in others if one is not consumer and one.blocked.count}
+    stopped = _other_limits(consumer)
     if not stopped:
         return "maxUnackedMessagesPerConsumer"
     one_figure = stopped == {consumer.blocked_at}

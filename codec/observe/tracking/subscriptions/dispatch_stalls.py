@@ -11,7 +11,10 @@ Rules of this file
    consumer that last received its key or owns its slot; a chunk counts for no consumer. The number of unacknowledged
    messages at the start of the stall is the assumed limit. A Shared consumer with permits is also blocked if other
    consumers receive all entries for several rounds. Before its FLOW reaches the broker, they can receive as many
-   entries as they have permits.
+   entries as they have permits. If a stall shows the limit of one consumer, other consumers may have the same limit: a
+   consumer that holds as many messages is blocked after KNOWN_LIMIT_NS without a delivery. While a subscription
+   delivers to no consumer, each consumer with permits and unacknowledged messages is blocked, by its own limit or by
+   the limit of the subscription.
 4. A consumer with a lower priority receives nothing while a consumer with a higher priority has permits. An inactive
    consumer receives nothing.
 """
@@ -27,6 +30,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Attache
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = [
+    "KNOWN_LIMIT_NS",
     "QUIET_NS",
     "SILENCE_NS",
     "acknowledge_skipped",
@@ -44,6 +48,9 @@ SILENCE_NS: Final = 3_000_000_000
 QUIET_NS: Final = 1_500_000_000
 """Maximum time in ns until a broker delivers to a new consumer: the Failover delay of one second plus a margin of half
 a second."""
+
+KNOWN_LIMIT_NS: Final = 100_000_000
+"""Minimum duration in ns of a stall at a number of unacknowledged messages at which another stall began."""
 
 _SLICE: Final = 20
 """Number of entries that a consumer receives before the next one (dispatcherMaxRoundRobinBatchSize)."""
@@ -102,7 +109,8 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
         since = max(
             _available_since(subscription, lifecycle), record.permits.able_ns, subscription.last_ns, record.last_ack_ns
         )
-        if _is_for(subscription, record, lifecycle) and now_ns - since > SILENCE_NS:
+        minimum = KNOWN_LIMIT_NS if _at_known_limit(consumer) else SILENCE_NS
+        if _is_for(subscription, record, lifecycle) and now_ns - since > minimum:
             if subscription.individual and record.unacked > 0:
                 _block(record)
             else:
@@ -110,7 +118,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
 
 
 def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
-    """Begin a block retroactively: an ACK or REDELIVER shows that the consumer was blocked until now."""
+    """Begin blocks retroactively: an ACK or REDELIVER may end the block of this consumer or of the subscription."""
     record, subscription = consumer.record, consumer.subscription
     _check_passed_over(consumer)
     if (
@@ -128,7 +136,16 @@ def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
     ):
         return
     if _is_for(subscription, record, found[1]):
-        _block(record)
+        for one in subscription.attached:
+            if one.record.unacked and can_receive(one) and _is_for(subscription, one.record, found[1]):
+                _block(one.record)
+
+
+def _at_known_limit(consumer: AttachedConsumer) -> bool:
+    """Return whether a consumer holds as many messages as a consumer of the subscription held when it was blocked."""
+    subscription, unacked = consumer.subscription, consumer.record.unacked
+    limits = (one.blocked_at for one in subscription.record.consumers.values())
+    return subscription.individual and any(0 < limit <= unacked for limit in limits)
 
 
 def _block(record: ConsumerRecord) -> None:

@@ -45,6 +45,15 @@ def test_a_gap_reduces_the_certainty(evaluate, blocked):
     assert found.sure == "possible"
 
 
+@pytest.mark.parametrize(("lasts", "other", "count"), [(0.5, 50, 1), (0.5, 40, 0), (0.05, 50, 0)])
+def test_a_short_block_at_the_limit_of_another_consumer_is_reported(
+    evaluate, blocked, consumer, ongoing, lasts, other, count
+):
+    stuck = blocked(blocked=ongoing(10 - lasts, 312))
+    consumer("second", stuck.subscription, blocked=ongoing(6, 313), blocked_at=other)
+    assert len(evaluate("stuck-unacked-limit", stuck)) == count
+
+
 def test_a_short_block_is_not_reported(evaluate, blocked, ongoing):
     assert evaluate("stuck-unacked-limit", blocked(blocked=ongoing(9.2, 312))) == []
     assert evaluate("stuck-unacked-limit", blocked(blocked=type(ongoing(1, 1))())) == []

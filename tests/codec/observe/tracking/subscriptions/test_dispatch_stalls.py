@@ -1,0 +1,67 @@
+"""Consumers that are blocked on unacknowledged messages, compared with the mini-broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+
+TOPIC = "persistent://public/default/t"
+
+
+def consumers(play: Any) -> dict[str, Any]:
+    play.tracker.subscriptions.update(play.now * 1_000_000)
+    found: dict[str, Any] = play.tracker.subscriptions.lifecycles.topics[TOPIC].record.subscriptions["s"].consumers
+    return found
+
+
+def subscribe(client: Any, consumer_id: int, permits: int = 100) -> None:
+    client.subscribe(consumer_id=consumer_id, kind="Shared", initialPosition=pb.CommandSubscribe.Earliest)
+    client.flow(permits, consumer_id=consumer_id)
+
+
+def test_a_second_consumer_at_the_same_limit_is_blocked_at_once(make_scene: Any) -> None:
+    play = make_scene(maxUnackedMessagesPerConsumer=6)
+    client = play.actor()
+    client.producer()
+    subscribe(client, 1)
+    for number in range(20):
+        client.publish(number)
+    play.wait(4_000)
+    assert consumers(play)["c1"].blocked_at == 6
+    subscribe(client, 2)
+    play.wait(400)
+    second = consumers(play)["c2"]
+    assert (second.blocked.since_ns >= 0, second.blocked_at) == (True, 6)
+
+
+def test_a_consumer_at_a_known_limit_without_waiting_messages_is_not_blocked(make_scene: Any) -> None:
+    play = make_scene(maxUnackedMessagesPerConsumer=6)
+    client = play.actor()
+    client.producer()
+    subscribe(client, 1)
+    for number in range(12):
+        client.publish(number)
+    play.wait(4_000)
+    subscribe(client, 2)
+    play.wait(400)
+    second = consumers(play)["c2"]
+    assert (second.unacked, second.blocked.count) == (6, 0)
+
+
+@pytest.mark.parametrize("acks", ["c1", "c2"])
+def test_the_limit_of_the_subscription_blocks_all_its_consumers(make_scene: Any, acks: str) -> None:
+    play = make_scene(maxUnackedMessagesPerSubscription=8)
+    client = play.actor()
+    client.producer()
+    subscribe(client, 1)
+    subscribe(client, 2)
+    for number in range(20):
+        client.publish(number)
+        play.wait(1)
+    play.wait(2_500)
+    mine = [one for one in client.messages if f"c{one.consumer_id}" == acks]
+    client.ack(mine[0].message_id, consumer_id=mine[0].consumer_id)
+    assert all(one.blocked.count == 1 for one in consumers(play).values())
