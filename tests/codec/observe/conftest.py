@@ -130,11 +130,13 @@ class Actor:
         sub_type = pb.CommandSubscribe.SubType.Value(kind)
         return self(pb.CommandSubscribe(topic=topic, consumer_id=consumer_id, subType=sub_type, **fields))
 
-    def publish(self, sequence_id: int, batch: int = 0, producer_id: int = 1, **metadata: Any) -> list[Any]:
+    def publish(
+        self, sequence_id: int, batch: int = 0, producer_id: int = 1, payload: bytes = b"", **metadata: Any
+    ) -> list[Any]:
         """Send a message, or a batch of that many."""
         about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.scene.now} | metadata
         send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
-        payload = b"m-%d" % sequence_id
+        payload = payload or b"m-%d" % sequence_id
         if batch:
             about["num_messages_in_batch"] = batch
             send.highest_sequence_id = sequence_id + batch - 1

@@ -40,6 +40,7 @@ class ProducerCommands:
         if isinstance(peer, Producer):
             producer = self._registry.begin(facts, peer, peer.name)
             producer.session.number = facts.frame.number
+            producer.is_new = not facts.command.get("pulsar.producer.epoch", 0)
             producer.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
 
     def producer_success(self, facts: Facts) -> None:
@@ -50,6 +51,8 @@ class ProducerCommands:
             return
         self._registry.rename(producer)
         self._registry.attach(producer, frame.time_ns)
+        if producer.is_new:
+            self._registry.contents.begin(producer)
         record, session = producer.record, producer.session
         record.sessions += session.ready_ns < 0 and record.waiting.since_ns < 0
         if facts.command.get("pulsar.producer_success.producer_ready", True):

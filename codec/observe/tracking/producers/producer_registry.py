@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_session import ConnectionProducers, ProducerSession
+from pcli.codec.observe.tracking.producers.repeated_contents import LOST_PRODUCER, RepeatedContents
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
@@ -56,6 +57,7 @@ class ProducerRegistry:
         self.open_count = 0
         """Number of open SENDs of all sessions."""
         self.max_open = max_open
+        self.contents = RepeatedContents()
         self._on_done = on_done
         self._max_producers = max_producers
         self._kept: dict[tuple[str, str], ProducerSession] = {}
@@ -139,6 +141,8 @@ class ProducerRegistry:
             return
         session.end, session.ended_ns, session.ended_frame = end, time_ns, frame
         record.last_ns = max(record.last_ns, time_ns)
+        if end in LOST_PRODUCER:
+            self.contents.lost(producer)
         if end != "refused":
             record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
 

@@ -15,6 +15,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord, S
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.producers.repeated_contents import Comparison, SentEntry
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
 __all__ = ["NOTABLE_NS", "ConnectionProducers", "OpenSend", "ProducerSession"]
@@ -59,9 +60,11 @@ class ProducerSession:
 
     __slots__ = (
         "chunks",
+        "comparison",
         "connection",
         "early_receipts",
         "highest_before",
+        "is_new",
         "key",
         "last_receipt_frame",
         "last_receipted",
@@ -71,6 +74,7 @@ class ProducerSession:
         "place",
         "record",
         "resendable",
+        "sent_entries",
         "sequence_ids",
         "serial",
         "session",
@@ -112,6 +116,12 @@ class ProducerSession:
         """Number of the producer's record, for RecentSends."""
         self.highest_before = -1
         """The highest sequence id of earlier sessions of the same name, or -1 if none."""
+        self.is_new = False
+        """Whether PRODUCER has the epoch 0: the session is no reconnect."""
+        self.sent_entries: deque[SentEntry] = deque()
+        """The last entries; see repeated_contents.py."""
+        self.comparison: Comparison | None = None
+        """The comparison with earlier producers of the topic that have lost their connection, if there are any."""
         self.place = 0
         self.last_receipted = 0
         """Number of the latest SEND that has a receipt."""
@@ -129,7 +139,7 @@ class ProducerSession:
     def inherit_sends(self, older: ProducerSession) -> None:
         """Take over the SENDs of an earlier session that may be resent."""
         self.serial = older.serial
-        self.resendable, self.chunks = older.resendable, older.chunks
+        self.resendable, self.chunks, self.sent_entries = older.resendable, older.chunks, older.sent_entries
         self.highest_before = max(older.highest_before, older.sequence_ids.highest)
 
     def response_received(self, time_ns: int, frame: int) -> None:
@@ -150,6 +160,8 @@ class ProducerSession:
         record.ids_vague = record.ids_vague or self.sequence_ids.ambiguous
         for time_ns, frame, last, first in self.sequence_ids.gaps(over=over):
             record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
+        if self.comparison is not None:
+            self.comparison.settle(record, over=over)
         if record.session is not self.session:
             return
         record.heard_ns, record.heard_frame = self.connection.heard_ns, self.connection.heard_frame

@@ -85,20 +85,22 @@ class Sends:
         *,
         again: bool,
     ) -> None:
-        frame, record = facts.frame, producer.record
+        frame, record, registry = facts.frame, producer.record, self._registry
         now, number = frame.time_ns, frame.number
         producer.place += 1
         size = frame.length - frame.parts.command_end
         producer.open_sends.append(OpenSend(ids[0], lifecycle, number, now, producer.place, ids[2], size, chunk, again))
+        whole = chunk < 0 or chunk + 1 == lifecycle.num_chunks
+        if whole and not again:
+            registry.contents.put(producer, lifecycle, frame, size)
         if producer.since_ns < 0:
             producer.since_ns, producer.since_frame = now, number
-        registry = self._registry
         registry.open_count += 1
         if registry.open_count > registry.max_open:
             registry.give_up_oldest(producer)
         record.sent_entries += 1
         record.last_ns = now
-        if not again and (chunk < 0 or chunk + 1 == lifecycle.num_chunks):
+        if whole and not again:
             record.sent += lifecycle.messages
 
     def _find_resent(

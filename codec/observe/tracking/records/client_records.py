@@ -262,6 +262,15 @@ class ProducerRecord:
     """Receipts of -1:-1 for new messages with used ids."""
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resends that were stored with a second message id: the topic contains the message twice."""
+    restart_duplicates: Occurrences = field(default_factory=Occurrences)
+    """Stored messages with the content of messages that an earlier producer stored before it lost its connection. The
+    frames are those of both SENDs; the sample contains both ids. See repeated_contents.py."""
+    restart_duplicates_blind: Occurrences = field(default_factory=Occurrences)
+    """Such messages whose first SEND has no response; the sample is the id of the second entry."""
+    restart_of: str = ""
+    """Name of the earlier producer; empty if there is none."""
+    restart_end: tuple[str, int] = ("", 0)
+    """How the session of the earlier producer ended: a key of ENDS, and its last frame."""
     chunks_resent: Occurrences = field(default_factory=Occurrences)
     """Chunks (uuid, chunk_id) that were sent more than once."""
     clock_skew_ms: tuple[int, int, int] = (0, 0, 0)
