@@ -162,6 +162,7 @@ class Relay:
             FROM_BROKER, lambda frame: rewritten_response(frame, listener.addresses, self._broker_url)
         )
         self._first_to_end: _Endpoint | None = None
+        self._end_reported = False
         self._reason = ""
         self._cut = False
         self._responded = False
@@ -250,8 +251,8 @@ class Relay:
             (self.broker if step.to_broker else self.client).output.execute(step)
 
     def pass_to_taps(self, data: bytes, *, from_client: bool) -> None:
-        """Pass bytes of the client's socket to the taps."""
-        for tap in self._listener.taps:
+        """Pass bytes of the client's socket to the taps, until the client has ended its stream."""
+        for tap in () if self._end_reported else self._listener.taps:
             tap.passed(self._number, data, now_ns(), from_client=from_client)
 
     # -- end -------------------------------------------------------------------------------------------------------
@@ -264,6 +265,8 @@ class Relay:
                 self._first_to_end = self._first_to_end or end
             if end is self.broker and (held := self._responses.end()):
                 self._to_client(held)
+            if end is self.client:
+                self._report_end()  # before the broker can respond to the end, for example with redeliveries
             end.other.output.end()
 
     def lost(self, end: _Endpoint, exc: Exception | None) -> None:
@@ -285,7 +288,7 @@ class Relay:
             self.broker.cut()
 
     def _end(self) -> None:
-        """Report the end to taps and faults once both sockets are closed."""
+        """Report the end to the listener and to faults once both sockets are closed."""
         self._timer.cancel()
         if self not in self._listener.relays:
             return
@@ -294,8 +297,15 @@ class Relay:
             end.output.clear()
         if self._first_to_end is self.broker and not self._responded:
             self._listener.note(f"the broker at {self._broker_url} {_SILENT}")
+        self._report_end()
+        if self._listener.injector is not None:
+            self._listener.injector.close(self._number)
+
+    def _report_end(self) -> None:
+        """Report the end to taps once. A client that has ended its stream closes its socket and reads nothing more."""
+        if self._end_reported:
+            return
+        self._end_reported = True
         from_client = self._first_to_end is self.client
         for tap in self._listener.taps:
             tap.closed(self._number, now_ns(), from_client=from_client, reset=self._cut, reason=self._reason)
-        if self._listener.injector is not None:
-            self._listener.injector.close(self._number)

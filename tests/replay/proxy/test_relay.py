@@ -52,6 +52,14 @@ def test_a_half_closed_connection_stays_open(pair):
         assert one.end() == b""
 
 
+def test_taps_receive_the_end_of_a_client_before_the_effects_at_the_broker(pair, notebook):
+    client, broker = pair(taps=[notebook])
+    client.socket.close()
+    assert broker.end() == b""
+    assert notebook.over.is_set()  # the broker's connection is still open
+    assert notebook.lines[-1] == ("closed", 0, True, False, "")
+
+
 def test_a_reset_is_forwarded_as_a_reset(pair):
     for resetting in (0, 1):
         ends = pair()
