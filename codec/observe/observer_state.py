@@ -241,8 +241,8 @@ class Connection:
         self.consumers: dict[int, Consumer] = {}
         self.scalable: dict[int, Consumer] = {}
         """Consumers at the controller of a scalable topic. They have a separate id space."""
-        self.requests: dict[tuple[bool, int], Request] = {}
-        """Open requests by direction (True: from the client) and request id."""
+        self.requests: dict[tuple[bool, str, int], Request] = {}
+        """Open requests by direction (True: from the client), name of the first possible response, and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}
         """Open lookups and watches by direction, type and session or watch id."""
         self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}

@@ -5,7 +5,8 @@ Rules of this file
    send requests.
 2. A response closes its request. A later response with the same id answers no request. The exception is the
    PRODUCER_SUCCESS that follows a PRODUCER_SUCCESS with producer_ready = false: both answer the PRODUCER.
-3. A response of a type that the request does not expect is not paired, because request ids may be reused.
+3. A response of a type that the request does not expect is not paired. Two open requests with different responses may
+   have the same id: the C++ client numbers its PARTITIONED_METADATA requests separately (BinaryProtoLookupService).
 4. An ERROR without a known request answers an open handshake: a broker that refuses a CONNECT has no request id and
    writes 2^64-1.
 5. A new login (AUTH_RESPONSE after the handshake) has no response, so it is not an open request.
@@ -31,6 +32,16 @@ _ACCEPTS: Final[dict[int, frozenset[str]]] = {
     number: frozenset(row.answers) for number, row in COMMANDS.items() if row.answers
 }
 """The responses of each request type."""
+
+_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    answer: tuple(
+        dict.fromkeys(
+            row.answers[0] for row in COMMANDS.values() if answer in row.answers and row.paired_by == "request_id"
+        )
+    )
+    for answer in BY_NAME
+}
+"""The first responses of the requests with a request id that each response can close."""
 
 _BY_KEY: Final[dict[str, tuple[int, ...]]] = {
     answer: tuple(
@@ -62,8 +73,8 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
         # A close that a broker initiates has the id -1 or an arbitrary id, and no response.
         if request.id == -1 or (row.sender == "both" and not from_client):
             return None
-        older = connection.requests.pop((from_client, request.id), None)
-        connection.requests[from_client, request.id] = request
+        older = connection.requests.pop((from_client, row.answers[0], request.id), None)
+        connection.requests[from_client, row.answers[0], request.id] = request
         return older
     older = connection.keyed.pop((from_client, request.type, request.id), None)
     connection.keyed[from_client, request.type, request.id] = request
@@ -77,10 +88,14 @@ def find_request(connection: Connection, from_client: bool, number: int, ids: di
     """
     row = COMMANDS[number]
     asker = not from_client
-    for book in (connection.requests, connection.waiting):
-        key = (asker, ids.get("request_id", _NONE))
-        if key in book and row.name in _ACCEPTS[book[key].type]:
-            return book.pop(key)
+    request_id = ids.get("request_id", _NONE)
+    keys = [(asker, group, request_id) for group in _GROUPS[row.name]]
+    found = [key for key in keys if key in connection.requests and row.name in _ACCEPTS[connection.requests[key].type]]
+    if found:
+        return connection.requests.pop(min(found, key=lambda key: connection.requests[key].number))
+    waiting = connection.waiting.get((asker, request_id))
+    if waiting is not None and row.name in _ACCEPTS[waiting.type]:
+        return connection.waiting.pop((asker, request_id))
     for kind in _BY_KEY[row.name]:
         request = connection.keyed.pop((asker, kind, ids.get(COMMANDS[kind].paired_by, _NONE)), None)
         if request is not None:

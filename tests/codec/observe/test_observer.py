@@ -82,6 +82,14 @@ def test_a_response_of_another_type_is_not_paired(conversation):
     assert [request.number for request in conversation.observer.unanswered()] == [1]
 
 
+def test_open_requests_with_the_same_id_and_different_responses(conversation):
+    close = conversation.client(pb.CommandCloseProducer(producer_id=1, request_id=7))
+    metadata = conversation.client(pb.CommandPartitionedTopicMetadata(topic="a", request_id=7))
+    assert conversation.broker(pb.CommandSuccess(request_id=7)).request_number == close.frame.number
+    response = conversation.broker(pb.CommandPartitionedTopicMetadataResponse(request_id=7))
+    assert response.request_number == metadata.frame.number
+
+
 def test_an_error_without_request_id_answers_connect(conversation):
     conversation.client(connect())
     assert conversation.broker(error(MINUS_ONE)).request_number == 1
