@@ -49,10 +49,10 @@ _REPEATABLE: Final = ("nack", "ack_timeout", "rewind", "twice")
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Return a finding if redeliveries are dense and make up at least half of all deliveries."""
+    """Return a finding if redeliveries are dense and exceed the first deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _REPEATABLE}
     count = sum(tally.count for tally in seen.values())
-    if subscription.redelivered_per_second < _PER_SECOND or count * 2 < subscription.entries_out:
+    if subscription.redelivered_per_second < _PER_SECOND or count * 2 <= subscription.entries_out:
         return
     doubts = subscription.doubts - EDGES
     first = min(seen.values(), key=lambda tally: tally.first_ns)

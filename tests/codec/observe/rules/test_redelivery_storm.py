@@ -26,7 +26,7 @@ def test_many_but_not_dense(evaluate, storm):
 
 
 def test_dense_but_not_many(evaluate, storm):
-    assert evaluate("redelivery-storm", storm(entries_out=1201)) == []
+    assert evaluate("redelivery-storm", storm(entries_out=1200)) == []
 
 
 def test_a_seek_is_no_storm(evaluate, storm, counted):
