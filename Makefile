@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential replay-real clean
+.PHONY: demo test test-all check lint types imports docs proto proto-check wheel-check lock bench fuzz conform differential scenarios replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -98,6 +98,12 @@ START ?= 0
 differential: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.differential --seeds $(SEEDS) --start $(START) $(if $(RESUME),--resume) \
 	  $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(DIFFERENTIAL_OPTIONS)
+
+# Generated problems with the Python client: the findings of `pcli diagnose` compared with the expectation. BROKER is real or mini.
+BROKER ?= mini
+scenarios: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m scenarios.diagnosis.command --seeds $(SEEDS) --start $(START) --broker $(BROKER) \
+	  $(if $(RESUME),--resume) $(if $(REAL),--real $(REAL)) $(if $(URL),--url $(URL) --admin $(ADMIN)) $(SCENARIO_OPTIONS)
 
 # Replays of all captures against a new real broker: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
 replay-real: $(READY)

@@ -1,0 +1,91 @@
+"""What pcli reports about a capture: the findings, and the statistics at given times.
+
+The commands run in processes that analyse many captures, because the start of a process takes longer than they do.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Analysis", "Found", "analyse", "analysers"]
+
+_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding."""
+
+    rule: str
+    severity: str
+    culprit: str
+    certainty: str
+    """The certainty of the fact."""
+    word: str
+    """What distinguishes the findings of the rule."""
+    subject: dict[str, str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The output of the commands."""
+
+    findings: list[Found]
+    stats: list[dict[str, Any]]
+    """The statistics by topic, one dict for each time."""
+
+
+def _found(one: dict[str, Any]) -> Found:
+    """Return a finding of the JSON output, version 1 or 2."""
+    cause = one["cause"] if isinstance(one.get("cause"), dict) else {}
+    return Found(
+        one["rule"],
+        one["severity"],
+        cause.get("culprit") or one.get("culprit", ""),
+        one.get("certainty") or one.get("sure", ""),
+        one.get("variant", "") if cause else one.get("cause", ""),
+        {name: str(value) for name, value in one["subject"].items()},
+        one["what"],
+    )
+
+
+def analysers(processes: int) -> ProcessPoolExecutor:
+    """Return the processes that analyse captures."""
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+
+
+def analyse(pool: ProcessPoolExecutor, capture: Path, port: int, times: list[float]) -> Analysis:
+    """Return the output of `pcli diagnose` and, for each time, of `pcli stats consumers --at`."""
+    common = ("-r", str(capture), "-d", f"tcp.port=={port}")
+    commands = [("diagnose", *common), *(("stats", "consumers", *common, "--at", f"{time:.6f}") for time in times)]
+    diagnosis, *stats = pool.submit(_run, commands).result(timeout=_LIMIT_S)
+    return Analysis([_found(one) for one in diagnosis["findings"]], stats)
+
+
+def _run(commands: list[tuple[str, ...]]) -> list[Any]:
+    return [_json(*words) for words in commands]
+
+
+def _json(*words: str) -> Any:
+    """Run a command in this process and return its JSON output."""
+    from pcli.cli.app import main
+
+    raw, errors = io.BytesIO(), io.StringIO()
+    output = io.TextIOWrapper(raw, write_through=True)
+    sys.argv = ["pcli", *words, "-T", "json"]
+    with redirect_stdout(output), redirect_stderr(errors):
+        try:
+            main()
+        except SystemExit as end:
+            if end.code not in (None, 0, 1, 3):
+                raise RuntimeError(f"{' '.join(words)}: {errors.getvalue()}") from None
+    return json.loads(raw.getvalue() or b"{}")

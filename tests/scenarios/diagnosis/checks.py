@@ -1,0 +1,165 @@
+"""The comparison of the findings and statistics with the expectation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.diagnosis.analysis import Analysis, Found
+from scenarios.diagnosis.execution import Ran, StatsSample
+from scenarios.diagnosis.plan import Plan, Problem, Track
+
+__all__ = ["OUTCOMES", "Outcome", "check"]
+
+OUTCOMES = ("right", "missed", "false", "wrong cause", "wrong count")
+
+_LEAVING = {"kill", "close_consumer", "unload", "unsubscribe", "resetcursor", "delete", "corrupt", "broker-kill"}
+_NEEDS: dict[str, set[str]] = {
+    "stuck-unacked-limit": {"limit"},
+    "stuck-blocked-hash": {"Key_Shared"},
+    "slots-unowned": {"ranges"},
+    "standby": {"Failover"},
+    "messages-dropped": {"non-persistent"},
+    "redelivered-after-ack-timeout": {"ack_timeout_ms"},
+    "ack-timeout-too-short": {"ack_timeout_ms"},
+    "redelivered-after-nack": {"nack"},
+    "redelivered-after-abort": {"transaction"},
+    "redelivered-after-reconnect": _LEAVING,
+    "rewound": {"redeliver_all", "ack_timeout_ms"},
+    "after-seek": {"seek", "resetcursor"},
+    "redelivered-without-cause": {"duplicate"},
+    "redelivery-storm": {"nack"},
+    "poison-message": {"nack", "dead_letter", "corrupt"},
+    "key-order-broken": {"never"},
+    "double-subscribe": {"raw"},
+    "subscribe-refused": {"refused"},
+    "schema-refused": {"schema"},
+    "schema-refused-consumer": {"schema"},
+    "producer-refused": {"refused", "terminate"},
+    "request-refused": {"refused"},
+    "producer-waiting": {"access"},
+    "receipts-out-of-order": {"raw"},
+    "receipts-unexpected": {"duplicate", "raw"},
+    "sequence-gap": {"sequences"},
+    "resend-refused": {"sequences", "cut"},
+    "resend-stored": {"resend", "cut", "broker-kill"},
+    "chunk-resent": {"cut"},
+    "clock-skew": {"raw"},
+    "transaction-open": {"transaction"},
+    "first-bytes": {"raw"},
+    "auth-refused": {"auth"},
+    "auth-expired": {"auth"},
+    "broker-unavailable": {"broker-kill"},
+    "reconnect-loop": {"cut"},
+    "redirect-loop": {"raw"},
+    "keep-alive-missed": {"pause", "stall"},
+    "wrong-crc": {"corrupt"},
+    "oversize-frame": {"raw"},
+    "answers-missing": {"drop", "stall", "access"},
+    "answers-out-of-order": {"raw"},
+    "permits-leaked": {"corrupt", "raw"},
+    "permits-doubled": {"duplicate", "raw"},
+    "permits-wrong-count": {"duplicate", "raw"},
+    "capture-incomplete": {"gap"},
+    "old-protocol": {"raw"},
+    "deprecated-command": {"raw"},
+    "whole-batches-again": {"batch"},
+    "producer-stuck": {"drop", "stall"},
+}
+"""What must happen in a scenario before a finding of the rule can be true: one of these features."""
+
+_FIGURES = ("msgBacklog", "unackedMessages", "msgOutCounter")
+_FIGURES_OF_CONSUMERS = ("unackedMessages", "msgOutCounter", "availablePermits", "blockedConsumerOnUnackedMsgs")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result for one problem, one false finding, or one figure."""
+
+    rule: str
+    """The name of a rule, or `stats FIGURE`."""
+    kind: str
+    """One of OUTCOMES."""
+    detail: str = ""
+
+
+def check(plan: Plan, ran: Ran, analysis: Analysis) -> list[Outcome]:
+    """Return the outcomes for the problems, the other findings, and the statistics."""
+    problems = [(track, one) for track in plan.tracks for make in track.problems for one in make(ran.log)]
+    explained: set[int] = set()
+    outcomes = []
+    for _track, problem in problems:
+        outcomes.append(_outcome(problem, analysis.findings, explained))
+    for number, found in enumerate(analysis.findings):
+        if number not in explained:
+            outcomes.extend(_unexpected(found, plan))
+    for sample, before, after in zip(ran.samples, analysis.stats[::2], analysis.stats[1::2], strict=True):
+        outcomes.extend(_stats(sample, before, after))
+    return outcomes
+
+
+def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Outcome:
+    candidates = [
+        number
+        for number, found in enumerate(findings)
+        if found.rule == problem.rule and problem.subject.items() <= found.subject.items()
+    ]
+    explained.update(candidates)
+    if not candidates:
+        return Outcome(problem.rule, "missed", f"expected {problem}")
+    found = next((findings[one] for one in candidates if findings[one].word == problem.cause), findings[candidates[0]])
+    if found.culprit != problem.culprit or (problem.cause and found.word and found.word != problem.cause):
+        expected = f"{problem.culprit} {problem.cause}".strip()
+        return Outcome(problem.rule, "wrong cause", f"expected {expected}; {found}")
+    if problem.count is not None:
+        match = re.search(problem.pattern, found.text)
+        if match is None or not problem.count[0] <= int(match[1]) <= problem.count[1]:
+            return Outcome(problem.rule, "wrong count", f"expected {problem.count}; {found}")
+    return Outcome(problem.rule, "right")
+
+
+def _unexpected(found: Found, plan: Plan) -> Iterator[Outcome]:
+    tracks = _tracks_of(found, plan)
+    features = {feature for track in tracks for feature in track.features}
+    if found.rule in _NEEDS and not features & _NEEDS[found.rule]:
+        yield Outcome(found.rule, "false", f"{found.severity} {found.certainty}, nothing explains it: {found}")
+    elif found.severity != "note" and not any(found.rule in track.allowed for track in tracks):
+        yield Outcome(found.rule, "false", f"{found.severity}: {found}")
+
+
+def _tracks_of(found: Found, plan: Plan) -> list[Track]:
+    """Return the tracks that a finding can be about: that of its topic, or all."""
+    topic = found.subject.get("topic", "")
+    return [track for track in plan.tracks if f"://{track.namespace}/" in topic] or plan.tracks
+
+
+def _stats(sample: StatsSample, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Outcome]:
+    """Compare the broker's figures with those of the capture before and after the request."""
+    first, last = before.get(sample.topic, {}), after.get(sample.topic, {})
+    yield from _compared("msgInCounter", sample.topic, sample.stats, first, last)
+    for name, theirs in sample.stats.get("subscriptions", {}).items():
+        ours = [one.get("subscriptions", {}).get(name, {}) for one in (first, last)]
+        for figure in _FIGURES:
+            yield from _compared(figure, f"{sample.topic} {name}", theirs, *ours)
+        for consumer in theirs.get("consumers", ()):
+            rows = [_consumer(one, consumer["consumerName"]) for one in ours]
+            for figure in _FIGURES_OF_CONSUMERS:
+                yield from _compared(figure, f"{sample.topic} {name} {consumer['consumerName']}", consumer, *rows)
+
+
+def _consumer(subscription: dict[str, Any], name: str) -> dict[str, Any]:
+    return next((one for one in subscription.get("consumers", ()) if one["consumerName"] == name), {})
+
+
+def _compared(
+    figure: str, place: str, theirs: dict[str, Any], first: dict[str, Any], last: dict[str, Any]
+) -> Iterator[Outcome]:
+    ours = [one.get(figure) for one in (first, last)]
+    if figure not in theirs or None in ours:
+        return  # unknown
+    if min(ours) <= theirs[figure] <= max(ours):
+        yield Outcome(f"stats {figure}", "right")
+    else:
+        yield Outcome(f"stats {figure}", "wrong count", f"{place}: the broker has {theirs[figure]}, pcli {ours}")

@@ -1,0 +1,131 @@
+"""Run generated scenarios and report which rules of the diagnosis are right.
+
+    make scenarios SEEDS=200 BROKER=real RESUME=1
+
+The exit code is 1 if a rule was wrong, and 2 if the broker is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from pathlib import Path
+
+from scenarios.brokers import BrokerError, mini_broker, real_broker
+from scenarios.connections import Broker
+from scenarios.diagnosis.analysis import analyse, analysers
+from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
+from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
+from scenarios.diagnosis.execution import run
+from scenarios.diagnosis.plan import Recipe
+from scenarios.results import Results
+
+__all__ = ["main", "outcomes_of_seed"]
+
+_REAL = Path(__file__).parent.parent.parent.parent.parent / "shared" / "real-broker" / "start"
+_SLACK_S = 0.05
+"""The capture lags behind the broker by less than this."""
+
+
+def outcomes_of_seed(
+    seed: int, recipes: Sequence[Recipe], broker: Broker, folder: Path, pool: ProcessPoolExecutor
+) -> tuple[list[str], list[Outcome]]:
+    """Run a scenario; return the names of its recipes and the outcomes. ``folder`` receives the capture and logs."""
+    plan = plan_of_seed(seed, recipes, f"s{time.time_ns() // 1_000_000:x}")
+    ran = run(plan, broker, folder)
+    if ran.broken:
+        return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
+    times = [time for sample in ran.samples for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)]
+    return plan.recipes, check(plan, ran, analyse(pool, ran.capture, ran.port, times))
+
+
+def _table(found: dict[int, list[Outcome]]) -> None:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for outcomes in found.values():
+        for one in outcomes:
+            counts[one.rule][one.kind] += 1
+    kinds = (*OUTCOMES, "broken")
+    print(f"{'rule':<32}" + "".join(f"{kind:>13}" for kind in kinds))
+    for rule, row in sorted(counts.items()):
+        print(f"{rule:<32}" + "".join(f"{row[kind] or '':>13}" for kind in kinds))
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--broker", choices=("real", "mini"), default="mini")
+    parser.add_argument("--resume", action="store_true", help="use the results of earlier runs of the same code")
+    parser.add_argument("--jobs", type=int, default=4, help="number of scenarios that run at the same time")
+    parser.add_argument("--real", type=Path, default=_REAL, help="the script that starts a real broker")
+    parser.add_argument("--url", default="", help="service URL of a running broker instead of --real")
+    parser.add_argument("--admin", default="", help="HTTP URL of that broker")
+    parser.add_argument("--quick", action="store_true", help="only recipes that take a few seconds")
+    parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
+    arguments = parser.parse_args()
+    recipes = recipes_for(arguments.broker, quick=arguments.quick)
+    results = Results(arguments.broker + ("-quick" if arguments.quick else ""), "pcli-scenarios", _UNDER_TEST)
+    seeds = range(arguments.start, arguments.start + arguments.seeds)
+    found: dict[int, list[Outcome]] = {}
+    names: dict[int, list[str]] = {}
+    for seed in seeds if arguments.resume else ():
+        kept = results.read(seed)
+        if kept is not None:
+            found[seed] = [Outcome(**one) for one in kept["outcomes"]]
+            names[seed] = kept["recipes"]
+    began = time.monotonic()
+    try:
+        with ExitStack() as stack:
+            left = [seed for seed in seeds if seed not in found]
+            if left:
+                broker = _broker(arguments, stack)
+                folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                pool = stack.enter_context(analysers(2))
+                threads = stack.enter_context(ThreadPoolExecutor(arguments.jobs))
+                running = {
+                    threads.submit(outcomes_of_seed, seed, recipes, broker, folder / str(seed), pool): seed
+                    for seed in left
+                }
+                for done in as_completed(running):
+                    seed = running[done]
+                    names[seed], found[seed] = done.result()
+                    results.write(seed, {"recipes": names[seed], "outcomes": [vars(one) for one in found[seed]]})
+                    if all(one.kind == "right" for one in found[seed]):
+                        shutil.rmtree(folder / str(seed))
+                    print(f"\r{len(found)}/{len(seeds)} scenarios", end="", file=sys.stderr)
+                print(f", {time.monotonic() - began:.0f} s", file=sys.stderr)
+    except (BrokerError, OSError) as fault:
+        print(f"scenarios: {fault}", file=sys.stderr)
+        return 2
+    _table(found)
+    options = f"BROKER={arguments.broker}{' SCENARIO_OPTIONS=--quick' if arguments.quick else ''}"
+    for seed, outcomes in sorted(found.items()):
+        bad = [one for one in outcomes if one.kind != "right"]
+        if bad:
+            print(f"\nseed {seed}: {', '.join(names[seed])}: make scenarios SEEDS=1 START={seed} {options}")
+            for one in bad:
+                print(f"  {one.kind} {one.rule}: {one.detail}")
+    return 1 if any(one.kind != "right" for outcomes in found.values() for one in outcomes) else 0
+
+
+_UNDER_TEST = ("minibroker", "codec", "cli", "replay/proxy", "tests/scenarios")
+
+
+def _broker(arguments: argparse.Namespace, stack: ExitStack) -> Broker:
+    if arguments.url:
+        return Broker(arguments.url, arguments.admin, arguments.broker)
+    if arguments.broker == "real":
+        return stack.enter_context(real_broker(arguments.real))
+    return stack.enter_context(mini_broker())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

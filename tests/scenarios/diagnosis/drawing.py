@@ -1,0 +1,44 @@
+"""The plan of a seed: a recipe or its near miss, sometimes a second recipe, and healthy traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from scenarios.diagnosis.plan import Plan, Recipe, Track
+from scenarios.diagnosis.recipes import RECIPES
+from scenarios.diagnosis.traffic import healthy
+
+__all__ = ["plan_of_seed", "recipes_for"]
+
+_NEAR, _SECOND, _OPEN = 0.35, 0.3, 0.5
+
+
+def recipes_for(broker: str, *, quick: bool = False) -> list[Recipe]:
+    """Return the recipes that can run on the broker `real` or `mini`."""
+    return [one for one in RECIPES.values() if (one.quick or not quick) and (broker == "real" or not one.real_only)]
+
+
+def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> Plan:
+    """Return the plan of a seed. ``token`` is part of the names of the namespaces, so that runs do not share topics.
+
+    Consecutive seeds use all recipes, in an order that differs from block to block.
+    """
+    block, place = divmod(seed, len(recipes))
+    order = list(recipes)
+    Random(f"order {block}").shuffle(order)
+    random = Random(f"plan {seed}")
+    chosen = [order[place]]
+    others = [one for one in recipes if one is not order[place] and one.quick and not one.alone]
+    if not order[place].alone and random.random() < _SECOND:
+        chosen.append(random.choice(others))
+    tracks, names = [], []
+    for letter, recipe in zip("ab", chosen, strict=False):
+        near = random.random() < _NEAR
+        track = Track(letter, f"public/{token}-{seed}-{letter}", Random(random.random()), near)
+        recipe.build(track)
+        tracks.append(track)
+        names.append(f"{recipe.name}{' (near miss)' if near else ''}")
+    background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()))
+    healthy(background)
+    return Plan(seed, names, [*tracks, background], ends_open=random.random() < _OPEN)

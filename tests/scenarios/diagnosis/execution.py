@@ -1,0 +1,251 @@
+"""Execution of a plan: namespaces, application processes, a proxy that captures, REST calls and signals."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scenarios.connections import Broker
+from scenarios.diagnosis.log import Log
+from scenarios.diagnosis.plan import Plan, Step, Track
+
+from pcli.codec.faults import Fault
+from pcli.replay.proxy import Proxy
+
+__all__ = ["Ran", "StatsSample", "run"]
+
+_PROGRAM = Path(__file__).with_name("application.py")
+_ANSWER_S = 30
+_NEVER = 1 << 60
+"""Number of matching frames before a fault that is not effective yet."""
+_SETTLE_S = 0.3
+"""Time after the last step until the end of the capture; acknowledgements are sent every 100 ms."""
+
+
+@dataclass(frozen=True)
+class StatsSample:
+    """The broker's statistics of a topic, and the times before and after the request."""
+
+    topic: str
+    before: float
+    after: float
+    stats: dict[str, Any]
+
+
+@dataclass
+class Ran:
+    """The result of an execution."""
+
+    capture: Path
+    port: int
+    log: Log
+    samples: list[StatsSample] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """Steps that did not run as planned: the scenario then shows nothing about the diagnosis."""
+
+
+class _Application:
+    """One process."""
+
+    def __init__(self, name: str, service_url: str, folder: Path) -> None:
+        self.log = folder / f"{name}.ndjson"
+        command = [sys.executable, str(_PROGRAM), service_url, str(self.log)]
+        self._errors = (folder / f"{name}.log").open("wb")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
+        )
+        self._answers: queue.Queue[str] = queue.Queue()
+        self.pending = 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def send(self, step: Step) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(step) + "\n")
+        self.process.stdin.flush()
+        self.pending += 1
+
+    def answer(self) -> dict[str, Any]:
+        """Return the response to the oldest command without one."""
+        self.pending -= 1
+        try:
+            line = self._answers.get(timeout=_ANSWER_S)
+        except queue.Empty:
+            return {"error": f"no response after {_ANSWER_S} s"}
+        return json.loads(line) if line else {"error": "the process ended"}
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for file in (self.process.stdin, self.process.stdout, self._errors):
+            if file is not None:
+                with suppress(BrokenPipeError):
+                    file.close()
+
+
+class _Run:
+    """A plan during its execution."""
+
+    def __init__(self, plan: Plan, broker: Broker, folder: Path, faults: dict[int, Fault]) -> None:
+        """``faults`` contains the fault of each step `fault`, which the step makes effective."""
+        self._plan, self._broker, self._folder, self._faults = plan, broker, folder, faults
+        self.service_url = ""
+        self._apps: dict[str, _Application] = {}
+        self.samples: list[StatsSample] = []
+        self.broken: list[str] = []
+
+    def tracks(self) -> None:
+        """Run all tracks."""
+        threads = [threading.Thread(target=self._track, args=(track,), daemon=True) for track in self._plan.tracks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def mark_end(self) -> None:
+        """Send a message, so that the capture lasts until the end: its last frame is the time of the diagnosis."""
+        background = self._plan.tracks[-1]
+        topic = f"persistent://{background.namespace}/end"
+        app = self._apps[f"{background.name}-app"]
+        app.send({"do": "producer", "producer": "end", "topic": topic})
+        app.send({"do": "send", "producer": "end", "count": 1})
+        while app.pending:
+            app.answer()
+
+    def close(self) -> None:
+        """Close the clients of the applications that still run."""
+        running = [app for app in self._apps.values() if app.process.poll() is None]
+        for app in running:
+            while app.pending:
+                app.answer()
+            app.send({"do": "close"})
+        for app in running:
+            app.answer()
+
+    def end(self) -> Log:
+        """End all processes and return their logs."""
+        for app in self._apps.values():
+            app.end()
+        return Log.read(app.log for app in self._apps.values())
+
+    def _track(self, track: Track) -> None:
+        try:
+            self._rest("PUT", f"namespaces/{track.namespace}")
+            for path, body in track.policies:
+                self._rest("POST", f"namespaces/{track.namespace}/{path}", body)
+            for app in dict.fromkeys(step["app"] for step in track.steps if "app" in step):
+                self._apps[f"{track.name}-{app}"] = _Application(f"{track.name}-{app}", self.service_url, self._folder)
+            for step in track.steps:
+                if fault := self._step(track, step):
+                    self.broken.append(f"{track.name}: {fault}")
+                    break
+        except (OSError, KeyError, ValueError) as fault:
+            self.broken.append(f"{track.name}: {type(fault).__name__}: {fault}")
+
+    def _step(self, track: Track, step: Step) -> str:
+        """Execute a step; return what went wrong, or an empty string."""
+        if "app" not in step:
+            getattr(self, f"_do_{step['do']}")(track, step)
+            return ""
+        app = self._apps[f"{track.name}-{step['app']}"]
+        app.send(step)
+        if step.get("wait", True):
+            while app.pending > 1:
+                app.answer()
+            answer = app.answer()
+            if bool(step.get("fails")) != ("error" in answer):
+                return f"{step['app']} {step['do']}: {answer}"
+        return ""
+
+    # -- steps of the driver
+
+    def _do_sleep(self, _track: Track, step: Step) -> None:
+        time.sleep(step["seconds"])
+
+    def _do_rest(self, _track: Track, step: Step) -> None:
+        self._rest(step["method"], step["path"], step.get("body"))
+
+    def _do_policy(self, track: Track, step: Step) -> None:
+        self._rest("POST", f"namespaces/{track.namespace}/{step['path']}", step["body"])
+
+    def _do_stats(self, _track: Track, step: Step) -> None:
+        topic, before = step["topic"], time.time()
+        stats = self._rest("GET", f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true")
+        self.samples.append(StatsSample(topic, before, time.time(), stats))
+
+    def _do_kill(self, track: Track, step: Step) -> None:
+        self._signal(track, step, signal.SIGKILL)
+
+    def _do_pause(self, track: Track, step: Step) -> None:
+        self._signal(track, step, signal.SIGSTOP)
+
+    def _do_resume(self, track: Track, step: Step) -> None:
+        self._signal(track, step, signal.SIGCONT)
+
+    def _signal(self, track: Track, step: Step, number: int) -> None:
+        self._apps[f"{track.name}-{step['of']}"].process.send_signal(number)
+
+    def _do_fault(self, _track: Track, step: Step) -> None:
+        self._faults[id(step)].after = 0
+
+    def _rest(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._broker.http_url}/admin/v2/{path}", data, method=method)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=20) as response:
+                text = response.read()
+        except urllib.error.HTTPError as fault:
+            raise OSError(f"{method} {path}: {fault.code} {fault.read().decode(errors='replace')[:200]}") from None
+        return json.loads(text) if text.strip() else None
+
+
+def run(plan: Plan, broker: Broker, folder: Path) -> Ran:
+    """Execute a plan and return the capture, the logs and the statistics."""
+    folder.mkdir(parents=True, exist_ok=True)
+    capture = folder / "capture.pcapng"
+    passing = folder / "passing.pcapng"
+    faults = {
+        id(step): Fault(step["on"], step["action"], after=_NEVER, times=step["times"], ms=step["ms"])
+        for track in plan.tracks
+        for step in track.steps
+        if step["do"] == "fault"
+    }
+    running = _Run(plan, broker, folder, faults)
+    with Proxy(broker.service_url, capture=passing, faults=faults.values()) as proxy:
+        port = int(proxy.service_url.rpartition(":")[2])
+        running.service_url = proxy.service_url
+        running.tracks()
+        time.sleep(_SETTLE_S)
+        if not running.broken:
+            running.mark_end()
+        if plan.ends_open:
+            shutil.copyfile(passing, capture)
+        running.close()
+        log = running.end()
+    if plan.ends_open:
+        passing.unlink()
+    else:
+        passing.replace(capture)
+    return Ran(capture, port, log, running.samples, running.broken)

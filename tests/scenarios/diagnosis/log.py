@@ -1,0 +1,54 @@
+"""The events that the applications of a scenario logged."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Log"]
+
+Event = dict[str, Any]
+
+
+class Log:
+    """All events in the order of their times."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.events = sorted(events, key=lambda event: float(event["t"]))
+
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> Log:
+        """Read the logs. An unfinished last line of a killed application is skipped."""
+        found = []
+        for path in paths:
+            for line in path.read_text().splitlines() if path.exists() else ():
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    continue
+        return cls(found)
+
+    def of(self, kind: str, **fields: Any) -> list[Event]:
+        """Return the events of a type with these fields."""
+        return [
+            event
+            for event in self.events
+            if event["type"] == kind and all(event.get(name) == value for name, value in fields.items())
+        ]
+
+    def numbers(self, kind: str, **fields: Any) -> set[int]:
+        """Return the numbers of the messages of these events."""
+        return {int(event["n"]) for event in self.of(kind, **fields)}
+
+    def unacked(self, consumer: str) -> int:
+        """Return how many messages a consumer received and did not acknowledge or reject."""
+        return len(self.numbers("received", consumer=consumer) - self.numbers("acked", consumer=consumer))
+
+    def redelivered(self, *consumers: str) -> int:
+        """Return how many deliveries to these consumers were not the first of their message."""
+        events = [event for one in consumers for event in self.of("received", consumer=one)]
+        seen = Counter((event["producer"], event["n"]) for event in events)
+        return sum(count - 1 for count in seen.values())

@@ -1,0 +1,169 @@
+"""Plans of scenarios for the diagnosis: tracks of steps, and the problems that the diagnosis must find.
+
+Rules of this file
+1. A plan depends only on its seed and on the list of recipes.
+2. A track is a list of steps that run one after another; the tracks of a plan run at the same time. A track has its own
+   namespace, so tracks do not disturb each other.
+3. A step with `app` is a command of that application (application.py). The other steps are executed by the driver
+   (execution.py).
+4. `expect` of a track computes the problems from the logs of the applications, never from the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from scenarios.diagnosis.log import Log
+
+__all__ = ["Plan", "Problem", "Recipe", "Step", "Track"]
+
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A finding that the diagnosis must report."""
+
+    rule: str
+    subject: dict[str, str]
+    """Values that the subject of the finding must contain."""
+    culprit: str
+    count: tuple[int, int] | None = None
+    """The smallest and the largest correct number in the text."""
+    pattern: str = r"(\d+)"
+    """The place of the number in the text."""
+    cause: str = ""
+    """The word that distinguishes the findings of the rule, if it has to be a certain one."""
+
+
+@dataclass
+class Track:
+    """Steps in one namespace."""
+
+    name: str
+    namespace: str
+    random: Random
+    near: bool = False
+    """Whether the track is the near miss of its recipe."""
+    steps: list[Step] = field(default_factory=list)
+    policies: list[tuple[str, Any]] = field(default_factory=list)
+    """Policies of the namespace: REST path and body."""
+    features: set[str] = field(default_factory=set)
+    """What happens in the track, in the words of checks.py."""
+    problems: list[Callable[[Log], Iterable[Problem]]] = field(default_factory=list)
+    allowed: set[str] = field(default_factory=set)
+    """Rules whose findings about this track may be above a note because they follow from its problem."""
+
+    def draw(self, low: int, high: int) -> int:
+        """Return a number from ``low`` to ``high``."""
+        return self.random.randint(low, high)
+
+    def pick(self, *options: Any) -> Any:
+        """Return one of the options."""
+        return self.random.choice(options)
+
+    def who(self, name: str) -> str:
+        """Return the name of a producer or consumer on the wire and in the logs."""
+        return f"{self.name}-{name}"
+
+    def topic(self, name: str = "t", *, partitions: int = 0, persistent: bool = True) -> str:
+        """Return the name of a topic; create it if it has partitions."""
+        domain = "persistent" if persistent else "non-persistent"
+        if partitions:
+            path = f"{domain}/{self.namespace}/{name}/partitions"
+            self.steps.append({"do": "rest", "method": "PUT", "path": path, "body": partitions})
+        if not persistent:
+            self.features.add("non-persistent")
+        return f"{domain}://{self.namespace}/{name}"
+
+    def policy(self, path: str, body: Any) -> None:
+        """Set a policy of the namespace before the first step."""
+        self.policies.append((path, body))
+
+    def do(self, app: str, do: str, **fields: Any) -> None:
+        """Add a command of an application. The names of producers and consumers get the name of the track."""
+        for kind in ("producer", "consumer", "reader"):
+            if kind in fields:
+                fields[kind] = self.who(fields[kind])
+        self.steps.append({"app": app, "do": do, **fields})
+        self.features |= _features(do, fields)
+
+    def drive(self, do: str, **fields: Any) -> None:
+        """Add a step of the driver."""
+        self.steps.append({"do": do, **fields})
+        self.features.add(do)
+
+    def fault(self, on: str, action: str, *, times: int | None = None, ms: int = 0) -> None:
+        """Let the proxy change frames that match a filter, from this step on; ``ms`` is the time of a delay."""
+        self.steps.append({"do": "fault", "on": on, "action": action, "times": times, "ms": ms})
+        self.features.add(action)
+
+    def sleep(self, seconds: float) -> None:
+        """Add a pause."""
+        self.steps.append({"do": "sleep", "seconds": seconds})
+
+    def rest(self, method: str, topic: str, path: str = "", body: Any = None) -> None:
+        """Add a REST call on a topic."""
+        where = f"{topic.replace('://', '/')}{'/' + path if path else ''}"
+        self.steps.append({"do": "rest", "method": method, "path": where, "body": body})
+        for word in ("unload", "resetcursor", "terminate", "skip", "expire"):
+            if word in path:
+                self.features.add(word)
+        if method == "DELETE":
+            self.features.add("delete")
+
+    def stats(self, topic: str) -> None:
+        """Compare the statistics of a topic at this moment."""
+        self.steps.append({"do": "stats", "topic": topic})
+
+    def expect(self, problem: Problem | Callable[[Log], Iterable[Problem]]) -> None:
+        """Add an expected problem, or a function that computes problems from the logs."""
+        self.problems.append((lambda _: [problem]) if isinstance(problem, Problem) else problem)
+
+
+def _features(do: str, fields: Step) -> set[str]:
+    found = {do}
+    for name in ("ack_timeout_ms", "dead_letter", "ranges", "sequences", "initial_sequence", "schema", "chunking"):
+        if fields.get(name) is not None and fields.get(name) is not False:
+            found.add(name)
+    if fields.get("nacks") or fields.get("ack") == "nack":
+        found.add("nack")
+    if do == "subscribe":
+        found.add(fields["type"])
+    if fields.get("batch"):
+        found.add("batch")
+    if fields.get("access", "Shared") != "Shared":
+        found.add("access")
+    if fields.get("fails"):
+        found.add("refused")
+    return found
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A problem by name, with the near miss."""
+
+    name: str
+    rules: tuple[str, ...]
+    """The rules that must find it."""
+    build: Callable[[Track], None]
+    quick: bool
+    """Whether it takes less than about five seconds."""
+    alone: bool
+    """Whether it affects other tracks of the same run: faults of the network."""
+    real_only: bool
+
+
+@dataclass
+class Plan:
+    """One scenario."""
+
+    seed: int
+    recipes: list[str]
+    """The names of the recipes, with `(near miss)` if it is one."""
+    tracks: list[Track]
+    ends_open: bool
+    """Whether the capture ends before the applications close their clients."""

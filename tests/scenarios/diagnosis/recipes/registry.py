@@ -1,0 +1,25 @@
+"""The list of recipes. A recipe is a function that adds the steps and the expectation to a track."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scenarios.diagnosis.plan import Recipe, Track
+
+__all__ = ["RECIPES", "recipe"]
+
+RECIPES: dict[str, Recipe] = {}
+"""All recipes by name."""
+
+
+def recipe(
+    *rules: str, quick: bool = True, alone: bool = False, real_only: bool = False
+) -> Callable[[Callable[[Track], None]], Callable[[Track], None]]:
+    """Register a function as a recipe; its name is that of the function."""
+
+    def register(build: Callable[[Track], None]) -> Callable[[Track], None]:
+        name = build.__name__.replace("_", "-")
+        RECIPES[name] = Recipe(name, rules, build, quick, alone, real_only)
+        return build
+
+    return register

@@ -1,0 +1,50 @@
+"""Healthy traffic: no finding about it may be above a note."""
+
+from __future__ import annotations
+
+from scenarios.diagnosis.plan import Track
+
+__all__ = ["healthy"]
+
+
+def healthy(track: Track) -> None:
+    """Add producers and consumers of random kinds that work as intended."""
+    kind = track.pick("Exclusive", "Shared", "Failover", "Key_Shared")
+    persistent = track.pick(True, True, True, False)
+    topic = track.topic("busy", partitions=track.pick(0, 0, 2), persistent=persistent)
+    names = ["one", "two"] if kind in ("Shared", "Key_Shared") and track.pick(True, False) else ["one"]
+    queue = track.pick(1000, 1000, 10, 50) if persistent else 1000
+    batch = 0 if kind == "Key_Shared" else track.pick(0, 0, 3, 20)
+    for name in names:
+        track.do("app", "subscribe", consumer=name, topic=topic, subscription="fine", type=kind, queue=queue)
+        track.do("app", "consume", consumer=name, work_ms=track.pick(0, 0, 5))
+    chunking = not batch and persistent and track.pick(False, False, True)
+    track.do(
+        "app",
+        "producer",
+        producer="maker",
+        topic=topic,
+        batch=batch,
+        chunking=chunking,
+        compression=track.pick("NONE", "LZ4", "ZLIB", "ZSTD"),
+    )
+    keys = [f"k{number}" for number in range(5)]
+    total, size = track.draw(20, 80), track.pick(20, 200, 3000)
+    for part in range(3):
+        track.do(
+            "app",
+            "send",
+            producer="maker",
+            first=part * total,
+            count=total // (1 + part),
+            size=size,
+            keys=keys,
+            interval_ms=track.pick(0, 3),
+        )
+        track.sleep(0.3)
+    track.sleep(0.4)
+    track.stats(topic) if "partitions" not in str(track.steps[0]) else None
+    if track.pick(True, False):
+        for name in names:
+            track.do("app", "close_consumer", consumer=name)
+        track.do("app", "close_producer", producer="maker")
