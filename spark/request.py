@@ -17,7 +17,9 @@ SPLIT_BYTES: Final = 128 << 20
 PARTITION_ROWS: Final = 20_000_000
 """Maximum number of rows of a table without partitions: about 1 GB of messages in a few files."""
 
-_OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"})
+_OBSERVED: Final = frozenset(
+    {"balances", "connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pcli.cli.common.options import (
     named_files,
 )
 from pcli.cli.common.reading_options import read_options
+from pcli.cli.stats.balances import balances
 from pcli.cli.stats.consumers import consumers
 from pcli.cli.stats.keys import keys
 from pcli.cli.stats.permits import permits
@@ -27,7 +28,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show statistics of a capture: rates, connections, latencies, topics, consumers, permits, keys.",
+    help="Show statistics of a capture: rates, connections, latencies, topics, consumers, balances, permits, keys.",
 )
 
 
@@ -127,5 +128,5 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
 
 for _row in _STATISTICS:
     _add(*_row)
-for _command in (consumers, permits, keys):
+for _command in (consumers, balances, permits, keys):
     app.command(cls=PlainCommand)(_command)

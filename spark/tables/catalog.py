@@ -76,6 +76,12 @@ _ALL: Final = (
     ),
     Table("topics", "a topic", observed.TOPICS, observed.TOPICS_ORDER),
     Table("subscriptions", "a subscription", observed.SUBSCRIPTIONS, observed.SUBSCRIPTIONS_ORDER),
+    Table(
+        "balances",
+        "a topic or a subscription, with its message balance",
+        observed.BALANCES,
+        observed.BALANCES_ORDER,
+    ),
     Table("consumers", "a consumer, with all its sessions", observed.CONSUMERS, observed.CONSUMERS_ORDER),
     Table("producers", "a producer, with all its sessions", observed.PRODUCERS, observed.PRODUCERS_ORDER),
     Table("connections", "a TCP connection", observed.CONNECTIONS, observed.CONNECTIONS_ORDER),

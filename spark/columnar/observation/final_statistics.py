@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.statistics.message_balance import Balance, topic_balances
 from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures, topic_figures
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
@@ -22,6 +23,8 @@ class FinalStatistics:
 
     topics: dict[str, dict[str, Any]]
     """Figures by topic name, as returned by topic_statistics.topic_figures."""
+    balances: dict[str, list[Balance]]
+    """Balances of a topic and of its subscriptions, by topic name."""
     _consumers: dict[int, dict[str, Any]]
     now_ns: int
 
@@ -38,4 +41,5 @@ def final_statistics_of(tracker: SubscriptionTracker, now_ns: int) -> FinalStati
         one for _, book in books for subscription in book.subscriptions.values() for one in subscription.attached
     ]
     topics = {name: topic_figures(book, now_ns) for name, book in books if name}
-    return FinalStatistics(topics, {id(one.record): consumer_figures(one) for one in members}, now_ns)
+    found = {name: list(topic_balances(book, now_ns)) for name, book in books if name}
+    return FinalStatistics(topics, found, {id(one.record): consumer_figures(one) for one in members}, now_ns)

@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from pcli.spark.columnar.observation.balance_table import BALANCE_CELLS
 from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS
 from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS
 from pcli.spark.columnar.observation.finding_table import FINDING_CELLS
@@ -21,6 +22,8 @@ from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION
 from pcli.spark.columnar.table_schema import BYTES, TEXT, column
 
 __all__ = [
+    "BALANCES",
+    "BALANCES_ORDER",
     "CONNECTIONS",
     "CONNECTIONS_ORDER",
     "CONSUMERS",
@@ -42,6 +45,8 @@ __all__ = [
     "unpack",
 ]
 
+BALANCES: Final = schema_of(BALANCE_CELLS)
+BALANCES_ORDER: Final = ("cluster", "topic", "subscription")
 CONNECTIONS: Final = schema_of(CONNECTION_CELLS)
 CONNECTIONS_ORDER: Final = ("cluster", "connection")
 CONSUMERS: Final = schema_of(CONSUMER_CELLS)
@@ -75,6 +80,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "keys": KEYS,
     "subscriptions": SUBSCRIPTIONS,
     "topics": TOPICS,
+    "balances": BALANCES,
 }
 """Tables that `observe` returns for each group."""
 

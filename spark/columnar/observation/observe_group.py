@@ -23,6 +23,7 @@ from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.spark.columnar.observation.balance_table import BALANCE_CELLS, balances_of
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent
 from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, FinalConnection
 from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, FinalConsumer
@@ -173,6 +174,7 @@ class _Group(Generic[_T]):
         statistics = final_statistics_of(tracker, now)
         self._diagnosis.finish()
         topics, subscriptions = topics_of(tracker, statistics, self._is_own)
+        balances = balances_of(tracker, statistics, self._is_own)
         consumers = [FinalConsumer(one, statistics.consumer(one), now) for one in records.get("consumer", ())]
         links = [self._with_bytes(one) for one in records.get("connection", ())]
         producers = [FinalProducer(one, now) for one in records.get("producer", ())]
@@ -184,6 +186,7 @@ class _Group(Generic[_T]):
             "keys": rows_of(KEY_CELLS, list(keys_of(tracker, self._is_own)), cluster),
             "subscriptions": rows_of(SUBSCRIPTION_CELLS, subscriptions, cluster),
             "topics": rows_of(TOPIC_CELLS, topics, cluster),
+            "balances": rows_of(BALANCE_CELLS, balances, cluster),
             "host_events": self._log.rows(),
             "capture_parts": capture_part(capture),
         }

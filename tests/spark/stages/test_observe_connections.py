@@ -10,7 +10,7 @@ from pcli.spark.request import Request
 from pcli.spark.stages import observe_connections
 from pcli.spark.tables.stored_tables import StoredTables
 
-NAMES = ("findings", "consumers", "producers", "connections", "keys", "subscriptions", "topics")
+NAMES = ("findings", "consumers", "producers", "connections", "keys", "subscriptions", "topics", "balances")
 
 
 class Several(InProcess):

@@ -118,6 +118,8 @@ class Receipts:
             _count(producer.topic, one, frame.time_ns)
         lifecycle = one.lifecycle
         if lifecycle.receipt_ns < 0:
+            if producer.topic is not None and _is_whole(one):
+                producer.topic.messages.refused += lifecycle.messages
             lifecycle.error, lifecycle.state = code, "refused"
             lifecycle.receipt_ns, lifecycle.receipt_frame = frame.time_ns, frame.number
             producer.resendable[one.sequence_id] = lifecycle
@@ -147,6 +149,9 @@ class Receipts:
             topic.deduplicates = True
             _count(topic, one, now)
         if lifecycle.receipt_ns < 0:
+            if topic is not None and _is_whole(one):
+                topic.messages.deduplicated += lifecycle.messages if persistent else 0
+                topic.messages.refused += 0 if persistent else lifecycle.messages
             lifecycle.receipt_ns, lifecycle.receipt_frame = now, number
             lifecycle.state, lifecycle.error = ("duplicate", "") if persistent else ("refused", "dropped")
             if lifecycle.ledger < 0:
@@ -158,6 +163,8 @@ class Receipts:
         if topic is not None:
             _count(topic, one, now)
             topic.entries_in += 1
+            if one.chunk < 0:
+                _count_stored(topic, lifecycle)
             if persistent and at > topic.last_id:
                 topic.last_id = at
         if one.chunk >= 0:
@@ -184,6 +191,8 @@ def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int],
             producer.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
             lifecycle.other_ids += (at,)
     if one.chunk + 1 == lifecycle.num_chunks and lifecycle.receipt_ns < 0:
+        if producer.topic is not None:
+            _count_stored(producer.topic, lifecycle)
         lifecycle.receipt_ns, lifecycle.receipt_frame, lifecycle.state = now, number, "stored"
     return lifecycle
 
@@ -200,6 +209,22 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
     if len(lifecycle.other_ids) < MAX_OTHERS:
         lifecycle.other_ids += (at,)
     return copy
+
+
+def _is_whole(one: OpenSend) -> bool:
+    """Return whether a SEND completes a message: it is not chunked, or it is the last chunk."""
+    return one.chunk < 0 or one.chunk + 1 == one.lifecycle.num_chunks
+
+
+def _count_stored(topic: TopicRecord, lifecycle: Lifecycle) -> None:
+    """Count the messages of an entry with an id; ``lifecycle`` is its state before the receipt."""
+    counts = topic.messages
+    if lifecycle.receipt_ns >= 0:
+        counts.stored_twice += lifecycle.messages
+        return
+    counts.stored += lifecycle.messages
+    if lifecycle.txn is not None:
+        counts.uncommitted += lifecycle.messages
 
 
 def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:

@@ -125,6 +125,8 @@ class Comparison:
                 twice = _is_stored(old)
                 counter = record.restart_duplicates if twice else record.restart_duplicates_blind
                 sample = f"{old.id} and {new.id}" if twice else new.id
+                if new.topic is not None:
+                    new.topic.messages.sent_again += new.messages if twice else 0
                 counter.add(new.sent_ns, old.sent_frame, new.sent_frame, sample=sample, count=new.messages)
         self._pairs = [] if over else waiting
 

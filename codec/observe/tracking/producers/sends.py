@@ -102,6 +102,8 @@ class Sends:
         record.last_ns = now
         if whole and not again:
             record.sent += lifecycle.messages
+            if producer.topic is not None:
+                producer.topic.messages.sent += lifecycle.messages
 
     def _find_resent(
         self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]
@@ -183,6 +185,8 @@ def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -
     else:
         if not lifecycle.error and lifecycle.state == "lost":
             record.resent_blind.add(now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id))
+        if lifecycle.error and producer.topic is not None:
+            producer.topic.messages.refused -= lifecycle.messages
         lifecycle.state, lifecycle.error, lifecycle.receipt_ns = "in_flight", "", -1
     producer.sequence_ids.skip(lifecycle.sequence_id, lifecycle.highest_sequence_id, lifecycle.messages)
 

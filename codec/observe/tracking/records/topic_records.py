@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
+from pcli.codec.observe.tracking.records.message_counts import DeliveryCounts, PublishCounts
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
@@ -49,6 +50,8 @@ class TopicRecord:
     last_in_ns: int = -1
     last_id: tuple[int, int] = (-1, -1)
     """The highest (ledger, entry) published or delivered."""
+    messages: PublishCounts = field(default_factory=PublishCounts)
+    """Messages by their result, in all loads of the topic."""
     deduplicates: bool = False
     """Whether there was a receipt of -1:-1."""
     unloads: Occurrences = field(default_factory=Occurrences)
@@ -84,6 +87,8 @@ class SubscriptionRecord:
     delivered: int = 0
     """msgOutCounter: messages to all consumers, including all messages in a batch."""
     entries_out: int = 0
+    messages: DeliveryCounts = field(default_factory=DeliveryCounts)
+    """Messages by their result, in all loads of the topic."""
     again: dict[str, Occurrences] = field(default_factory=dict)
     """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
     most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
@@ -94,6 +99,9 @@ class SubscriptionRecord:
     """Start of that second."""
     dead_lettered: Occurrences = field(default_factory=Occurrences)
     """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
+    passed_over: Occurrences = field(default_factory=Occurrences)
+    """Messages that were never delivered, although the dispatcher delivered later messages in order. The frames are the
+    SEND and the later delivery; the sample is the id."""
     dropped: Occurrences = field(default_factory=Occurrences)
     """Messages of a non-persistent topic that the broker dropped because no attached consumer had permits; the frames
     are those of the SENDs."""

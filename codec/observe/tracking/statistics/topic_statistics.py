@@ -24,7 +24,7 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["consumer_figures", "figures", "topic_figures"]
+__all__ = ["consumer_figures", "figures", "topic_figures", "unseen_text"]
 
 _Figure = tuple[Any, str]
 """A value, or None with the reason."""
@@ -132,15 +132,19 @@ def _stayed_open(topic: TopicState) -> bool:
     return any(session is not None and survived_close(topic, session) for session in sessions)
 
 
+def unseen_text(entries: int) -> str:
+    """Return why counts lack the entries of producers outside the capture; empty if there are none."""
+    were = "1 entry was" if entries == 1 else f"{entries} entries were"
+    return f"{were} written by producers that the capture does not contain" if entries > 0 else ""
+
+
 def _unseen(topic: TopicState) -> str:
-    """Return why counts lack the entries of producers outside the capture, or an empty string."""
+    """Return why the counters of a topic lack entries, or an empty string."""
     if not topic.record.persistent:
         return ""
     written = sum(last + 1 for ledger, last in topic.ledgers.items() if ledger > topic.base_ledger)
     markers = sum(ledger > topic.base_ledger for ledger, _ in topic.markers)
-    others = written - (topic.record.entries_in - topic.base_entries) - markers
-    were = "1 entry was" if others == 1 else f"{others} entries were"
-    return f"{were} written by producers that the capture does not contain" if others > 0 else ""
+    return unseen_text(written - (topic.record.entries_in - topic.base_entries) - markers)
 
 
 def _object(fields: dict[str, _Figure]) -> dict[str, Any]:

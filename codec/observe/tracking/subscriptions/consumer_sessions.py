@@ -32,8 +32,10 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
     survived_close,
 )
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
+from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, take_back
+from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
 from pcli.codec.wire.bits import set_of
@@ -260,6 +262,7 @@ class ConsumerSessions:
                 time_ns,
                 subscription.topic.last,
             )
+            begin_counts(subscription, time_ns)
         check_close(subscription.topic)
         subscription.attached.append(consumer)
         subscription.had_consumer = True
@@ -303,6 +306,7 @@ class ConsumerSessions:
 
     def _remove_subscription(self, subscription: SubscriptionState) -> None:
         """Remove a subscription."""
+        count_removed(subscription)
         subscription.record.gone = True
         subscription.topic.subscriptions.pop(subscription.record.name, None)
         self._lifecycles.remove_acknowledged(subscription.topic)

@@ -20,6 +20,7 @@ from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
+from pcli.codec.observe.tracking.subscriptions.message_counts import count_first, count_passed_over, count_redelivery
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.redelivery import (
     record_redelivery,
@@ -37,6 +38,9 @@ __all__ = ["RACE_NS", "deliver"]
 RACE_NS: Final = 5_000_000
 """Maximum time in ns between an ACK and a delivery of the same entry that the broker sent before it processed the
 ACK."""
+
+_MOST_PASSED_OVER: Final = 10_000
+"""Maximum number of entries between two deliveries whose messages are counted."""
 
 _two_lengths = Struct(">II").unpack_from
 
@@ -108,10 +112,14 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
     past = lifecycle.deliveries.get(subscription.record.name)
     if past is None:
         lifecycle.deliveries[subscription.record.name] = [delivery]
+        count_first(subscription, lifecycle, delivery)
         return True
     earlier = past if not lifecycle.chunks else [one for one in past if one.chunk == delivery.chunk]
     if earlier:
+        count_redelivery(subscription, lifecycle, delivery)
         record_redelivery(subscription, at, lifecycle, earlier, delivery)
+    else:
+        count_first(subscription, lifecycle, delivery)
     past.append(delivery)
     return False
 
@@ -142,6 +150,9 @@ def _add_pending(
             and done <= subscription.reset[0]
         ):
             record_redelivery_after_reset(subscription, at, delivery)
+            count_redelivery(subscription, lifecycle, delivery, counted_first=True)
+        elif first and done and not lifecycle.sent_frame:
+            count_redelivery(subscription, lifecycle, delivery, counted_first=True)
         if done or subscription.is_acked(at):
             _undo_ack(subscription, at, lifecycle, delivery, done)
     if at < subscription.lowest:
@@ -158,10 +169,10 @@ def _add_pending(
             if first:
                 subscription.keys.waited(lifecycle, delivery)
             subscription.keys.delivered(lifecycle.key, at, delivery, frame, first=first)
-    _advance_read_position(subscription, at)
+    _advance_read_position(subscription, at, delivery)
 
 
-def _advance_read_position(subscription: SubscriptionState, at: Position) -> None:
+def _advance_read_position(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
     """Advance the read position, and acknowledge the entries that the dispatcher has skipped."""
     if subscription.mark_delete is None:
         if subscription.selective:
@@ -186,6 +197,9 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
         and subscription.mark_delete >= subscription.read_position
     ):
         # no consumer holds any of these entries, and all of them are skipped
+        if topic.count(read, at) <= _MOST_PASSED_OVER:
+            for place in topic.between(read, at):
+                count_passed_over(subscription, place, delivery)
         subscription.move((at[0], at[1] - 1))
         gap = False
     ahead = subscription.ahead(at) if gap else ()
@@ -207,6 +221,8 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
             if everything or (known is None and (place <= subscription.rewound_from or subscription.skips(place))):
                 if known is not None and not known.held:
                     del subscription.pending_acks[place]
+                if not subscription.is_acked(place):
+                    count_passed_over(subscription, place, delivery)
                 subscription.ack(place)
     subscription.rewound = False
 

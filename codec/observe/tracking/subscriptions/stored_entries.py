@@ -14,6 +14,7 @@ from __future__ import annotations
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive
+from pcli.codec.observe.tracking.subscriptions.message_counts import known_by_receipt
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import evict_non_persistent
@@ -29,9 +30,11 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
         return
     at = (lifecycle.ledger, lifecycle.entry)
     _grow(topic, at, lifecycle)
+    if topic.unreceipted.is_copy_stored(lifecycle):
+        topic.record.messages.unreceipted += lifecycle.messages
     known = topic.lifecycles.get(at) or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
     if known is not None and known is not lifecycle:
-        _merge(known, lifecycle)
+        _merge(topic, known, lifecycle)
         lifecycles.forget(known)
         for place in positions(known):
             topic.lifecycles[place] = lifecycle
@@ -63,7 +66,7 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
     key = (lifecycle.producer_name, lifecycle.sequence_id)
     known = topic.unpositioned.get(key)
     if known is not None:
-        _merge(known, lifecycle)
+        _merge(topic, known, lifecycle)
         lifecycles.forget(known)
     topic.unpositioned[key] = lifecycle
     lifecycle.without_permits = tuple(
@@ -75,8 +78,10 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
     evict_non_persistent(lifecycles, topic)
 
 
-def _merge(known: Lifecycle, lifecycle: Lifecycle) -> None:
+def _merge(topic: TopicState, known: Lifecycle, lifecycle: Lifecycle) -> None:
     """Merge the events before the receipt into a lifecycle."""
+    if not known.sent_frame:
+        known_by_receipt(topic, known)
     lifecycle.deliveries, lifecycle.unacked = known.deliveries, known.unacked
     lifecycle.doubts |= known.doubts - {"cut"}
     if lifecycle.partition < 0:

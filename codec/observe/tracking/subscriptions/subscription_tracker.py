@@ -35,6 +35,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import (
     permits_granted,
     update_stalls,
 )
+from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
@@ -225,7 +226,10 @@ class SubscriptionTracker:
             producer_reconnected(topic)
             name = self._initial.pop(facts.request_number, "")
             if name:
-                self.lifecycles.subscription(topic, name).opened = True
+                subscription = self.lifecycles.subscription(topic, name)
+                if not subscription.opened:
+                    begin_counts(subscription, facts.frame.time_ns)
+                subscription.opened = True
 
     def _close_producer(self, facts: Facts) -> None:
         frame, peer = facts.frame, facts.peer

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.bounded_dict import BoundedDict
+from pcli.codec.observe.tracking.subscriptions.unreceipted_entries import UnreceiptedEntries
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
@@ -69,6 +70,7 @@ class TopicState:
         "subscriptions",
         "uncommitted",
         "unpositioned",
+        "unreceipted",
         "written",
     )  # fmt: skip
 
@@ -106,6 +108,8 @@ class TopicState:
         self.broker_lost: BrokerLost | None = None
         """The counters when the broker's side had ended all connections of the topic; None if it did not, or if a
         later frame shows whether the topic was loaded again."""
+        self.unreceipted = UnreceiptedEntries()
+        """Entries that were delivered, but whose receipt is not in the capture."""
         self.uncommitted: dict[tuple[int, int], list[Position]] = {}
         """Messages of open transactions."""
         self.aborted: set[Position] = set()

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
+from pcli.codec.observe.tracking.subscriptions.message_counts import count_aborted
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 
@@ -64,8 +65,14 @@ class TransactionEnd:
         places = topic.uncommitted.pop(txn, None)
         if places is None:
             return
+        found = [one for at in places if (one := topic.lifecycles.get(at)) is not None]
+        messages = sum(one.messages for one in found if one.receipt_ns >= 0)
+        topic.record.messages.uncommitted -= messages
         if not commit:
             topic.aborted.update(places)
+            topic.record.messages.aborted += messages
+            for one in found:
+                count_aborted(topic, one)
         ledger = topic.last[0]
         marker = (ledger, topic.ledgers[ledger] + 1)
         topic.markers.add(marker)

@@ -36,7 +36,7 @@ QUIET = [
 limited ones are late. Responses that a slow machine delayed are still reported."""
 
 ELSEWHERE = {
-    "ack-timeout-too-short", "consumer-reconnect-loop", "double-subscribe", "permits-doubled",
+    "ack-timeout-too-short", "balance-mismatch", "consumer-reconnect-loop", "double-subscribe", "permits-doubled",
     "permits-leaked", "permits-wrong-count", "queue-of-one", "redelivered-without-cause", "redelivery-storm",
     "subscription-recreated",
 }  # fmt: skip

@@ -22,6 +22,7 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules import Finding
 from pcli.codec.observe.statistics import Connections
 from pcli.codec.observe.tracking import process_events
+from pcli.codec.observe.tracking.statistics.message_balance import balances
 from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.observation.capture_event_rows import RecordingEvent, note_and_end_rows, stream_rows
@@ -159,7 +160,9 @@ class Objects:
 
     def finish(self) -> None:
         # As in `pcli stats consumers`, before the tracker releases its lifecycles.
-        self.figures = figures(self.diagnosis.subscriptions, self.diagnosis.capture.last_ns, system=True)
+        tracker, now = self.diagnosis.subscriptions, self.diagnosis.capture.last_ns
+        self.figures = figures(tracker, now, system=True)
+        self.balances = balances(tracker, now, system=True)
         self.diagnosis.finish()
 
 

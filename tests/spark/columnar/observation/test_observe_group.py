@@ -80,6 +80,20 @@ def test_figures_are_those_of_the_statistics(recordings, rows_of_items, objects_
     assert compared > 100
 
 
+def test_balances_are_those_of_the_statistics(recordings, rows_of_items, objects_of):
+    compared = 0
+    for name, items in recordings():
+        rows = {(row["topic"], row["subscription"] or ""): row for row in rows_of_items(items).rows("balances")}
+        wanted = objects_of(items).balances
+        assert rows.keys() == {(one.topic, one.subscription) for one in wanted}, name
+        for one in wanted:
+            row = rows[one.topic, one.subscription]
+            assert {word: row["unaccounted" if word == "unknown" else word] for word in one.values} == one.values, name
+            assert len(row["unknown"]) == len(one.reasons), name
+            compared += 1
+    assert compared > 100
+
+
 def test_consumers_have_the_ledgers_of_the_tracker(recordings, rows_of_items, objects_of):
     compared = 0
     for name, items in recordings():

@@ -1,0 +1,87 @@
+"""Counting of messages per subscription: first deliveries, redeliveries, and messages that were passed over.
+
+Rules of this file
+1. A message is available to a subscription if it was stored after the subscription began, or if it is delivered. The
+   counts of the topic at the beginning are therefore subtracted, and earlier messages are added when they are
+   delivered. Messages of aborted transactions are not available, but some clients' transactions are delivered.
+2. A message whose SEND is not in the capture is counted when it is delivered. If the receipt of the SEND follows, the
+   message is counted with the receipt instead.
+"""
+
+from __future__ import annotations
+
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
+
+__all__ = [
+    "begin_counts",
+    "count_aborted",
+    "count_first",
+    "count_passed_over",
+    "count_redelivery",
+    "known_by_receipt",
+]
+
+
+def begin_counts(subscription: SubscriptionState, time_ns: int) -> None:
+    """Begin the counts of a new subscription, or of a subscription that was removed and created again."""
+    counts, topic = subscription.record.messages, subscription.topic
+    counts.start, counts.start_ns = topic.record.messages.available, time_ns
+    counts.started_open = frozenset(topic.uncommitted)
+
+
+def count_first(subscription: SubscriptionState, lifecycle: Lifecycle, delivery: Delivery) -> None:
+    """Count the first delivery of a message; chunks before the last one do not count."""
+    if lifecycle.chunks and delivery.chunk + 1 != lifecycle.num_chunks:
+        return
+    counts = subscription.record.messages
+    counts.delivered += delivery.messages
+    aborted = (lifecycle.ledger, lifecycle.entry) in subscription.topic.aborted
+    if not lifecycle.sent_frame or aborted or _is_earlier(subscription, lifecycle):
+        counts.early += delivery.messages
+
+
+def _is_earlier(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
+    counts = subscription.record.messages
+    return 0 <= lifecycle.receipt_ns < counts.start_ns and lifecycle.txn not in counts.started_open
+
+
+def count_redelivery(
+    subscription: SubscriptionState, lifecycle: Lifecycle, delivery: Delivery, *, counted_first: bool = False
+) -> None:
+    """Count a redelivery. ``counted_first`` states that it was counted as a first delivery before."""
+    if lifecycle.chunks and delivery.chunk + 1 != lifecycle.num_chunks:
+        return
+    counts = subscription.record.messages
+    counts.redelivered += delivery.messages
+    if counted_first:
+        counts.delivered -= delivery.messages
+        counts.early -= delivery.messages
+
+
+def count_aborted(topic: TopicState, lifecycle: Lifecycle) -> None:
+    """Count a message of an aborted transaction for the subscriptions that have received it nevertheless."""
+    for name, deliveries in lifecycle.deliveries.items():
+        record = topic.record.subscriptions.get(name)
+        if record is not None:
+            record.messages.early += deliveries[0].messages
+
+
+def known_by_receipt(topic: TopicState, lifecycle: Lifecycle) -> None:
+    """Process the receipt of a message that was delivered before: it counts as stored, no longer as delivered only."""
+    for name, deliveries in lifecycle.deliveries.items():
+        record = topic.record.subscriptions.get(name)
+        if record is not None:
+            record.messages.early -= deliveries[0].messages
+
+
+def count_passed_over(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
+    """Count the message at a position that the dispatcher did not deliver before a later message."""
+    lifecycle = subscription.topic.lifecycles.get(at)
+    if lifecycle is None or at in subscription.topic.aborted or subscription.record.name in lifecycle.deliveries:
+        return
+    if (lifecycle.ledger, lifecycle.entry) == at:
+        subscription.record.passed_over.add(
+            delivery.time_ns, lifecycle.sent_frame, delivery.frame, sample=lifecycle.id, count=lifecycle.messages
+        )
