@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pcli.cli.common.input_notes import InputNotes, no_frames_text
@@ -120,6 +122,12 @@ class CaptureReading:
             if event.number == self.count:
                 return
         self._totals = totals
+
+    def origin(self, packet: int) -> tuple[str, int]:
+        """Return the file of a packet after a complete pass, and the number of the packet in this file."""
+        files = self._totals.files if self._totals is not None else []
+        index = bisect_left(files, packet, key=itemgetter(1)) - 1
+        return (files[index][0], packet - files[index][1]) if index >= 0 else ("", packet)
 
     def read_options(self) -> ReadOptions:
         """Return the options of the capture reader."""

@@ -171,8 +171,8 @@ class _Contents:
                 on_end(event)
 
     def _findings(self) -> Iterator[tuple[str, str]]:
-        from pcli.cli.diagnosis.capture_diagnosis import FrameLines
-        from pcli.cli.diagnosis.finding_output import FindingText, shown_json, shown_text, summary
+        from pcli.cli.diagnosis.finding_output import FindingText, incidents_text, shown_json, summary
+        from pcli.cli.diagnosis.frame_lines import FrameLines
         from pcli.codec.observe.diagnosis import Diagnosis
 
         diagnosis, lines = Diagnosis(), FrameLines()
@@ -184,9 +184,12 @@ class _Contents:
         for facts in self._facts(lambda _: None, lambda _: None):
             if facts.frame.number in named:
                 lines.keep(facts)
-        text = FindingText(self._first_ns, lines.text)
-        yield "findings.json", shown_json(found, diagnosis, text)
-        yield "findings.txt", "\n".join([*(shown_text(one, text) for one in found), summary(found, diagnosis), ""])
+        text, incidents = (
+            FindingText(self._first_ns, lines, lambda packet: (CAPTURE, packet), [CAPTURE]),
+            diagnosis.incidents(),
+        )
+        yield "findings.json", shown_json(incidents, diagnosis, text)
+        yield "findings.txt", f"{incidents_text(incidents, found, text)}\n{summary(found, diagnosis)}\n"
 
     def _trace(self) -> str:
         from pcli.cli.diagnosis.lifecycle_search import lifecycles_of

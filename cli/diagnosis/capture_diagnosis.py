@@ -19,7 +19,9 @@ from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, text_width, write_bytes, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.diagnosis.finding_output import (
+    WIDTH,
     FindingText,
+    incidents_text,
     shown_html,
     shown_json,
     shown_ndjson,
@@ -27,23 +29,20 @@ from pcli.cli.diagnosis.finding_output import (
     summary,
     wrapped,
 )
+from pcli.cli.diagnosis.frame_lines import FrameLines
 
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions
-    from pcli.codec.observe import Facts
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FAIL_WORDS", "FrameLines", "checked_rules", "explain", "fails", "run"]
+__all__ = ["FAIL_WORDS", "checked_rules", "explain", "fails", "run"]
 
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
 """Values of --fail-on that are not rules, with the severities that they select."""
 
 _POLL_S: Final = 1.0
 """Seconds between two checks of open requests and consumers in a live capture."""
-
-_KEPT_LINES: Final = 20_000
-"""Number of frames of a live capture whose lines are kept (4 MB). Findings follow their frames within seconds."""
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
@@ -97,7 +96,9 @@ def run(
     lines = FrameLines(filter_)
     packets = PacketIndex() if packet_numbers else None
     width = text_width()
-    text = FindingText(0, lines.text, packets, color=color and colored(), **({} if width is None else {"width": width}))
+    text = FindingText(
+        0, lines, reading.origin, files or [f"-i {interface}"], packets, color=color and colored(), width=width or WIDTH
+    )
     if interface:
         _listen(reading, diagnosis, lines, text, printed=output == "text")
     else:
@@ -111,17 +112,17 @@ def run(
         lines.read(reading, found)
     found = [one for one in found if lines.wanted(one)]
     text.first_ns = reading.first_ns
+    incidents = [one for one in diagnosis.incidents() if any(map(lines.wanted, one.findings))]
     with ignoring_closed_stdout():
         if output == "json":
-            write_bytes(shown_json(found, diagnosis, text).encode())
+            write_bytes(shown_json(incidents, diagnosis, text).encode())
         elif output == "ndjson":
-            write_bytes(shown_ndjson(found, text).encode())
+            write_bytes(shown_ndjson(incidents, text).encode())
         elif output == "html":
-            write_bytes(shown_html(found, diagnosis, text, files).encode())
+            write_bytes(shown_html(incidents, diagnosis, text, files).encode())
         else:
-            for one in diagnosis.unreported():
-                if lines.wanted(one):
-                    write_line(shown_text(one, text))
+            if shown := incidents_text(incidents, diagnosis.unreported(), text):
+                write_line(shown)
             for line in wrapped("", summary(found, diagnosis), text.width if width else sys.maxsize):
                 write_line(line)
     code = reading.finish()
@@ -132,54 +133,6 @@ def fails(found: Sequence[Finding], fail_on: Sequence[str]) -> bool:
     """Whether --fail-on includes one of the findings."""
     severities = {one for word in fail_on for one in FAIL_WORDS.get(word, ())}
     return any(one.rule in fail_on or one.severity in severities for one in found)
-
-
-class FrameLines:
-    """One line for each frame to which findings refer, and whether the frame matches the filter."""
-
-    def __init__(self, filter_: str = "") -> None:
-        from pcli.codec.observe import compile_filter
-
-        self._match = compile_filter(filter_).match if filter_ else None
-        self._lines: dict[int, str] = {}
-        self._matched: set[int] = set()
-
-    def keep(self, facts: Facts) -> None:
-        """Keep the line of a frame."""
-        from pcli.codec.observe.output.frame_summary import describe
-        from pcli.codec.wire.commands import name_of
-
-        frame = facts.frame
-        self._lines[frame.number] = f"{name_of(frame.type)}  {describe(facts)}"
-        if self._match is None or self._match(facts):
-            self._matched.add(frame.number)
-
-    def keep_last(self, facts: Facts) -> None:
-        """Keep the line of a frame, and drop the line of the frame that is `_KEPT_LINES` frames earlier."""
-        self.keep(facts)
-        old = facts.frame.number - _KEPT_LINES
-        self._lines.pop(old, None)
-        self._matched.discard(old)
-
-    def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
-        """Read the inputs again up to the last frame to which a finding refers."""
-        wanted = {number for one in found for number in one.frames}
-        if not wanted:
-            return
-        last = max(wanted)
-        for facts in reading.facts():
-            if facts.frame.number in wanted:
-                self.keep(facts)
-            if facts.frame.number >= last:
-                break
-
-    def wanted(self, finding: Finding) -> bool:
-        """Whether to show a finding: true if one of its frames matches, or if there is no filter."""
-        return self._match is None or not self._matched.isdisjoint(finding.frames)
-
-    def text(self, number: int) -> str:
-        """Return the line of a frame, or an empty string if it is unknown or was dropped."""
-        return self._lines.get(number, "")
 
 
 def _listen(

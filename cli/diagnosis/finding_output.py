@@ -9,77 +9,154 @@ Rules of this file
 from __future__ import annotations
 
 import html
+import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.common.output import SEVERITY_COLORS, json_text
+from pcli.codec.observe.rules.finding_text import cause_text
 
 if TYPE_CHECKING:
     from pcli.cli.common.packet_numbers import PacketIndex
+    from pcli.cli.diagnosis.frame_lines import FrameLines
     from pcli.codec.observe.diagnosis import Diagnosis
+    from pcli.codec.observe.incidents import Incident
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FindingText", "shown_html", "shown_json", "shown_ndjson", "shown_text", "summary", "wrapped"]
+__all__ = [
+    "WIDTH",
+    "FindingText",
+    "cause_text",
+    "incidents_text",
+    "shown_html",
+    "shown_json",
+    "shown_ndjson",
+    "shown_text",
+    "summary",
+    "wrapped",
+]
 
-_WIDTH: Final = 110
+WIDTH: Final = 110
 """Width of the text if it is not printed on a terminal."""
+
+JSON_VERSION: Final = 2
+"""Version of the JSON form, see docs/json.md."""
 
 
 class FindingText:
-    """The context of a finding's text: the time of the first frame, and lines and packet numbers of frames."""
+    """The context of a finding's text: the time of the first frame, the lines of frames, and the inputs."""
 
     def __init__(
         self,
         first_ns: int,
-        line_of: Callable[[int], str],
+        lines: FrameLines,
+        origin: Callable[[int], tuple[str, int]],
+        inputs: Sequence[str] = (),
         packets: PacketIndex | None = None,
         *,
-        width: int = _WIDTH,
+        width: int = WIDTH,
         color: bool = False,
     ) -> None:
+        """``origin`` returns the file of a packet and its number in the file; ``inputs`` are the values of -r."""
         self.first_ns = first_ns
-        self.line_of = line_of
+        self.lines = lines
+        self.origin = origin
+        self.inputs = inputs
         self.packets = packets
         """Packet numbers to show after frame numbers; None if they are not shown."""
         self.width = width
         self.color = color
 
+    def frame(self, number: int) -> dict[str, Any]:
+        """Return number, file, packet, time and line of a frame; only the number if the frame was dropped."""
+        line = self.lines.line(number)
+        if line is None:
+            return {"number": number}
+        file, packet = self.origin(line.packet)
+        return {
+            "number": number,
+            "file": file,
+            "packet": packet,
+            "time": self.seconds(line.time_ns),
+            "line": line.text,
+        }
+
+    def frame_text(self, number: int) -> str:
+        """Return ``packet 40 of a.pcap, 1.204 s  FLOW  1000 permits``; the file only if there are several inputs."""
+        frame = self.frame(number)
+        if "line" not in frame:
+            return ""
+        file = f" of {frame['file']}" if len(self.inputs) > 1 else ""
+        return f"packet {frame['packet']}{file}, {frame['time']:.3f} s  {frame['line']}"
+
+    def command(self, finding: Finding) -> str:
+        """Return the command that shows the frames of a finding; empty for a live capture or stdin."""
+        if not finding.frames or not self.inputs or "-" in self.inputs:
+            return ""
+        frames = ", ".join(map(str, sorted(finding.frames)))
+        files = " ".join(f"-r {shlex.quote(name)}" for name in self.inputs)
+        return f"pcli dissect {files} -Y 'pulsar.number in {{{frames}}}'"
+
+    def seconds(self, time_ns: int) -> float:
+        """Return a time in seconds since the first frame."""
+        return round((time_ns - self.first_ns) / 1e9, 6)
+
     def since(self, finding: Finding) -> float | None:
         """Return the start of the finding in seconds since the first frame; None if unknown."""
-        return None if finding.since_ns <= 0 else round((finding.since_ns - self.first_ns) / 1e9, 6)
+        return None if finding.since_ns <= 0 else self.seconds(finding.since_ns)
+
+    def severity(self, severity: str) -> str:
+        """Return a severity in capital letters, with its colour if there are colours."""
+        word = severity.upper()
+        return f"{SEVERITY_COLORS[severity]}{word}\x1b[0m" if self.color else word
+
+    def label(self, words: str) -> str:
+        """Return a text with packet numbers after frame numbers, if they are shown."""
+        return words if self.packets is None else self.packets.label(words)
 
     def head(self, finding: Finding) -> str:
-        """Return a title such as ``stuck-no-permits, since 4.213 s: caused by the application, certain``."""
+        """Return a title such as ``stuck-no-permits, since 4.213 s: certain``."""
         since = self.since(finding)
         when = "" if since is None else f", since {since:.3f} s"
         if since is not None and since < 0:  # TCP packets precede the first frame
             when = f", since {-since:.3f} s before the first frame"
-        return f"{finding.rule}{when}: {_CAUSES[finding.culprit]}, {finding.sure}"
+        return f"{finding.rule}{when}: {finding.certainty}"
 
 
-_CAUSES: Final = {
-    "application": "caused by the application",
-    "client": "caused by the client library",
-    "broker": "caused by the broker",
-    "network": "caused by the network",
-    "capture": "caused by the capture",
-}
+def incidents_text(incidents: Sequence[Incident], wanted: Collection[Finding], text: FindingText) -> str:
+    """Return the incidents as text: first the summary of each with several findings, and then these findings.
+
+    Of the findings, only those in ``wanted`` are contained.
+    """
+    parts, identities = [], {one.identity for one in wanted}
+    for one in incidents:
+        if one.effects:
+            severity = text.severity(one.severity)
+            parts += [
+                f"{severity}  incident: {one.certainty}",
+                *wrapped("  ", text.label(one.summary()), text.width),
+                "",
+            ]
+        parts += [shown_text(finding, text) for finding in one.findings if finding.identity in identities]
+    return "\n".join(parts)
 
 
 def shown_text(finding: Finding, text: FindingText) -> str:
     """Return a finding as lines of text, with an empty line at the end."""
-    severity = finding.severity.upper()
-    if text.color:
-        severity = f"{SEVERITY_COLORS[finding.severity]}{severity}\x1b[0m"
-    label = (lambda words: words) if text.packets is None else text.packets.label
-    rows = [f"{severity}  {text.head(finding)}", *wrapped("  ", label(finding.what), text.width)]
+    cause = finding.cause
+    rows = [f"{text.severity(finding.severity)}  {text.head(finding)}"]
+    rows += wrapped("  ", text.label(finding.what), text.width)
     for number in finding.frames:
-        rows += wrapped(label(f"    frame {number}") + "  ", text.line_of(number) or " ", text.width)
-    rows += wrapped("  against it: ", label(finding.opposite), text.width)
+        rows += wrapped(f"    frame {number}  ", text.frame_text(number), text.width)
+    rows += wrapped("  cause: ", cause_text(cause.culprit, finding.cause_certainty, cause.alternatives), text.width)
+    rows += wrapped("  to decide: ", cause.decide, text.width) if cause.decide else []
+    rows += wrapped("  against it: ", text.label(finding.opposite), text.width)
     rows += wrapped("  what to do: ", finding.advice, text.width)
+    if command := text.command(finding):
+        rows.append(f"  show: {command}")
     return "\n".join([*rows, f"  more: pcli diagnose --explain {finding.rule}", ""])
 
 
@@ -108,8 +185,8 @@ def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
     return f"{len(found)} finding{'s' if len(found) > 1 else ''}{dropped} ({words}) in {looked_at}"
 
 
-def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText) -> str:
-    """Return all findings as one JSON object."""
+def shown_json(incidents: Sequence[Incident], diagnosis: Diagnosis, text: FindingText) -> str:
+    """Return all incidents and findings as one JSON object. An incident refers to findings by their index."""
     from pcli.codec.observe.tracking.records.counters import Occurrences
 
     capture = diagnosis.capture
@@ -117,7 +194,9 @@ def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
     return (
         json_text(
             {
-                "findings": [_row(one, text) for one in found],
+                "version": JSON_VERSION,
+                "incidents": list(_incident_rows(incidents, text)),
+                "findings": [_row(one, text) for incident in incidents for one in incident.findings],
                 "looked_at": diagnosis.checked_counts(),
                 "capture": {
                     name: value.count if isinstance(value, Occurrences) else value for name, value in values.items()
@@ -129,47 +208,75 @@ def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
     )
 
 
+def _incident_rows(incidents: Sequence[Incident], text: FindingText) -> Iterator[dict[str, Any]]:
+    first = 0
+    for one in incidents:
+        count = len(one.findings)
+        yield {
+            "severity": one.severity,
+            "certainty": one.certainty,
+            "summary": one.summary(),
+            "since": text.since(one.root),
+            "findings": list(range(first, first + count)),
+        }
+        first += count
+
+
 def _row(finding: Finding, text: FindingText) -> dict[str, Any]:
+    cause = finding.cause
     return {
         "rule": finding.rule,
-        "cause": finding.cause,
+        "variant": finding.variant,
         "severity": finding.severity,
-        "culprit": finding.culprit,
-        "sure": finding.sure,
+        "certainty": finding.certainty,
+        "cause": {
+            "culprit": cause.culprit,
+            "certainty": finding.cause_certainty,
+            "alternatives": list(cause.alternatives),
+            "decide": cause.decide,
+        },
         "subject": finding.subject,
         "what": finding.what,
+        "count": finding.count,
         "since": text.since(finding),
-        "frames": [_frame_row(number, text) for number in finding.frames],
+        "frames": [text.frame(number) for number in finding.frames],
+        "command": text.command(finding),
         "opposite": finding.opposite,
         "advice": finding.advice,
     }
 
 
-def _frame_row(number: int, text: FindingText) -> dict[str, Any]:
-    packet = {} if text.packets is None else {"packet": text.packets.packet_of(number)}
-    return {"number": number, **packet, "line": text.line_of(number)}
+def shown_ndjson(incidents: Sequence[Incident], text: FindingText) -> str:
+    """Return each finding as one line of JSON."""
+    return "".join(json_text(_row(one, text)) + "\n" for incident in incidents for one in incident.findings)
 
 
-def shown_ndjson(found: Sequence[Finding], text: FindingText) -> str:
-    """Yield each finding as one line of JSON."""
-    return "".join(json_text(_row(one, text)) + "\n" for one in found)
-
-
-def shown_html(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText, files: Sequence[str]) -> str:
-    """Return all findings as one HTML page."""
+def shown_html(incidents: Sequence[Incident], diagnosis: Diagnosis, text: FindingText, files: Sequence[str]) -> str:
+    """Return all incidents and findings as one HTML page."""
     title = f"pcli diagnose {' '.join(files)}".strip()
+    found = [one for incident in incidents for one in incident.findings]
     parts = [_HEAD.format(title=_safe(title)), f"<h1>{_safe(title)}</h1>", f"<p>{_safe(summary(found, diagnosis))}</p>"]
-    for finding in found:
-        frames = "".join(f"<li>frame {number} <code>{_safe(text.line_of(number))}</code>" for number in finding.frames)
-        parts.append(
-            f'<section class="{_safe(finding.severity)}"><h2>{_safe(text.head(finding))}</h2>'
-            f"<p>{_safe(finding.what)}</p><ul>{frames}</ul>"
-            f"<p><b>Against it:</b> {_safe(finding.opposite)}</p><p><b>What to do:</b> {_safe(finding.advice)}</p>"
-            f"<details><summary>More on {_safe(finding.rule)}</summary>"
-            f"<pre>{_safe(_page(finding.rule))}</pre></details>"
-            "</section>"
-        )
+    for incident in incidents:
+        if incident.effects:
+            parts.append(f"<h2>Incident: {_safe(incident.certainty)}</h2><p>{_safe(incident.summary())}</p>")
+        parts += [_section(one, text) for one in incident.findings]
     return "\n".join([*parts, "</body></html>", ""])
+
+
+def _section(finding: Finding, text: FindingText) -> str:
+    frames = "".join(f"<li>frame {number} <code>{_safe(text.frame_text(number))}</code>" for number in finding.frames)
+    cause = finding.cause
+    culprit = cause_text(cause.culprit, finding.cause_certainty, cause.alternatives)
+    decide = f"<p><b>To decide:</b> {_safe(cause.decide)}</p>" if cause.decide else ""
+    return (
+        f'<section class="{_safe(finding.severity)}"><h3>{_safe(text.head(finding))}</h3>'
+        f"<p>{_safe(finding.what)}</p><ul>{frames}</ul><p><b>Cause:</b> {_safe(culprit)}</p>{decide}"
+        f"<p><b>Against it:</b> {_safe(finding.opposite)}</p><p><b>What to do:</b> {_safe(finding.advice)}</p>"
+        f"<p><code>{_safe(text.command(finding))}</code></p>"
+        f"<details><summary>More on {_safe(finding.rule)}</summary>"
+        f"<pre>{_safe(_page(finding.rule))}</pre></details>"
+        "</section>"
+    )
 
 
 def _page(rule: str) -> str:
@@ -194,6 +301,7 @@ _HEAD: Final = """<!doctype html>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222 }}
 section {{ border-left: 6px solid #999; padding: 0 1em; margin: 1.5em 0 }}
 section.error {{ border-color: #c22 }} section.warning {{ border-color: #d90 }} section.note {{ border-color: #48c }}
-h1 {{ font-size: 1.4em }} h2 {{ font-size: 1.1em }} code, pre {{ font-size: 0.9em }} pre {{ white-space: pre-wrap }}
-h1, h2, p, code, pre {{ overflow-wrap: anywhere }} ul {{ padding-left: 1.2em }}
+h1 {{ font-size: 1.4em }} h2 {{ font-size: 1.2em }} h3 {{ font-size: 1.1em }}
+code, pre {{ font-size: 0.9em }} pre {{ white-space: pre-wrap }}
+h1, h2, h3, p, code, pre {{ overflow-wrap: anywhere }} ul {{ padding-left: 1.2em }}
 </style></head><body>"""

@@ -38,6 +38,8 @@ class CaptureTotals:
     """Totals of all captures, including traffic other than Pulsar."""
 
     packets: int = 0
+    files: list[tuple[str, int]] = field(default_factory=list)
+    """Name of each file, and the number of packets before it."""
     connections: int = 0
     """Number of TCP connections."""
     ports: list[int] = field(default_factory=list)
@@ -82,6 +84,8 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
 
     for name, source, note in opened(files):
         extractor.snapped = False
+        if options.totals is not None:
+            options.totals.files.append((name, reader.packet))
         if source is not None:
             for item in _windows(name, source):
                 if isinstance(item, Note):

@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.codec.observe.incidents import Incident, Place, incidents_of
 from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
+from pcli.codec.observe.rules.connection_text import place
 from pcli.codec.observe.rules.finding import CERTAINTIES, GROUPS, SEVERITIES
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.hosts import Hosts
@@ -57,6 +59,9 @@ class Diagnosis:
         self._tracker = tracker(on_done=self._done, hosts=hosts, servers=servers)
         self._on_record = on_record
         self._found: dict[tuple[Any, ...], Finding] = {}
+        self._streams: dict[tuple[Any, ...], frozenset[int]] = {}
+        """The connections of the objects that the findings concern."""
+        self._servers: dict[int, str] = {}
         self._reported: set[tuple[Any, ...]] = set()
         self._seen: Counter[str] = Counter()
         self._messages = 0
@@ -108,6 +113,16 @@ class Diagnosis:
         """Return all findings by severity, certainty and start."""
         return sorted(self._found.values(), key=by_weight)
 
+    def incidents(self) -> list[Incident]:
+        """Return the incidents of the findings, the most severe first."""
+        findings = self.findings()
+        places = {}
+        for one in findings:
+            streams = self._streams.get(one.identity, frozenset())
+            servers = frozenset(self._servers[stream] for stream in streams if stream in self._servers)
+            places[id(one)] = Place(streams, servers | {one.subject["server"]} if "server" in one.subject else servers)
+        return incidents_of(findings, places)
+
     def unreported(self) -> list[Finding]:
         """Return the findings that no poll has returned."""
         return [found for found in self.findings() if found.identity not in self._reported]
@@ -119,6 +134,8 @@ class Diagnosis:
 
     def _done(self, group: str, record: Any) -> None:
         new: list[Finding] = []
+        if group == "connection":
+            self._servers[record.stream] = place(record.server)
         if not _is_system(record):
             self._seen[group] += 1
             if group == "topic":
@@ -128,15 +145,27 @@ class Diagnosis:
         for found in new:
             if len(self._found) < MAX_FINDINGS or found.identity in self._found:
                 self._found[found.identity] = found
+                self._streams[found.identity] = _streams_of(record)
             else:
                 self.dropped += 1
         if self._on_record is not None:
             self._on_record(group, record, new)
 
 
+def _streams_of(record: Any) -> frozenset[int]:
+    """Return the connections of a record: its own, or those of its session or its consumers."""
+    if isinstance(record, KeyRecord):
+        record = record.subscription
+    if isinstance(record, SubscriptionRecord):
+        return frozenset().union(*map(_streams_of, record.consumers.values()))
+    session = getattr(record, "session", None)
+    stream = getattr(record, "stream", None) if session is None else session.stream
+    return frozenset() if stream is None else frozenset((stream,))
+
+
 def by_weight(found: Finding) -> tuple[int, int, int]:
     """Return the sort key of a finding: severity, certainty, start."""
-    return SEVERITIES.index(found.severity), CERTAINTIES.index(found.sure), found.since_ns
+    return SEVERITIES.index(found.severity), CERTAINTIES.index(found.certainty), found.since_ns
 
 
 def checked_counts_text(counts: dict[str, int]) -> str:

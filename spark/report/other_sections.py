@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
+from pcli.codec.observe.rules.finding_text import cause_text
 from pcli.spark.input.read_plan import CLUSTER
 from pcli.spark.report.charts import LETTERS, Series, lines
 from pcli.spark.report.message_figures import Span
@@ -32,7 +33,7 @@ def findings(table: pa.Table) -> Section:
     section = Section("Findings", "findings")
     rows = sorted(
         table.to_pylist(),
-        key=lambda row: (SEVERITIES.index(row["severity"]), CERTAINTIES.index(row["sure"]), row["since_ns"] or 0),
+        key=lambda row: (SEVERITIES.index(row["severity"]), CERTAINTIES.index(row["certainty"]), row["since_ns"] or 0),
     )
     if not rows:
         section.texts.append("No problems were found.")
@@ -61,8 +62,8 @@ def _finding(row: dict[str, Any]) -> FindingText:
     if row["connection"] is not None:
         about.append(f"connection {row['connection']}")
     frames = f"frames {', '.join(map(str, row['frames']))}" if row["frames"] else ""
-    head = f"{row['severity']}: {row['rule']}, {row['sure']}{since}"
-    whose = f"caused by the {'client library' if row['culprit'] == 'client' else row['culprit']}"
+    head = f"{row['severity']}: {row['rule']}, {row['certainty']}{since}"
+    whose = f"cause: {cause_text(row['culprit'], row['cause_certainty'], row['alternatives'])}"
     more = f"more: `pcli diagnose --explain {row['rule']}`"
     where = "; ".join(filter(None, [whose, ", ".join(about), frames, more]))
     return FindingText(row["severity"], head, row["what"], row["advice"] or "", row["opposite"] or "", where)

@@ -20,7 +20,7 @@ MANIFEST: Final = "_manifest.json"
 """The name of the manifest in OUT."""
 
 _FORMAT: Final = "pcli tables"
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +85,9 @@ class Manifest:
                 )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LocalError(f"{where}: not a manifest of pcli, or damaged") from None
+        if isinstance(version, int) and version < _VERSION:
+            raise LocalError(
+                f"{where}: written by an older pcli (version {version} of the tables): "
+                "analyze the captures again into a new directory"
+            )
         raise LocalError(f"{where}: written by a newer pcli (version {version} of the tables): update pcli")

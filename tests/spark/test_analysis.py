@@ -48,11 +48,12 @@ def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
     path, diagnosis = small_captures / name, Diagnosis()
     process_events(recorded(path), diagnosis)
     wanted = {
-        (one.rule, one.cause, one.what, one.severity, one.sure, tuple(one.frames)) for one in diagnosis.findings()
+        (one.rule, one.variant, one.what, one.severity, one.certainty, tuple(one.frames))
+        for one in diagnosis.findings()
     }
     found = tables_of(tmp_path / "out", path, only=("findings",)).read("findings").to_pylist()
     assert {
-        (row["rule"], row["cause"] or "", row["what"], row["severity"], row["sure"], tuple(row["frames"]))
+        (row["rule"], row["cause"] or "", row["what"], row["severity"], row["certainty"], tuple(row["frames"]))
         for row in found
     } == wanted
     assert len(found) == len(wanted)

@@ -72,9 +72,9 @@ from pcli.codec.observe.rules import (
     whole_batches_again,
     wrong_crc,
 )
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 
-__all__ = ["RULES", "Finding", "Moment", "Rule"]
+__all__ = ["RULES", "Cause", "Finding", "Moment", "Rule"]
 
 RULES: Final[dict[str, Rule]] = {
     rule.name: rule

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import attached, seen_until
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     GAPS,
@@ -50,10 +50,44 @@ from pcli.codec.observe.rules.finding_text import (
     span,
     why_unsure,
 )
-from pcli.codec.observe.rules.reconnect_causes import culprit_of_loss
+from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_REFUSED: Final = Cause(
+    "application",
+    "likely",
+    ("a transaction that the broker had already ended",),
+    "The error message, and the broker's log at that time.",
+)
+_IN_GAP: Final = Cause(
+    "capture",
+    "possible",
+    (
+        "a broker that did not respond",
+        "a connection that broke before the response",
+    ),
+    "A capture without gaps.",
+)
+_BROKE: Final = Cause(
+    "network",
+    "likely",
+    ("a broker that did not respond before the connection ended",),
+    "A capture on the broker's host: it shows whether the ACK arrived there.",
+)
+_NOT_STORED: Final = Cause(
+    "broker",
+    "likely",
+    ("a reset of the cursor by an administrator", "an ACK that was lost between the point of capture and the broker"),
+    "The broker's log, or a capture on the broker's host.",
+)
+_NO_RESPONSE: Final = Cause(
+    "broker",
+    "likely",
+    ("a response that was lost between the broker and the point of capture",),
+    "A capture on the broker's host: it shows whether the ACK arrived there.",
+)
 
 _AFTER: Final = {
     "lost": "after its connection broke",
@@ -77,8 +111,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "ack-lost",
             "warning",
-            "application",
             "certain",
+            _REFUSED,
             subject,
             f"The broker refused {count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} with {error}: "
             f"{error_message(seen.sample)}",
@@ -88,6 +122,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "The error names the reason; in a transaction, TransactionConflict means that another transaction "
             "acknowledged the messages.",
             error,
+            count=seen.count,
         )
 
 
@@ -103,8 +138,8 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "ack-lost",
         "warning",
-        "capture" if GAPS & doubts else "network" if broke else "broker",
         certainty(doubts, "certain" if broke else "likely"),
+        _IN_GAP if GAPS & doubts else _BROKE if broke else _NO_RESPONSE,
         consumer_subject(consumer),
         f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} requested a response and received "
         "none "
@@ -115,6 +150,7 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "An ACK_RESPONSE with the request id would disprove the finding; there is none." + why_unsure(doubts),
         "If the messages are redelivered, the ACKs had no effect. Make the application tolerate duplicates.",
         "unanswered",
+        count=seen.count,
     )
 
 
@@ -124,8 +160,8 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
         yield Finding(
             "ack-lost",
             "warning",
-            culprit_of_loss(consumer.ends) if why == "lost" else "broker",
             certainty(doubts, "likely"),
+            _NOT_STORED._replace(culprit=cause_of_loss(consumer.ends).culprit) if why == "lost" else _NOT_STORED,
             consumer_subject(consumer),
             f"{count_of(seen.count, 'entry', 'entries')} that {about_consumer(consumer)} had acknowledged "
             f"{'was' if seen.count == 1 else 'were'} redelivered {_AFTER.get(why, 'without a reconnect or a seek')}"
@@ -137,6 +173,7 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
             "the broker may have lost the ACK." + why_unsure(doubts),
             "Enable acknowledgement receipts. Make the application tolerate duplicates.",
             f"back-again-{why}",
+            count=seen.count,
         )
 
 
@@ -147,4 +184,9 @@ RULE = Rule(
     title="acknowledgements that were unanswered or refused, or that did not prevent a redelivery",
     issue="apache/pulsar#23262",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+    ),
+    effect=("acknowledgement was lost", "acknowledgements were lost"),
 )

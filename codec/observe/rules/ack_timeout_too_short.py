@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -41,6 +42,13 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_TIMEOUT: Final = Cause(
+    "application",
+    "likely",
+    ("messages that were not processed at all",),
+    "The processing times in the application's log.",
+)
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -56,8 +64,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "ack-timeout-too-short",
         "warning",
-        "application",
         certainty(doubts, "likely"),
+        _TIMEOUT,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requests redelivery of messages after {span(time_out)} "
         f"({count_of(consumer.asked_again.count, 'id')} so far) but needs up to {span(consumer.ack_age_max_ns)} to "
@@ -67,6 +75,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "If no acknowledgement took as long as the timeout, the redelivered messages were not processed at all."
         + why_unsure(doubts),
         "Set the timeout above the longest processing time, or use a smaller receiver queue.",
+        count=consumer.asked_again.count,
     )
 
 

@@ -28,19 +28,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "seek": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "seek": Redelivery(
+        Cause("application"),
         "because a SEEK moved the cursor back",
         "Nothing: the broker confirmed the SEEK.",
         "Nothing, if the seek was intended. The connection of the SEEK shows which client sent it.",
     ),
-    "reset": Cause(
-        "broker",
+    "reset": Redelivery(
+        Cause(
+            "broker",
+            "likely",
+            ("an unload of the topic whose other CLOSE frames were not captured",),
+            "The broker's log: it contains the request.",
+        ),
         "because an administrator reset the cursor or deleted the subscription: the broker closed the consumers of "
         "this subscription only",
         "A producer or another subscription that the broker closed at the same time would indicate an unload.",
@@ -53,5 +59,5 @@ RULE = redelivery_rule(
     "after-seek",
     "messages redelivered because the cursor was moved back",
     "apache/pulsar#11825",
-    _CAUSES,
+    _REDELIVERIES,
 )

@@ -32,12 +32,26 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, span, why_unsure
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_IN_GAP: Final = Cause("capture", "possible", ("a broker that did not respond",), "A capture without gaps.")
+_NO_RESPONSE: Final = Cause(
+    "broker",
+    "likely",
+    ("a network that lost the request or the response",),
+    "A capture on the broker's host: it shows whether the request arrived there.",
+)
+_TOO_MANY: Final = Cause(
+    "broker",
+    "likely",
+    ("a request id that the client used twice",),
+    "The request ids of the connection (`pcli dissect`).",
+)
 
 _OTHER_RULES: Final = ("SEND", "ACK", "PING")
 _WAIT_NS: Final = 10_000_000_000
@@ -66,8 +80,8 @@ def _missing(exchange: ExchangeRecord) -> Finding:
     return Finding(
         "answers-missing",
         "note" if in_gap else "error" if given_up else "warning",
-        "capture" if in_gap else "broker",
         certainty(exchange.doubts),
+        _IN_GAP if in_gap else _NO_RESPONSE,
         exchange_subject(exchange),
         f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
         f"received no response; the oldest request has been waiting for {span(exchange.waited_ns)}{later}.",
@@ -78,6 +92,7 @@ def _missing(exchange: ExchangeRecord) -> Finding:
         "Search the broker's log at the time of the request. A client stops waiting after 30 s and repeats the "
         "request.",
         "missing",
+        count=missing.count,
     )
 
 
@@ -87,8 +102,8 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
     return Finding(
         "answers-missing",
         "note",
-        "broker",
         "likely",
+        _TOO_MANY,
         exchange_subject(exchange),
         f"Connection {exchange.stream} contains {tally.count} {what} ({exchange.type}).",
         tally.first_ns,
@@ -97,6 +112,7 @@ def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
         "Clients log and ignore such responses. Report the problem to the developers of the broker or client with "
         "this capture.",
         cause,
+        count=tally.count,
     )
 
 
@@ -107,4 +123,9 @@ RULE = Rule(
     title="requests without a response, and responses without a request",
     issue="apache/pulsar#3300",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+    ),
+    effect=("request had no response", "requests had no response"),
 )

@@ -27,13 +27,21 @@ attach this capture. Creating the consumer or producer again restores a consiste
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_ORDER: Final = Cause(
+    "broker",
+    "likely",
+    ("packets whose order in the capture differs from their order on the wire",),
+    "A capture on the other side.",
+)
 
 
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
@@ -44,8 +52,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "answers-out-of-order",
         "warning",
-        "broker",
         "likely",
+        _ORDER,
         connection_subject(record),
         f"{count_of(tally.count, 'response')} on {about_connection(record)} arrived before the response to the "
         "PRODUCER "
@@ -55,6 +63,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "Packets whose order in the capture differs from their order on the wire would explain this."
         + why_unsure(record.doubts),
         "Client and broker may disagree on the state of that producer or consumer: check it in `topics stats`.",
+        count=tally.count,
     )
 
 

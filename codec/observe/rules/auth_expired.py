@@ -30,11 +30,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_NOT_RENEWED: Final = Cause(
+    "application",
+    "likely",
+    (
+        "a client library that cannot renew credentials",
+        "a broker that closed the connection for another reason",
+    ),
+    "The broker's log at that time, and the authentication settings of the client.",
+)
 
 _GRACE_NS: Final = 10_000_000_000
 """Time that a client may need to obtain new credentials."""
@@ -81,8 +91,8 @@ def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opp
     return Finding(
         "auth-expired",
         "error",
-        "application",
         certainty(record.doubts - {"start"}, "certain" if cause == "unanswered" else "likely"),
+        _NOT_RENEWED,
         connection_subject(record),
         f"{what}{ended}.",
         since_ns,

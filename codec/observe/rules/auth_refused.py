@@ -32,11 +32,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import error_message, times
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_CREDENTIALS: Final = Cause(
+    "application",
+    "likely",
+    ("a broker with a wrong key or wrong permissions",),
+    "The broker's log of the refused request.",
+)
 
 _ADVICE: Final = {
     "AuthenticationError": "The credentials are wrong, expired, missing or from an unknown issuer. "
@@ -53,8 +60,8 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "auth-refused",
             "error",
-            "application",
             "certain",
+            _CREDENTIALS,
             host_subject(host),
             f"{about_host(host)}: {command or 'a request'} was refused with {error} {times(tally.count)}"
             + (f": {error_message(tally.sample)}." if tally.sample else "."),
@@ -63,6 +70,7 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             "Nothing: the response is explicit. The cause can still be on the broker's side, such as a wrong key.",
             _ADVICE[error],
             named,
+            count=tally.count,
         )
 
 

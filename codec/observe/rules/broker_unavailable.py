@@ -25,14 +25,25 @@ brokers exist, give the clients the addresses of all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.connection_text import host_subject, place
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import HostRecord, Outage
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["RULE", "evaluate"]
+
+_BROKER: Final = Cause(
+    "broker",
+    "likely",
+    (
+        "a firewall or a load balancer that closes and refuses connections",
+        "a network failure",
+    ),
+    "The broker's log, and whether its process was restarted.",
+)
 
 
 def evaluate(host: HostRecord, moment: Moment) -> Iterator[Finding]:
@@ -61,8 +72,8 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
     return Finding(
         "broker-unavailable",
         "warning" if over else "error",
-        "broker",
-        certainty(doubts, "likely"),
+        certainty(doubts),
+        _BROKER,
         host_subject(host),
         f"Server {place(host.server)} was not available to client {host.client} for {lasted}, {until}: "
         f"{', '.join(events)}.",
@@ -72,6 +83,7 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
         "balancer may be the cause." + why_unsure(doubts),
         "Check the log of the broker, and whether its process was restarted.",
         str(number) if number else "",
+        count=outage.lost.count + outage.refused.count + outage.unanswered.count,
     )
 
 
@@ -82,4 +94,5 @@ RULE = Rule(
     title="a broker that lost its connections and refused new ones",
     issue="apache/pulsar#22709",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
 )

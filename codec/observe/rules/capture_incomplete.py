@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.text_format import size_text
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
@@ -42,8 +42,8 @@ def evaluate(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "capture-incomplete",
             "note",
-            "capture",
             "certain",
+            Cause("capture"),
             {"capture": "all inputs"},
             f"The capture is incomplete: {'; '.join(missing)}.",
             capture.gaps.first_ns or capture.first_ns,

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
-from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
+from pcli.codec.observe.rules.reconnect_causes import cause_of_ends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
@@ -43,8 +43,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "chunk-resent",
         "warning",
-        culprit_of_ends(producer.ends),
         "certain",
+        cause_of_ends(producer.ends),
         producer_subject(producer),
         f"{about_producer(producer)} resent {count_of(seen.count, 'chunk')}{first_of(seen)} "
         f"({frames_text(seen.frames)}).",
@@ -52,6 +52,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         seen.frames,
         "Consumers may still reassemble the message: look for its acknowledgement.",
         "Check with `pcli trace` whether the message arrived, and upgrade consumers that lose such messages.",
+        count=seen.count,
     )
 
 
@@ -62,4 +63,10 @@ RULE = Rule(
     title="chunks of a message that were sent more than once",
     issue="apache/pulsar#21070",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+        "auth-expired",
+    ),
+    effect=("chunk was resent", "chunks were resent"),
 )

@@ -32,12 +32,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, frames_text, span
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_CAPTURE_CLOCK: Final = Cause(
+    "capture", "possible", ("the clocks of all hosts with producers",), "A comparison of both hosts with a time server."
+)
+_PRODUCER_CLOCK: Final = Cause(
+    "application",
+    "likely",
+    (
+        "the clock of the capturing host",
+        "an application that sets the publish time",
+    ),
+    "A comparison of both hosts with a time server.",
+)
 
 AHEAD_MS: Final = -1_000
 BEHIND_MS: Final = 10_000
@@ -63,8 +76,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "clock-skew",
         "warning" if abs(least) >= WARNING_MS else "note",
-        "capture" if capture else "application",
-        "possible" if capture else sure,
+        "certain" if ahead else sure,
+        _CAPTURE_CLOCK if capture else _PRODUCER_CLOCK,
         producer_subject(producer),
         f"The clock of {about_producer(producer)} is at least {span(abs(least) * 1_000_000)} "
         f"{'ahead of' if ahead else 'behind'} the clock of the capture, judging by publish_time in "
@@ -77,6 +90,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         + ("." if not others else f": in the same topic this applies to {alike} of {len(others)} other producers."),
         "Compare both hosts with a time server.",
         "ahead" if ahead else "behind",
+        count=producer.skewed.count,
     )
 
 

@@ -48,4 +48,10 @@ RULE = Rule(
     title="a consumer that is closed or disconnected and subscribes again repeatedly",
     issue="apache/pulsar#20591",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "auth-refused",
+        "keep-alive-missed",
+    ),
+    effect=("session of a consumer ended", "sessions of consumers ended"),
 )

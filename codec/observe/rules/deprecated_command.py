@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, version_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
@@ -50,8 +50,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "deprecated-command",
             "note",
-            "client",
             "certain",
+            Cause("client"),
             version_subject(record),
             f"{about_connection(record)} uses the deprecated {what} ({times(tally.count)}).",
             tally.first_ns,
@@ -59,6 +59,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             "The feature works as long as the broker supports it.",
             _REPLACEMENTS[what],
             what,
+            count=tally.count,
         )
 
 

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, how_long, stop_of, waiting
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -43,6 +43,18 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_NOT_DISPATCHED: Final = Cause(
+    "broker",
+    "possible",
+    (
+        "a dispatch rate limit",
+        "a delay of the messages",
+        "an open transaction",
+        "an entry filter",
+    ),
+    "`topics stats` and `stats-internal` while the problem lasts, and the policies of the topic and its namespace.",
+)
 
 _SILENT_NS: Final = 5_000_000_000
 """Minimum silence: rate limits cause intervals of a second, and changes of the active consumer and read retries take a
@@ -69,8 +81,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "dispatcher-silent",
         "warning" if stop.over_frame else "error",
-        "broker",
         certainty(doubts, "likely"),
+        _NOT_DISPATCHED,
         consumer_subject(consumer),
         what,
         stop.since_ns,
@@ -90,4 +102,5 @@ RULE = Rule(
     title="a consumer that has permits and a backlog but receives nothing from the broker",
     issue="apache/pulsar#26164",
     evaluate=evaluate,
+    because_of=("transaction-open",),
 )

@@ -25,8 +25,9 @@ lost or duplicated, look for the loss or duplication directly after the second S
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -40,6 +41,10 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+_TWICE: Final = Cause(
+    "client", "likely", ("an application that writes the protocol itself",), "The debug log of the client library."
+)
+
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if there was a second SUBSCRIBE."""
@@ -50,8 +55,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "double-subscribe",
         "warning",
-        "client",
         certainty(doubts),
+        _TWICE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} was subscribed {count_of(seen.count, 'more time')} on a connection on which it "
         f"was already open ({frames_text(seen.frames)}).",
@@ -59,6 +64,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         seen.frames,
         "A CLOSE_CONSUMER in between would disprove the finding; there is none." + why_unsure(doubts),
         "Report the problem and the version of the client library to its developers.",
+        count=seen.count,
     )
 
 

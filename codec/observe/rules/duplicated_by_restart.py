@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
@@ -45,6 +45,11 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.connection_records import LOST
 
 __all__ = ["RULE"]
+
+_REPEATED: Final = ("an application that sends the same messages on purpose",)
+_DECIDE: Final = "The application's log: what it sends after a start."
+_BROKER_LOST: Final = Cause("broker", "likely", _REPEATED, _DECIDE)
+_RESTARTED: Final = Cause("application", "likely", _REPEATED, _DECIDE)
 
 _ADVICE: Final = (
     "Enable deduplication, and set sequence ids from the source of the messages; after a start, continue after the "
@@ -57,13 +62,13 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both cases."""
     twice, blind = producer.restart_duplicates, producer.restart_duplicates_blind
     doubts = producer.doubts & GAPS
-    culprit = "broker" if producer.restart_end[0] in LOST else "application"
+    cause = _BROKER_LOST if producer.restart_end[0] in LOST else _RESTARTED
     if twice.count:
         yield Finding(
             "duplicated-by-restart",
             "warning",
-            culprit,
             "possible" if doubts else "likely",
+            cause,
             producer_subject(producer),
             f"The broker stored {count_of(twice.count, 'message')} of {about_producer(producer)} twice: the "
             f"application sent {'it' if twice.count == 1 else 'them'} again after {_end(producer)}{first_of(twice)} "
@@ -73,13 +78,14 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             _OPPOSITE + why_unsure(doubts),
             _ADVICE,
             "twice",
+            count=twice.count,
         )
     if blind.count:
         yield Finding(
             "duplicated-by-restart",
             "note",
-            culprit,
             "possible",
+            cause,
             producer_subject(producer),
             f"The application sent {count_of(blind.count, 'message')} of {about_producer(producer)} again after "
             f"{_end(producer)} without a response ({frames_text(blind.frames)}): the "
@@ -89,6 +95,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "A delivery of the first copy, with another id, would confirm this." + why_unsure(doubts),
             _ADVICE,
             "blind",
+            count=blind.count,
         )
 
 
@@ -106,4 +113,6 @@ RULE = Rule(
     title="messages that a restarted producer sent again and that are, or may be, stored twice",
     issue="PIP-6",
     evaluate=evaluate,
+    because_of=("broker-unavailable", "keep-alive-missed"),
+    effect=("message was sent again", "messages were sent again"),
 )

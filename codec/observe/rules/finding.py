@@ -4,32 +4,34 @@ Rules of this file
 1. A rule reads one record of its group and the records referenced by it, never a frame. It has no state, so that the
    same rule can process single records here and groups of records in Spark.
 2. A rule may be evaluated repeatedly for a record that is still changing, with increasing `Moment.now_ns`, and yields a
-   finding as soon as it applies. Findings with the same rule, subject and cause are the same; the later finding
+   finding as soon as it applies. Findings with the same rule, subject and variant are the same; the later finding
    replaces the earlier finding.
 3. If the record's doubts could explain a finding, the finding has a lower certainty or is not reported.
+4. The fact is what the wire shows; the cause is why it happened. Only an explicit command or error on the wire makes a
+   cause certain, because the wire does not show what happens inside a process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 
-__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Finding", "Moment", "Rule"]
+__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule"]
 
 SEVERITIES: Final = ("error", "warning", "note")
-"""Severities: they mean that something does not work, that a problem is developing, or that the behaviour is normal but
-worth knowing."""
+"""Severities: messages are lost, duplicated or stuck; they will be, or they were and the state has recovered; the
+behaviour is worth knowing."""
 
 CULPRITS: Final = ("application", "client", "broker", "network", "capture")
 """Culprits: the program, its client library, the broker or its administrator, the network, the capture."""
 
 CERTAINTIES: Final = ("certain", "likely", "possible")
-"""Certainties: they mean that all relevant frames were captured, that another explanation exists but is unlikely, or
-that the capture is not sufficient to decide."""
+"""Certainties of facts and causes: nothing in the capture allows another explanation; another explanation exists but is
+unlikely; the capture is not sufficient to decide."""
 
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",
@@ -48,6 +50,19 @@ class Moment:
     capture: CaptureRecord
 
 
+class Cause(NamedTuple):
+    """The cause of a reported fact."""
+
+    culprit: str
+    """One of CULPRITS."""
+    certainty: str = "certain"
+    """One of CERTAINTIES, if the fact is certain."""
+    alternatives: tuple[str, ...] = ()
+    """Other causes that the capture allows, as noun phrases; at least one unless the cause is certain."""
+    decide: str = ""
+    """The capture, query or log that decides between the causes."""
+
+
 @dataclass(slots=True)
 class Finding:
     """One result of a rule."""
@@ -56,10 +71,9 @@ class Finding:
     """Name of the rule; docs/findings/NAME.md explains it."""
     severity: str
     """One of SEVERITIES."""
-    culprit: str
-    """One of CULPRITS."""
-    sure: str
-    """One of CERTAINTIES."""
+    certainty: str
+    """Certainty of the fact: one of CERTAINTIES."""
+    cause: Cause
     subject: dict[str, Any]
     """The affected object: values of topic, subscription, consumer, producer, stream, key, client, server, …."""
     what: str
@@ -72,17 +86,29 @@ class Finding:
     """What would disprove the finding, and whether the capture contains that."""
     advice: str = ""
     """What to do."""
-    cause: str = ""
+    variant: str = ""
     """A word that distinguishes findings of one rule about one subject; often empty."""
+    count: int = 0
+    """Number of affected messages, requests, connections, …, as in ``what``; 0 if nothing is counted."""
 
     def __post_init__(self) -> None:
         self.what = self.what[:1].upper() + self.what[1:]
         self.frames = list(dict.fromkeys(one for one in self.frames if one))[:MAX_EVIDENCE]
 
     @property
+    def culprit(self) -> str:
+        """One of CULPRITS."""
+        return self.cause.culprit
+
+    @property
+    def cause_certainty(self) -> str:
+        """Certainty of the cause, which is at most the certainty of the fact."""
+        return max(self.certainty, self.cause.certainty, key=CERTAINTIES.index)
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """The key of the finding: equal for repeated evaluations."""
-        return (self.rule, self.cause, *sorted((name, str(value)) for name, value in self.subject.items()))
+        return (self.rule, self.variant, *sorted((name, str(value)) for name, value in self.subject.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +128,7 @@ class Rule:
     """A public issue or proposal with background on the problem, such as ``apache/pulsar#24418`` or ``PIP-491``."""
     evaluate: Callable[[Any, Moment], Iterator[Finding]]
     """The function that yields the findings for a record."""
+    because_of: tuple[str, ...] = ()
+    """Rules whose findings can be the reason for a finding of this rule, the closest first; see incidents.py."""
+    effect: tuple[str, str] | None = None
+    """The effect after a number, singular and plural: ``message was resent``; None if the finding is not counted."""

@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from pcli.codec.observe.rules.finding import Moment
@@ -25,6 +25,7 @@ __all__ = [
     "about_consumer",
     "about_subscription",
     "at",
+    "cause_text",
     "certainty",
     "consumer_subject",
     "count_of",
@@ -117,6 +118,12 @@ def error_message(text: str) -> str:
     """Return a broker's error message as one line, without names of Java classes and nested causes."""
     words = " ".join(_JAVA.sub("", text).partition(" caused by ")[0].split())
     return printable(words if len(words) <= _MAX_ERROR_MESSAGE else words[: _MAX_ERROR_MESSAGE - 1] + "…")
+
+
+def cause_text(culprit: str, certainty: str, alternatives: Sequence[str]) -> str:
+    """Return ``the application, likely; or a client library that did not send the acknowledgements``."""
+    name = "client library" if culprit == "client" else culprit
+    return f"the {name}, {certainty}{''.join(f'; or {one}' for one in alternatives)}"
 
 
 def about_consumer(consumer: ConsumerRecord) -> str:

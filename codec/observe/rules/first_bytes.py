@@ -29,11 +29,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_WRONG_PORT: Final = Cause(
+    "application",
+    "likely",
+    ("a load balancer, a health check or a scanner that uses the wrong port",),
+    "The program that owns the client's address and port.",
+)
 
 _ADVICE: Final = {
     "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, or pulsar:// with port 6650.",
@@ -55,8 +62,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "first-bytes",
         "error",
-        "application",
         "likely" if word == "proxy-protocol" or answered else "certain",
+        _WRONG_PORT,
         connection_subject(record),
         f"{about_connection(record)} {opening}, starting with packet {record.first_bytes_packet}: "
         f"{printable(record.first_bytes_text)}.",

@@ -32,11 +32,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
+
+
+def _cause(silent: str, *, in_gap: bool) -> Cause:
+    """Return the cause of the missing response: the silent side, or the capture if it has a gap."""
+    if in_gap:
+        return Cause("capture", "possible", (f"a {silent} that sent nothing",), "A capture without gaps.")
+    return Cause(
+        silent,
+        "likely",
+        ("a network that lost the packets",),
+        f"TCP packets from the {silent} after the PING: if they acknowledge it, the process hangs.",
+    )
 
 
 def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
@@ -50,8 +62,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "keep-alive-missed",
         "note" if in_gap else "error",
-        "capture" if in_gap else silent,
-        certainty(record.doubts - {"start"}, "likely"),
+        certainty(record.doubts - {"start"}),
+        _cause(silent, in_gap=bool(in_gap)),
         connection_subject(record),
         f"The {asker} closed {about_connection(record)} {span(record.ended_ns - time_ns)} after its PING in "
         f"{at(frame)}, because the {silent} had sent nothing since.",
@@ -72,4 +84,8 @@ RULE = Rule(
     title="a connection closed because a PING was not answered",
     issue="apache/pulsar#3300",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "paused-client",
+    ),
 )

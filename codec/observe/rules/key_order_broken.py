@@ -27,8 +27,9 @@ or not) and this capture. `pcli stats keys` shows which consumer held the key at
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -42,6 +43,16 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 
 __all__ = ["RULE"]
+
+_ORDER: Final = Cause(
+    "broker",
+    "likely",
+    (
+        "a producer that puts messages with different keys into one batch",
+        "a policy that allows delivery out of order",
+    ),
+    "The keys in the batches (`pcli dissect --payload`), and the policies of the namespace.",
+)
 
 
 def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
@@ -70,8 +81,8 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
             yield Finding(
                 "key-order-broken",
                 "note" if subscription.allow_out_of_order else "error",
-                "application" if subscription.allow_out_of_order else "broker",
                 certainty(doubts, "likely"),
+                Cause("application") if subscription.allow_out_of_order else _ORDER,
                 {**subscription_subject(subscription), "key": key.key},
                 f"{what}{', which is allowed here' if subscription.allow_out_of_order else ''} "
                 f"({frames_text(seen.frames)}).",
@@ -81,6 +92,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 + why_unsure(doubts),
                 "Check that producers batch by key. `pcli stats keys` shows which consumer held the key at which time.",
                 cause,
+                count=seen.count,
             )
 
 

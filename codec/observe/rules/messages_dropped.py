@@ -23,8 +23,9 @@ Use a larger receiver queue or more consumers, or a persistent topic if no messa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -38,6 +39,16 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 
+_ONE_ACTIVE: Final = ("Exclusive", "Failover")
+"""Subscription types with one active consumer. A consumer on another connection cannot have received the messages."""
+
+_NO_PERMITS: Final = Cause(
+    "application",
+    "likely",
+    ("a client library that returns permits late",),
+    "The size of the receiver queue, and the processing time in the application's log.",
+)
+
 
 def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding if the broker dropped messages."""
@@ -48,8 +59,8 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
     yield Finding(
         "messages-dropped",
         "warning",
-        "application",
-        certainty(doubts),
+        certainty(doubts, "certain" if subscription.type in _ONE_ACTIVE else "likely"),
+        _NO_PERMITS,
         subscription_subject(subscription),
         f"The broker dropped {count_of(seen.count, 'message')} for {about_subscription(subscription)}: no attached "
         f"consumer had permits when they arrived ({frames_text(seen.frames)}). The topic is not persistent.",
@@ -57,6 +68,7 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         seen.frames,
         "A FLOW before these SENDs would disprove the finding; there is none." + why_unsure(doubts),
         "Use a larger receiver queue or more consumers, or a persistent topic if no message may be lost.",
+        count=seen.count,
     )
 
 
@@ -67,4 +79,9 @@ RULE = Rule(
     title="messages of a non-persistent topic that were dropped because the consumers had no permits",
     issue="apache/pulsar#1967",
     evaluate=evaluate,
+    because_of=(
+        "stuck-no-permits",
+        "paused-client",
+    ),
+    effect=("message was dropped", "messages were dropped"),
 )

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, left, seen_until, waiting
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -49,6 +49,16 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_NOT_ACKNOWLEDGED: Final = Cause(
+    "application",
+    "likely",
+    (
+        "a client library that did not send the acknowledgements",
+        "acknowledgements that were lost between the client and the point of capture",
+    ),
+    "The application's log, or a capture on the client's host.",
+)
 
 _LEAST_NS: Final = 1_000_000_000
 """Minimum holding time. Messages held for a shorter time may still be in processing."""
@@ -78,8 +88,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "never-acked",
         "warning" if age > _LEAST_NS + slowest else "note",
-        "application",
         certainty(doubts),
+        _NOT_ACKNOWLEDGED,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} {'holds' if here else 'left'} {count_of(kept.count, 'unacknowledged message')}; "
         f"the oldest{oldest} was delivered {since}; {compared}.",
@@ -89,6 +99,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         + why_unsure(doubts),
         "`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the "
         "oldest message.",
+        count=kept.count,
     )
 
 
@@ -98,8 +109,8 @@ def _unsubscribed(consumer: ConsumerRecord) -> Finding:
     return Finding(
         "never-acked",
         "note",
-        "application",
         certainty(consumer.doubts - EDGES),
+        Cause("application"),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} held {count_of(kept.count, 'unacknowledged message')} when the subscription was "
         "removed (UNSUBSCRIBE). They are not redelivered.",
@@ -108,6 +119,7 @@ def _unsubscribed(consumer: ConsumerRecord) -> Finding:
         "Nothing: the broker confirmed the UNSUBSCRIBE.",
         "Nothing, if the subscription is no longer needed. Otherwise close the consumer without unsubscribe.",
         "unsubscribed",
+        count=kept.count,
     )
 
 
@@ -142,4 +154,6 @@ RULE = Rule(
     title="messages that were delivered but not acknowledged, and the consumers that hold them",
     issue="apache/pulsar#7683",
     evaluate=evaluate,
+    because_of=("paused-client",),
+    effect=("message was not acknowledged", "messages were not acknowledged"),
 )

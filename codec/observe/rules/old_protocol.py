@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import version_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS
@@ -70,8 +70,8 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "old-protocol",
         "warning" if version < _SERIOUS else "note",
-        "broker" if by_broker else "client",
         "certain",
+        Cause("broker" if by_broker else "client"),
         version_subject(record),
         f"{'Broker' if by_broker else 'Client'} {name} uses protocol version {version} instead of {_NEWEST}. It lacks: "
         f"{lacks}.",

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
@@ -44,8 +44,13 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "oversize-frame",
         "error",
-        "client" if by_client else "broker",
         "possible" if GAPS.intersection(record.doubts) else "certain",
+        Cause(
+            "client" if by_client else "broker",
+            "likely",
+            ("brokers with different values of maxMessageSize",),
+            "maxMessageSize of each broker.",
+        ),
         connection_subject(record),
         f"{count_of(tally.count, 'frame')} on {about_connection(record)} exceeded the maxMessageSize of "
         f"{record.max_message_size:,} bytes plus 10 KiB: {tally.sample}.",
@@ -56,6 +61,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "The receiver closes the connection (TooLongFrameException). For a SEND, use chunking or a larger "
         "`maxMessageSize`. A response lists too many entries, usually topics of a namespace: narrow the pattern or "
         "split the namespace.",
+        count=tally.count,
     )
 
 

@@ -45,7 +45,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -58,6 +58,19 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_PAUSED: Final = Cause(
+    "application",
+    "likely",
+    (
+        "a client library that keeps permits",
+        "a process that is suspended (garbage collection, SIGSTOP, CPU limit)",
+    ),
+    "The application's log, or a thread dump of its process, at that time.",
+)
+_QUEUE_CLEARED: Final = Cause(
+    "client", "likely", ("a paused listener",), "The client's statistics: the number of messages in its receiver queue."
+)
 
 _RECOVERED_NS: Final = 2 * STOP_NS
 """Minimum length of a pause that has ended. An application may need a moment for a batch."""
@@ -84,8 +97,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "paused-client",
         "warning" if not stop.over_frame and _matters(consumer) else "note",
-        "client" if _redelivery_request(consumer) and not stop.over_frame else "application",
-        certainty(doubts, "certain" if stop.over_frame or held(consumer) else "likely"),
+        certainty(doubts),
+        _QUEUE_CLEARED if _redelivery_request(consumer) and not stop.over_frame else _PAUSED,
         consumer_subject(consumer),
         _what(consumer, stop, moment),
         stop.since_ns,
@@ -93,6 +106,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         _opposite(consumer, stop) + why_unsure(doubts),
         "Check what the application was doing at that time. If processing is slow by design, a smaller receiver queue "
         "leaves more messages for other consumers. If the application is paused on purpose, nothing is wrong.",
+        count=held(consumer),
     )
 
 

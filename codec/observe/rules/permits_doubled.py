@@ -27,8 +27,9 @@ client library to its developers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -42,6 +43,13 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+_TWICE: Final = Cause(
+    "client",
+    "likely",
+    ("a receiver queue that grows on purpose (autoScaledReceiverQueueSize)",),
+    "The configuration of the consumer.",
+)
+
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the surplus is about the queue size or more; part of it may already have been used."""
@@ -52,8 +60,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "permits-doubled",
         "warning",
-        "client",
         certainty(doubts, "likely"),
+        _TWICE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} requested {count_of(permits.surplus, 'message')} more than its queue of "
         f"{permits.queue} and its delivered messages explain ({frames_text(permits.doubled.frames)}).",
@@ -62,6 +70,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "A queue that grows on purpose would explain this." + why_unsure(doubts),
         "Check whether the consumer was opened twice. Report the problem to the developers of the client library with "
         "its version.",
+        count=permits.surplus,
     )
 
 
@@ -72,4 +81,6 @@ RULE = Rule(
     title="a consumer that requested permits for its whole queue twice",
     issue="apache/pulsar#20591",
     evaluate=evaluate,
+    because_of=("double-subscribe",),
+    effect=("permit was granted twice", "permits were granted twice"),
 )

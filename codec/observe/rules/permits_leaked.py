@@ -30,9 +30,10 @@ is fixed, a new SUBSCRIBE (closing and opening the consumer) corrects the total.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -46,6 +47,13 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_NOT_RETURNED: Final = Cause(
+    "client",
+    "likely",
+    ("messages that were redelivered or that the client discarded",),
+    "The debug log of the client library.",
+)
 
 _ADVICE = (
     "Report the problem and the version of the client library to its developers. Reopening the consumer resets its "
@@ -62,8 +70,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "permits-leaked",
             "warning",
-            "client",
             certainty(doubts, "likely"),
+            _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} received {count_of(permits.corrupt.count, 'message')} in frames with a wrong "
             f"checksum, and its client returned {count_of(permits.corrupt_returned, 'permit')} for them: {lost} of its "
@@ -74,14 +82,15 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             + why_unsure(doubts),
             _ADVICE,
             "checksum",
+            count=lost,
         )
     short = permits.short
     if short.count and lost <= 0 and not counts_batches_as_one(consumer):
         yield Finding(
             "permits-leaked",
             "warning",
-            "client",
             certainty(doubts, "likely"),
+            _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} has a queue of {permits.queue}. After {count_of(short.count, 'FLOW')}, "
             "the permits for more than half of the queue had still not been returned, "
@@ -91,6 +100,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "Messages that were redelivered, or discarded by the client, would explain this." + why_unsure(doubts),
             _ADVICE,
             "short",
+            count=short.count,
         )
 
 
@@ -101,4 +111,6 @@ RULE = Rule(
     title="permits of delivered messages that the client does not return",
     issue="PIP-491",
     evaluate=evaluate,
+    because_of=("wrong-crc",),
+    effect=("permit was lost", "permits were lost"),
 )

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -54,18 +54,32 @@ _REPORT: Final = (
 )
 _SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove the finding."
 
-_CAUSES: Final = {
-    "batch-as-one": ("error", "client", _SUM, _REPORT),
-    "too-many": ("warning", "client", _SUM, _REPORT),
+_ONE_PER_BATCH: Final = Cause(
+    "client",
+    "likely",
+    ("an application that has taken only a part of the messages",),
+    "The client's statistics: the number of messages in its receiver queue.",
+)
+_TOO_MANY: Final = Cause(
+    "client", "likely", ("a receiver queue that grows on purpose",), "The configuration of the consumer."
+)
+_NOT_REQUESTED: Final = Cause(
+    "broker",
+    "likely",
+    ("a FLOW that a proxy added", "a FLOW that is missing from the capture"),
+    "A capture on the broker's host: it shows which FLOWs arrive there.",
+)
+_VARIANTS: Final = {
+    "batch-as-one": ("error", _ONE_PER_BATCH, _SUM, _REPORT),
+    "too-many": ("warning", _TOO_MANY, _SUM, _REPORT),
     "unasked": (
         "warning",
-        "broker",
-        "A FLOW that is missing from the capture would explain this. An intermediary may have changed or repeated a "
-        "frame.",
-        "Capture on the broker's host and check whether the same FLOWs arrive there.",
+        _NOT_REQUESTED,
+        "A FLOW that is missing from the capture would disprove the finding.",
+        "Capture on the broker's host, and compare the FLOWs.",
     ),
 }
-"""Severity, culprit, what would disprove it, what to do."""
+"""Severity, cause, what would disprove it, what to do."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -104,21 +118,21 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _finding(consumer: ConsumerRecord, cause: str, what: str, since_ns: int, frames: list[int]) -> Finding:
-    severity, culprit, opposite, advice = _CAUSES[cause]
+def _finding(consumer: ConsumerRecord, variant: str, what: str, since_ns: int, frames: list[int]) -> Finding:
+    severity, cause, opposite, advice = _VARIANTS[variant]
     doubts = consumer.doubts - EDGES
     return Finding(
         "permits-wrong-count",
         severity,
-        culprit,
         certainty(doubts, "likely"),
+        cause,
         consumer_subject(consumer),
         what,
         since_ns,
         frames,
         opposite + why_unsure(doubts),
         advice,
-        cause,
+        variant,
     )
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -53,18 +53,53 @@ use a redelivery back-off."""
 _REQUESTED: Final = ("nack", "ack_timeout", "rewind")
 """The causes of requested redeliveries. Only these indicate a problem with the message."""
 
-_THROWN: Final = {
+_DECRYPTION: Final = Cause(
+    "application",
+    "likely",
+    ("a producer that uses another key",),
+    "The names of the keys in the metadata, and the keys of the consumer.",
+)
+_CHECKSUM: Final = Cause(
+    "network", "likely", ("a client library that computes a wrong checksum",), "The finding wrong-crc, if there is one."
+)
+_WRONG_SIZE: Final = Cause(
+    "client", "likely", ("bytes that changed in transit",), "A capture on the host of the producer."
+)
+_OTHER: Final = Cause("client", "likely", ("a damaged message",), "Another client that reads the message.")
+_DISCARDED: Final = {
     "DecryptionError": (
-        "application",
+        _DECRYPTION,
         "Configure the consumer's private key, or find the producer that uses another key.",
     ),
-    "ChecksumMismatch": ("network", "See wrong-crc to find out where the frames are damaged."),
+    "ChecksumMismatch": (_CHECKSUM, "See wrong-crc to find out where the frames are damaged."),
     "UncompressedSizeCorruption": (
-        "client",
+        _WRONG_SIZE,
         "The producer's library wrote a wrong size: report the problem with the version of the library.",
     ),
 }
-"""Culprit and advice for messages that a client discards, by validation_error."""
+"""Cause and advice for messages that a client discards, by validation_error."""
+
+_UNREADABLE: Final = (
+    _OTHER,
+    "Read the message with another client. Report the problem to the developers of the client library.",
+)
+"""The same for other errors."""
+
+_REJECTED: Final = Cause(
+    "application", "likely", ("a dependency of the application that failed",), "The application's log of this message."
+)
+_REDELIVERED: Final = Cause(
+    "application",
+    "possible",
+    ("redeliveries for other reasons, such as reconnects", "a dependency of the application that failed"),
+    "The application's log of this message.",
+)
+_DEAD_LETTERED: Final = Cause(
+    "application",
+    "likely",
+    ("a producer of messages that no consumer can process",),
+    "The content of the messages in the dead letter topic.",
+)
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
@@ -75,8 +110,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         yield Finding(
             "poison-message",
             "note",
-            "application",
             "certain",
+            _DEAD_LETTERED,
             subscription_subject(subscription),
             f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} "
             f"{'was' if seen.count == 1 else 'were'} moved to the dead letter topic{first_of(seen)}.",
@@ -85,28 +120,23 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             "Nothing: the capture contains the copies.",
             "Inspect the messages in the dead letter topic, fix the cause, and send them again.",
             "dead-lettered",
+            count=seen.count,
         )
     for consumer in subscription.consumers.values():
         for error, discarded in consumer.validation.items():
             yield Finding(
                 "poison-message",
                 "warning",
-                _THROWN.get(error, ("client", ""))[0],
                 "certain",
+                _DISCARDED.get(error, _UNREADABLE)[0],
                 consumer_subject(consumer),
                 f"{about_consumer(consumer)} discarded {count_of(discarded.count, 'message')}: {error}.",
                 discarded.first_ns,
                 discarded.frames,
                 "Nothing: the acknowledgements contain the error.",
-                _THROWN.get(
-                    error,
-                    (
-                        "",
-                        "Read the message with another client. Report the problem to the developers of the client "
-                        "library.",
-                    ),
-                )[1],
+                _DISCARDED.get(error, _UNREADABLE)[1],
                 error,
+                count=discarded.count,
             )
 
 
@@ -124,8 +154,8 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
     yield Finding(
         "poison-message",
         "warning",
-        "application",
-        certainty(doubts, "likely" if only_requested else "possible"),
+        certainty(doubts),
+        _REJECTED if only_requested else _REDELIVERED,
         subscription_subject(subscription),
         f"Message {printable(message)} of {about_subscription(subscription)} was delivered {deliveries} times, from "
         f"{at(first)} to {at(last)}{more}.",
@@ -136,6 +166,7 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
         + why_unsure(doubts),
         "Inspect the message (`pcli trace --message-id`), and configure a dead letter policy if there is none.",
         "again-and-again",
+        count=len(often),
     )
 
 
@@ -146,4 +177,6 @@ RULE = Rule(
     title="messages that cannot be processed: redelivered repeatedly, dead-lettered, or discarded",
     issue="apache/pulsar#6960",
     evaluate=evaluate,
+    because_of=("wrong-crc",),
+    effect=("message failed repeatedly", "messages failed repeatedly"),
 )

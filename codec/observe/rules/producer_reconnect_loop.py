@@ -47,4 +47,10 @@ RULE = Rule(
     title="a producer that is closed or disconnected and created again repeatedly",
     issue="apache/pulsar#20591",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "auth-refused",
+        "keep-alive-missed",
+    ),
+    effect=("session of a producer ended", "sessions of producers ended"),
 )

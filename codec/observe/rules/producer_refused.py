@@ -36,8 +36,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.error_causes import cause_of_error, succeeded_later
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import error_message, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -99,8 +99,8 @@ def _finding(
     return Finding(
         "producer-refused",
         "note" if recovered else "error",
-        "broker" if sealed else culprit_of_error(error),
         "certain",
+        Cause("broker") if sealed else cause_of_error(error),
         producer_subject(producer),
         f"{about_producer(producer)} {what} {times(seen.count)} with {error} ({frames_text(seen.frames)}): "
         f"{error_message(seen.sample)}",
@@ -109,6 +109,7 @@ def _finding(
         recovered or missing,
         "Nothing." if sealed else _ADVICE.get(error, "The error message names the reason."),
         cause,
+        count=seen.count,
     )
 
 
@@ -119,4 +120,10 @@ RULE = Rule(
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "producer-waiting",
+        "wrong-crc",
+    ),
+    effect=("request of a producer was refused", "requests of producers were refused"),
 )

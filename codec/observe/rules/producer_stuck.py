@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
@@ -44,6 +44,33 @@ __all__ = ["RULE"]
 
 STUCK_NS: Final = 10_000_000_000
 """Minimum waiting time. Delays of a few seconds are normal during broker restarts and with rate limits."""
+
+
+_IN_GAP: Final = Cause("capture", "possible", ("a broker that did not respond",), "A capture without gaps.")
+_NO_RESPONSE: Final = Cause(
+    "broker",
+    "likely",
+    ("a publish rate limit",),
+    "The broker's log and stats-internal of the topic, and the publish rates of the namespace.",
+)
+_SILENT: Final = Cause(
+    "network",
+    "likely",
+    ("a broker that hangs or is overloaded",),
+    "A capture on the broker's host: it shows whether the requests arrive there.",
+)
+_SLOW: Final = Cause(
+    "broker",
+    "likely",
+    ("a publish rate limit", "a network that delayed the packets"),
+    "The broker's log at that time, and the publish rates of the namespace.",
+)
+_NEVER_ANSWERED: Final = Cause(
+    "broker",
+    "likely",
+    ("a network that lost the SENDs or the responses", "a client process that ended before the response arrived"),
+    "A delivery of the messages, or a capture on the broker's host.",
+)
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -67,8 +94,8 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "producer-stuck",
             "error",
-            _culprit(doubts, broker_sent=broker_sent),
-            certainty(doubts, "certain" if broker_sent else "likely"),
+            certainty(doubts),
+            _cause(doubts, broker_sent=broker_sent),
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
             f"{at(producer.oldest_open_frame)}. No response has arrived since {at(wait.since_frame)}, "
@@ -81,14 +108,15 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             if broker_sent
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
+            count=producer.open_sends,
         )
     elif wait.count and wait.longest_ns >= STUCK_NS and not doubts & GAPS:
         first, last = wait.longest_frames
         yield Finding(
             "producer-stuck",
             "warning",
-            "broker",
-            "likely",
+            certainty(doubts),
+            _SLOW,
             producer_subject(producer),
             f"{about_producer(producer)} waited {span(wait.longest_ns)} for a response to its SENDs, from {at(first)} "
             f"to {at(last)}.",
@@ -100,10 +128,10 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _culprit(doubts: set[str], *, broker_sent: bool) -> str:
+def _cause(doubts: set[str], *, broker_sent: bool) -> Cause:
     if GAPS & doubts:
-        return "capture"
-    return "broker" if broker_sent else "network"
+        return _IN_GAP
+    return _NO_RESPONSE if broker_sent else _SILENT
 
 
 def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -116,8 +144,8 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "producer-stuck",
         "error",
-        _culprit(doubts, broker_sent=broker_sent),
         certainty(doubts),
+        _cause(doubts, broker_sent=broker_sent),
         producer_subject(producer),
         f"{about_producer(producer)} has not received a response to its PRODUCER ({at(session.number)}, "
         f"{when(moment, session.began_ns)}).",
@@ -140,8 +168,8 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "producer-stuck",
         "warning",
-        "broker",
         "likely" if settled else "possible",
+        _NEVER_ANSWERED,
         producer_subject(producer),
         f"{about_producer(producer)} received no response to {count_of(lost.count, 'SEND')} before its session ended, "
         "and "
@@ -152,6 +180,7 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "stored: search for its sequence id.",
         "Find out why the connection ended. The application received a timeout, or no error at all.",
         "unanswered",
+        count=lost.count,
     )
 
 
@@ -162,4 +191,9 @@ RULE = Rule(
     title="a producer whose PRODUCER or SENDs the broker does not answer",
     issue="streamnative/pulsar-rs#400",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "producer-waiting",
+    ),
+    effect=("SEND had no response", "SENDs had no response"),
 )

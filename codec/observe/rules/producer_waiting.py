@@ -28,12 +28,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, at, certainty, span, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["FENCING", "LONG_NS", "RULE", "evaluate", "fenced_by"]
+
+_FENCED: Final = Cause(
+    "application",
+    "likely",
+    ("another producer with ExclusiveWithFencing on a connection that was not captured",),
+    "The publishers in `topics stats`.",
+)
 
 FENCING: Final = ("first_ns", "access_mode", "topic_record.producers")
 """The fields that `fenced_by` reads."""
@@ -56,8 +63,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "producer-waiting",
         "note" if fencing is None else "error" if now else "warning",
-        "application",
         certainty(doubts),
+        Cause("application") if fencing is None else _FENCED,
         producer_subject(producer),
         f"{about_producer(producer)} {'has waited' if now else 'waited'} {span(lasted)} for exclusive access{because}, "
         f"from {at(first)}{'' if now else f' to {at(last)}'}.",

@@ -28,11 +28,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, about_consumer, certainty, consumer_subject, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_QUEUE: Final = Cause(
+    "application",
+    "likely",
+    ("a client library that requests one message ahead although the queue is 0",),
+    "The configuration of the consumer: receiverQueueSize.",
+)
 
 _LONG_NS: Final = 1_000_000_000
 """Minimum mean time from MESSAGE to ACK. If the mean time is shorter, the waiting time is negligible."""
@@ -61,8 +68,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "queue-of-one",
         "note",
-        "application",
         certainty(doubts, "likely"),
+        _QUEUE,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} has a receiver queue of 1 and needs {span(mean)} per message. Meanwhile another "
         "message, which other consumers could process, waits in its queue.",

@@ -27,13 +27,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_BROKER: Final = Cause(
+    "broker", "likely", ("a proxy that reorders or loses responses",), "A capture on the broker's host."
+)
 
 _ADVICE: Final = "Report the problem with the broker's version. Capture on both sides of any proxy in between."
 
@@ -53,8 +57,8 @@ def _late(producer: ProducerRecord) -> Finding:
     return Finding(
         "receipts-out-of-order",
         "error",
-        "broker",
         "possible" if guessed else "likely" if twice else "certain",
+        _BROKER,
         producer_subject(producer),
         f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} after the receipt of a later SEND, the "
         f"first for sequence id {printable(seen.sample)}: {frames_text(seen.frames[:3])} are its SEND, its receipt and "
@@ -65,6 +69,7 @@ def _late(producer: ProducerRecord) -> Finding:
         + (why_unsure(guessed) or "" if twice or guessed else "Both receipts and both SENDs are in the capture."),
         _ADVICE,
         "late",
+        count=seen.count,
     )
 
 
@@ -73,8 +78,8 @@ def _missing(producer: ProducerRecord) -> Finding:
     return Finding(
         "receipts-out-of-order",
         "error",
-        "broker",
-        "likely",
+        "certain",
+        _BROKER,
         producer_subject(producer),
         f"{about_producer(producer)} never received the receipt for {count_of(seen.count, 'SEND')}, the first with "
         f"sequence id {printable(seen.sample)} ({at(seen.frames[0])}), although the receipt for a later SEND arrived "
@@ -85,6 +90,7 @@ def _missing(producer: ProducerRecord) -> Finding:
         "may have lost a receipt that the broker sent.",
         _ADVICE,
         "missing",
+        count=seen.count,
     )
 
 

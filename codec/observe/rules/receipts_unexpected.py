@@ -25,14 +25,17 @@ intermediary that parses the protocol, such as a proxy or a fault injector, repe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_BROKER: Final = Cause("broker", "likely", ("a proxy that repeats frames",), "A capture on the broker's host.")
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -43,8 +46,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "receipts-unexpected",
         "warning",
-        "broker",
         "certain",
+        _BROKER,
         producer_subject(producer),
         f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} for which no SEND was pending "
         f"({frames_text(seen.frames)}), the first for sequence id {printable(seen.sample)}.",
@@ -52,6 +55,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         seen.frames,
         "An unanswered SEND with that id before the receipt would disprove the finding; there is none.",
         "Report the problem with the broker's version. Check for a proxy in between that repeats frames.",
+        count=seen.count,
     )
 
 

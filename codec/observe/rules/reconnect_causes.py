@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from pcli.codec.observe.rules.finding import Finding
+from pcli.codec.observe.rules.finding import Cause, Finding
 from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 
-__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "culprit_of_ends", "culprit_of_loss", "repeated_reconnects"]
+__all__ = [
+    "CAUSES",
+    "LOOP_NS",
+    "PEER_CAUSES",
+    "ROUNDS",
+    "cause_of_end",
+    "cause_of_ends",
+    "cause_of_loss",
+    "repeated_reconnects",
+]
 
 ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
@@ -41,18 +50,33 @@ PEER_CAUSES: Final = {
 _CULPRITS: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
 
-def culprit_of_ends(ends: Collection[str]) -> str:
-    """Return the culprit for sessions that ended in these ways (keys of ENDS); the default is the client."""
+_DECIDE: Final = "The logs of the client and the broker at that time."
+_BY_CULPRIT: Final = {
+    "application": Cause("application", "likely", ("a client library that closes the connection",), _DECIDE),
+    "client": Cause("client", "likely", ("a process that was killed", "a network that reset the connection"), _DECIDE),
+    "broker": Cause("broker", "likely", ("a network that reset the connection",), _DECIDE),
+    "network": Cause("network", "likely", ("a process that hangs or was killed",), _DECIDE),
+}
+"""The cause of a lost connection, by culprit. TCP does not show why a side closed or reset a connection."""
+
+
+def cause_of_end(end: str) -> Cause:
+    """Return the cause of a session that ended in this way, a key of PEER_CAUSES."""
+    return Cause("broker") if end == "broker" else _BY_CULPRIT[_CULPRITS[end]]
+
+
+def cause_of_ends(ends: Collection[str]) -> Cause:
+    """Return the cause of sessions that ended in these ways (keys of ENDS); the default is the client."""
     found = {_CULPRITS[end] for end in ends if end in _CULPRITS}
-    return next((one for one in ("broker", "network", "application") if one in found), "client")
+    return _BY_CULPRIT[next((one for one in ("broker", "network", "application") if one in found), "client")]
 
 
-def culprit_of_loss(ends: Collection[str]) -> str:
-    """Return the culprit for frames that were lost when sessions ended in these ways: the broker or the network.
+def cause_of_loss(ends: Collection[str]) -> Cause:
+    """Return the cause of frames that were lost when sessions ended in these ways: the broker or the network.
 
     A broker whose process is killed resets its connections.
     """
-    return "broker" if {"fin_broker", "reset_broker"}.intersection(ends) else "network"
+    return _BY_CULPRIT["broker" if {"fin_broker", "reset_broker"}.intersection(ends) else "network"]
 
 
 def repeated_reconnects(
@@ -67,7 +91,7 @@ def repeated_reconnects(
 
     ``seeks`` is the number of seeks. For each seek the broker closes the consumer once, which is normal.
     """
-    for cause, (culprit, what, advice) in PEER_CAUSES.items():
+    for cause, (_, what, advice) in PEER_CAUSES.items():
         ends = peer.ends.get(cause)
         rounds = ends.count - (seeks if cause == "broker" else 0) if ends is not None else 0
         if ends is None or rounds < ROUNDS or ends.last_ns - ends.first_ns > LOOP_NS * rounds / ROUNDS:
@@ -75,8 +99,8 @@ def repeated_reconnects(
         yield Finding(
             rule,
             "warning",
-            culprit,
-            certainty(peer.doubts - {"start", "end"}, "likely"),
+            certainty(peer.doubts - {"start", "end"}),
+            cause_of_end(cause),
             subject,
             f"{about} had {peer.sessions} sessions: {what} {rounds} times within {span(ends.last_ns - ends.first_ns)}.",
             ends.first_ns,
@@ -84,4 +108,5 @@ def repeated_reconnects(
             "Intentional seeks, unloads or restarts would explain this." + why_unsure(peer.doubts),
             advice,
             cause,
+            count=rounds,
         )

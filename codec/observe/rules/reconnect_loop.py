@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
-from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS
+from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS, cause_of_end
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 __all__ = ["RULE", "evaluate"]
@@ -68,13 +68,13 @@ def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
 
 
 def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Finding:
-    culprit, what, advice = CAUSES[cause]
+    _, what, advice = CAUSES[cause]
     over = host.attempts.last_ns > rounds[-1][0]
     return Finding(
         "reconnect-loop",
         "warning" if over else "error",
-        culprit,
-        certainty(host.doubts - {"start", "end"}, "likely"),
+        certainty(host.doubts - {"start", "end"}),
+        cause_of_end(cause),
         host_subject(host),
         f"{about_host(host)}: {what} {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])}, and the "
         "client reconnected.",
@@ -84,6 +84,7 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
         + why_unsure(host.doubts),
         advice,
         cause,
+        count=len(rounds),
     )
 
 
@@ -94,4 +95,9 @@ RULE = Rule(
     title="connections that break repeatedly, and the reason",
     issue="apache/pulsar#20591",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "auth-refused",
+    ),
+    effect=("connection ended", "connections ended"),
 )

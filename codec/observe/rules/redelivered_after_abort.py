@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "aborted": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "aborted": Redelivery(
+        Cause("application"),
         "because a transaction that acknowledged messages of the subscription was aborted",
         "A commit of that transaction would disprove the finding.",
         "Find out why transactions are aborted. Make their timeout longer than the processing time.",
@@ -43,5 +44,6 @@ RULE = redelivery_rule(
     "redelivered-after-abort",
     "messages redelivered because a transaction was aborted",
     "apache/pulsar#25107",
-    _CAUSES,
+    _REDELIVERIES,
+    because_of=("transaction-open",),
 )

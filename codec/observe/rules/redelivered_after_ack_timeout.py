@@ -28,13 +28,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "ack_timeout": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "ack_timeout": Redelivery(
+        Cause(
+            "application",
+            "likely",
+            ("negative acknowledgements with a constant delay",),
+            "The configuration of the consumer: ackTimeout and negativeAckRedeliveryDelay.",
+        ),
         "because they were not acknowledged within the consumer's acknowledgement timeout",
         "Widely differing ages at the redelivery requests would indicate negative acknowledgements; the ages are "
         "similar.",
@@ -48,5 +54,9 @@ RULE = redelivery_rule(
     "redelivered-after-ack-timeout",
     "messages redelivered because the consumer's acknowledgement timeout expired",
     "apache/pulsar#3185",
-    _CAUSES,
+    _REDELIVERIES,
+    because_of=(
+        "ack-timeout-too-short",
+        "poison-message",
+    ),
 )

@@ -26,13 +26,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "nack": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "nack": Redelivery(
+        Cause(
+            "application",
+            "likely",
+            ("an acknowledgement timeout",),
+            "The configuration of the consumer: ackTimeout and negativeAckRedeliveryDelay.",
+        ),
         "because the consumer requested redelivery (negative acknowledgement)",
         "Similar ages at the redelivery requests would indicate an acknowledgement timeout; the ages differ.",
         "Check the application's log for the reason. A back-off and a dead letter policy limit the redeliveries.",
@@ -45,5 +51,6 @@ RULE = redelivery_rule(
     "redelivered-after-nack",
     "messages redelivered because the consumer rejected them",
     "apache/pulsar#23436",
-    _CAUSES,
+    _REDELIVERIES,
+    because_of=("poison-message",),
 )

@@ -28,39 +28,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "left": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "left": Redelivery(
+        Cause("application"),
         "after the consumer that held them was closed",
         "An ACK before the consumer was closed would disprove the finding.",
         "Acknowledge processed messages before closing the consumer. The remaining messages are delivered to "
         "other consumers.",
     ),
-    "lost": Cause(
-        "",
+    "lost": Redelivery(
+        None,
         "after the connection of the consumer that held them broke",
         "An ACK before the connection broke would disprove the finding.",
         "Make the application tolerate duplicates. Find out why the connection broke.",
-        "likely",
     ),
-    "unload": Cause(
-        "broker",
+    "unload": Redelivery(
+        Cause("broker"),
         "after the broker closed their consumer and the consumer resubscribed (unload, restart, deletion)",
         "An ACK before the CLOSE_CONSUMER would disprove the finding.",
         "Make the application tolerate duplicates. If topics are moved often, check the load balancer of the brokers.",
     ),
-    "takeover": Cause(
-        "broker",
+    "takeover": Redelivery(
+        Cause("broker"),
         "after another consumer became the active one",
         "An ACK from the previous consumer would disprove the finding.",
         "Make the application tolerate duplicates: the new active consumer starts at the first unacknowledged message.",
     ),
-    "reopened": Cause(
-        "application",
+    "reopened": Redelivery(
+        Cause("application"),
         "after the subscription had no consumer and a consumer subscribed again",
         "An ACK from the previous consumer would disprove the finding.",
         "Acknowledge processed messages before the last consumer leaves.",
@@ -71,5 +71,10 @@ RULE = redelivery_rule(
     "redelivered-after-reconnect",
     "messages redelivered because the consumer that held them left, or the topic was unloaded",
     "apache/pulsar#23056",
-    _CAUSES,
+    _REDELIVERIES,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+        "auth-expired",
+    ),
 )

@@ -26,13 +26,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "twice": Cause(
-        "broker",
+_REDELIVERIES: Final = {
+    "twice": Redelivery(
+        Cause(
+            "broker",
+            "likely",
+            ("a redelivery request, a SEEK or a consumer that was not captured",),
+            "The broker's log at that time, and `topics stats`.",
+        ),
         "to the same consumer without a cause on the wire",
         "A redelivery request, a SEEK, a reconnect or another consumer would explain this. A reconnect or another "
         "consumer may be missing from the capture.",
@@ -46,5 +52,5 @@ RULE = redelivery_rule(
     "redelivered-without-cause",
     "messages that were delivered twice without a cause on the wire",
     "apache/pulsar#150",
-    _CAUSES,
+    _REDELIVERIES,
 )

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -40,6 +40,13 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
+
+_REQUESTED: Final = Cause(
+    "application",
+    "likely",
+    ("a client library that requests the same messages again",),
+    "The application's log, or a thread dump of its process, at that time.",
+)
 
 _PER_SECOND: Final = 50
 """Minimum number of redeliveries per second."""
@@ -59,8 +66,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     yield Finding(
         "redelivery-storm",
         "error",
-        "application",
-        certainty(doubts, "likely"),
+        certainty(doubts),
+        _REQUESTED,
         subscription_subject(subscription),
         f"{count} of {count_of(subscription.entries_out, 'delivery', 'deliveries')} of "
         f"{about_subscription(subscription)} were redeliveries, at most {subscription.redelivered_per_second} per "
@@ -70,6 +77,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         [frame for tally in seen.values() for frame in tally.frames],
         "A similar number of ACKs would show that the consumers make progress." + why_unsure(doubts),
         "Enable a redelivery back-off and a dead letter policy. Pause the consumer while its dependency is down.",
+        count=count,
     )
 
 
@@ -80,4 +88,9 @@ RULE = Rule(
     title="more redeliveries than first deliveries, many per second",
     issue="apache/pulsar#18910",
     evaluate=evaluate,
+    because_of=(
+        "poison-message",
+        "ack-timeout-too-short",
+    ),
+    effect=("redelivery was requested", "redeliveries were requested"),
 )

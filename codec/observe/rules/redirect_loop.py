@@ -27,14 +27,22 @@ the metadata store. Check their logs. Unloading the bundle triggers a new assign
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_OWNERS: Final = Cause(
+    "broker",
+    "likely",
+    ("a load balancer that sends the lookups to different brokers",),
+    "The owner of the topic's bundle according to each broker (`topics lookup`).",
+)
 
 
 def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
@@ -45,8 +53,8 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "redirect-loop",
         "error",
-        "broker",
         "certain",
+        _OWNERS,
         host_subject(host),
         f"LOOKUPs for {printable(loops.sample)} are redirected in a loop: {about_host(host)} was redirected, returned, "
         "and "
@@ -57,6 +65,7 @@ def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
         "is none.",
         "The brokers disagree about the owner of the topic's bundle. Unload the bundle, and check the "
         "brokers' sessions with the metadata store.",
+        count=loops.count,
     )
 
 

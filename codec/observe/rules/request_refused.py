@@ -38,8 +38,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.error_culprits import culprit_of_error
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.error_causes import cause_of_error
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, error_message
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
@@ -62,12 +62,12 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         topics = [short_topic(topic) for topic in by_topic if topic]
         more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
         about = f" about {', '.join(topics[:_NAMED])}{more}" if topics else ""
-        culprit = "application" if exchange.type == "UNSUBSCRIBE" else culprit_of_error(error)
+        cause = Cause("application") if exchange.type == "UNSUBSCRIBE" else cause_of_error(error)
         yield Finding(
             "request-refused",
-            "note" if resolved else "warning" if culprit == "broker" else "error",
-            culprit,
+            "note" if resolved else "warning" if cause.culprit == "broker" else "error",
             "certain",
+            cause,
             exchange_subject(exchange),
             f"{count_of(count, f'{exchange.type} request')} on connection {exchange.stream}{about} "
             f"{'was' if count == 1 else 'were'} refused with {error}: {error_message(first.sample) or 'no message'}",
@@ -79,6 +79,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
             "connection.",
             "The error message names the reason.",
             f"{error}-resolved" if resolved else error,
+            count=count,
         )
 
 
@@ -89,4 +90,6 @@ RULE = Rule(
     title="a lookup or another request to which the broker responded with an error",
     issue="apache/pulsar#4718",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
+    effect=("request was refused", "requests were refused"),
 )

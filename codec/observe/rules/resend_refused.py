@@ -29,13 +29,24 @@ let the client assign the ids. Check the result of send for the id -1:-1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_REUSED: Final = Cause(
+    "application",
+    "likely",
+    (
+        "several programs that use the same producer name",
+        "an application that repeats ids on purpose, to store a message only once",
+    ),
+    "The programs that use this producer name.",
+)
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -45,8 +56,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-refused",
             "note",
-            "client",
             "certain",
+            Cause("client"),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(resends.count, 'entry', 'entries')} that the broker had "
             "already "
@@ -56,13 +67,14 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "A receipt with a new message id for the second SEND would disprove the finding; there is none.",
             "Nothing. The loss of the first connection may need attention.",
             "resend",
+            count=resends.count,
         )
     if reused.count:
         yield Finding(
             "resend-refused",
             "warning",
-            "application",
             "possible" if producer.doubts & {"start"} else "likely",
+            _REUSED,
             producer_subject(producer),
             f"The broker dropped {count_of(reused.count, 'entry', 'entries')} of {about_producer(producer)} as "
             f"duplicates (-1:-1, {frames_text(reused.frames)}): their sequence ids, first {reused.sample}, "
@@ -73,6 +85,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate producer "
             "name for each program.",
             "reused",
+            count=reused.count,
         )
 
 
@@ -83,4 +96,10 @@ RULE = Rule(
     title="messages that the broker's deduplication dropped",
     issue="apache/pulsar-client-go#1407",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+        "auth-expired",
+    ),
+    effect=("resent entry was dropped as a duplicate", "resent entries were dropped as duplicates"),
 )

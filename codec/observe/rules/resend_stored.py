@@ -29,14 +29,25 @@ detect duplicates: producer name and sequence id are the same in both copies. Fi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
-from pcli.codec.observe.rules.reconnect_causes import culprit_of_loss
+from pcli.codec.observe.rules.reconnect_causes import cause_of_loss
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_IN_GAP: Final = Cause(
+    "capture",
+    "possible",
+    (
+        "a broker that lost the connection",
+        "a network that lost the connection",
+    ),
+    "A capture without gaps.",
+)
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
@@ -46,8 +57,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "warning",
-            culprit_of_loss(producer.ends),
             "certain",
+            cause_of_loss(producer.ends),
             producer_subject(producer),
             f"The broker stored {count_of(twice.count, 'entry', 'entries')} of {about_producer(producer)} twice: the "
             f"client resent {'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
@@ -57,14 +68,15 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "Receipts with the same id, or with -1:-1, would disprove the finding; the ids differ.",
             "Enable deduplication, or make consumers compare producer name and sequence id.",
             "twice",
+            count=twice.count,
         )
     if blind.count and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
         doubts = producer.doubts - EDGES
         yield Finding(
             "resend-stored",
             "note",
-            "capture" if GAPS & doubts else culprit_of_loss(producer.ends),
             certainty(doubts, "possible"),
+            _IN_GAP if GAPS & doubts else cause_of_loss(producer.ends),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
             f"{'its' if blind.count == 1 else 'their'} session ended ({frames_text(blind.frames)}): the "
@@ -75,6 +87,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             + why_unsure(doubts),
             "Compare producer name and sequence id of delivered messages. Deduplication prevents duplicates.",
             "blind",
+            count=blind.count,
         )
 
 
@@ -85,4 +98,10 @@ RULE = Rule(
     title="messages that were resent and are, or may be, stored twice",
     issue="streamnative/pulsar-rs#358",
     evaluate=evaluate,
+    because_of=(
+        "broker-unavailable",
+        "keep-alive-missed",
+        "auth-expired",
+    ),
+    effect=("entry was resent", "entries were resent"),
 )

@@ -28,13 +28,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
+from pcli.codec.observe.rules.finding import Cause
+from pcli.codec.observe.rules.redelivery_rule_factory import Redelivery, redelivery_rule
 
 __all__ = ["RULE"]
 
-_CAUSES: Final = {
-    "rewind": Cause(
-        "application",
+_REDELIVERIES: Final = {
+    "rewind": Redelivery(
+        Cause("application"),
         "because the consumer requested all its unacknowledged messages",
         "A SEEK or a new SUBSCRIBE in between would be another cause; there is none.",
         "On Exclusive and Failover subscriptions one late message causes redelivery of all messages: raise the "
@@ -47,5 +48,5 @@ RULE = redelivery_rule(
     "rewound",
     "redelivery of all unacknowledged messages at the consumer's request",
     "apache/pulsar#4118",
-    _CAUSES,
+    _REDELIVERIES,
 )

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.error_culprits import succeeded_later
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.error_causes import succeeded_later
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import error_message, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -46,8 +46,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "schema-refused",
             "note" if later else "error",
-            "application",
             "certain",
+            Cause("application"),
             producer_subject(producer),
             f"{about_producer(producer)} was refused {times(seen.count)} because its schema is incompatible with the "
             f"topic's ({frames_text(seen.frames)}): {error_message(seen.sample)}",
@@ -57,6 +57,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "`pulsar-admin schemas get` and `schemas compatibility` show what is compatible. Give new fields a "
             "default.",
             cause,
+            count=seen.count,
         )
 
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.error_culprits import succeeded_later
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.error_causes import succeeded_later
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, error_message, frames_text, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
@@ -42,8 +42,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "schema-refused-consumer",
         "note" if later else "error",
-        "application",
         "certain",
+        Cause("application"),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} was refused {times(seen.count)} because its schema is incompatible with the "
         f"topic's ({frames_text(seen.frames)}): {error_message(seen.sample)}",
@@ -51,6 +51,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         seen.frames,
         later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
         "Use the topic's own schema (AUTO_CONSUME), or bytes. `pulsar-admin schemas get` shows the stored schemas.",
+        count=seen.count,
     )
 
 

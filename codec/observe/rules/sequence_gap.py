@@ -35,13 +35,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text, times
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
+
+_SKIPPED: Final = Cause(
+    "client",
+    "likely",
+    ("an application that assigns sequence ids itself",),
+    "The application's log at the time of the skipped ids.",
+)
+_FEW: Final = Cause(
+    "client",
+    "possible",
+    ("an application that assigns sequence ids itself",),
+    "The application's log at the time of the skipped ids.",
+)
 
 MAX_SKIPPED: Final = 1_000
 """Maximum number of skipped ids that may have been messages: maxPendingMessages of most clients."""
@@ -57,8 +70,8 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "sequence-gap",
             "warning",
-            "client",
-            "likely" if producer.sent_entries >= 20 else "possible",
+            certainty(producer.doubts - {"start"}),
+            _SKIPPED if producer.sent_entries >= 20 else _FEW,
             producer_subject(producer),
             f"{about_producer(producer)} skipped sequence ids {times(gaps.count)}, first {printable(gaps.sample)} "
             f"({frames_text(gaps.frames)}); the other {count_of(producer.sent_entries, 'SEND')} are numbered "
@@ -69,14 +82,15 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "consecutive. A later SEND with a skipped id would disprove the finding; there is none.",
             "Check what the application logged when these ids were skipped: a message was numbered but not sent.",
             "missing",
+            count=gaps.count,
         )
     topic = producer.topic_record
     if back.count and not (topic is not None and topic.deduplicates):
         yield Finding(
             "sequence-gap",
             "note",
-            "client",
-            "possible",
+            "certain",
+            _FEW,
             producer_subject(producer),
             f"{about_producer(producer)} sent {count_of(back.count, 'message')} with a sequence id that is not above "
             "an "
@@ -87,6 +101,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "their publish times or sizes differ.",
             "If deduplication were enabled, the broker would drop these messages. Let the client assign the ids.",
             "backwards",
+            count=back.count,
         )
 
 

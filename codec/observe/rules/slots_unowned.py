@@ -25,9 +25,10 @@ Assign the slots to a consumer. Compute the ranges from the number of consumers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import STOP_NS, held, seen_until
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     certainty,
@@ -40,6 +41,13 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
+
+_RANGES: Final = Cause(
+    "application",
+    "likely",
+    ("a consumer with these slots on a connection that was not captured",),
+    "`topics stats`: it lists the ranges of all consumers.",
+)
 
 _LAST_SLOT = 65_535
 
@@ -60,8 +68,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     yield Finding(
         "slots-unowned",
         "error",
-        "application",
         certainty(doubts, "likely"),
+        _RANGES,
         subscription_subject(subscription),
         f"{count_of(waiting, 'entry', 'entries')} of {about_subscription(subscription)} waited for {span(lasted)} "
         "while "
@@ -70,6 +78,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         [one.session.number for one in there if one.session is not None],
         "A consumer with these slots on a connection that was not captured would explain this." + why_unsure(doubts),
         "Assign the slots to a consumer, or use AUTO_SPLIT.",
+        count=waiting,
     )
 
 

@@ -33,13 +33,24 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, span, why_unsure
 from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["RULE", "TIMEOUT_NS", "evaluate"]
+
+_SLOW: Final = Cause(
+    "broker",
+    "likely",
+    (
+        "a publish rate limit",
+        "a topic that was being loaded",
+        "a network that delayed the packets",
+    ),
+    "A capture on the broker's host, and the broker's log at that time.",
+)
 
 TIMEOUT_NS: Final = 30_000_000_000
 """Default timeout of clients."""
@@ -66,8 +77,8 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "slow-answers",
         severity,
-        "broker",
         "likely" if exchange.doubts - {"start", "end"} else "certain",
+        _SLOW,
         exchange_subject(exchange),
         f"{slow.count} of {count_of(exchange.answered, 'response')} to {exchange.type} on connection {exchange.stream} "
         f"took longer than {bound}; the slowest response took {span(longest)}.",
@@ -76,6 +87,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         (_THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING) + why_unsure(exchange.doubts),
         "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate "
         "limits.",
+        count=slow.count,
     )
 
 
@@ -86,4 +98,6 @@ RULE = Rule(
     title="slow responses, compared with the timeout of clients",
     issue="apache/pulsar#9484",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
+    effect=("response was slow", "responses were slow"),
 )

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import seen_until
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -57,8 +57,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "standby",
         "note",
-        "application",
         certainty(doubts),
+        Cause("application"),
         consumer_subject(consumer),
         f"{about_consumer(consumer)} is on standby: in {at(consumer.active_frame)}, "
         f"{when(moment, consumer.active_ns)}, "

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     at,
@@ -44,6 +44,13 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
+
+_NOT_ACKNOWLEDGED: Final = Cause(
+    "application",
+    "likely",
+    ("a client library that did not send the acknowledgements",),
+    "The log of the application that holds the messages.",
+)
 
 _LEAST_NS: Final = 1_000_000_000
 """Minimum wait. Shorter waits are normal, because a key moves when its messages are acknowledged."""
@@ -65,8 +72,8 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     yield Finding(
         "stuck-blocked-hash",
         "warning" if lasts else "note",
-        "application",
         certainty(doubts, "likely"),
+        _NOT_ACKNOWLEDGED,
         subscription_subject(subscription),
         f"Entries of {about_subscription(subscription)} {'have been waiting' if lasts else 'waited'} {how_long}: "
         f"{holder} without acknowledging the messages.",
@@ -90,4 +97,9 @@ RULE = Rule(
     title="entries that wait because another consumer holds earlier entries with the same key",
     issue="apache/pulsar#23429",
     evaluate=evaluate,
+    because_of=(
+        "stuck-unacked-limit",
+        "paused-client",
+        "never-acked",
+    ),
 )

@@ -33,6 +33,7 @@ temporarily, because permits are reset by SUBSCRIBE.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import (
     FACTS,
@@ -46,7 +47,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -59,6 +60,19 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_NOT_RETURNED: Final = Cause(
+    "client",
+    "likely",
+    ("an application that has stopped receiving messages",),
+    "The client's statistics: the number of messages in its receiver queue.",
+)
+_NEVER_REQUESTED: Final = Cause(
+    "application",
+    "likely",
+    ("a client library that lost its first FLOW",),
+    "A thread dump of the application: it shows whether a thread waits in receive().",
+)
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -77,8 +91,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "stuck-no-permits",
             "error",
-            "client",
-            certainty(doubts, "likely"),
+            certainty(doubts),
+            _NOT_RETURNED,
             consumer_subject(consumer),
             f"{about_consumer(consumer)} {'has had' if attached(consumer) else 'had'} no permits "
             f"{how_long(stop, consumer, moment)}. It received {count_of(permits.delivered, 'message')} and holds "
@@ -97,6 +111,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "Report the problem and the version of the client library to its developers. Reopen the consumer to "
             "resume delivery.",
             "not-returned",
+            count=held(consumer),
         )
 
 
@@ -108,8 +123,8 @@ def _never_requested(consumer: ConsumerRecord, since_ns: int, frame: int, until:
     return Finding(
         "stuck-no-permits",
         "note" if backlog == 0 else "error",
-        "application",
         certainty(doubts),
+        _NEVER_REQUESTED,
         consumer_subject(consumer),
         f"{about_consumer(consumer)} has sent no FLOW in the {span(until - since_ns)} since it subscribed in "
         f"{at(frame)}. {waits}.",
@@ -129,4 +144,8 @@ RULE = Rule(
     title="a consumer without permits, because it sent no FLOW or its client does not return permits",
     issue="apache/pulsar#380",
     evaluate=evaluate,
+    because_of=(
+        "permits-leaked",
+        "permits-wrong-count",
+    ),
 )

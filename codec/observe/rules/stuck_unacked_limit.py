@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -49,6 +49,16 @@ __all__ = ["RULE"]
 
 KNOWN_LIMIT_STOP_NS: Final = 100_000_000
 """Minimum duration in ns of a stop at a number of messages at which another consumer was blocked."""
+
+_NOT_ACKNOWLEDGED: Final = Cause(
+    "application",
+    "likely",
+    (
+        "a client library that did not send the acknowledgements",
+        "acknowledgements that were lost between the client and the point of capture",
+    ),
+    "The application's log, or a capture on the client's host.",
+)
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
@@ -85,10 +95,10 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "stuck-unacked-limit",
         "warning" if stop.over_frame else "error",
-        "application",
         certainty(
             doubts, "certain" if consumer.blocked.count > 1 or _others_received(consumer, stop.since_ns) else "likely"
         ),
+        _NOT_ACKNOWLEDGED,
         consumer_subject(consumer),
         what,
         stop.since_ns,
@@ -97,6 +107,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "Find out why the application does not acknowledge messages; never-acked reports the oldest message. Reject "
         "messages that cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
         f"{_limit(consumer)}.",
+        count=blocked_at,
     )
 
 
@@ -137,4 +148,9 @@ RULE = Rule(
     title="a consumer that receives nothing because it holds too many unacknowledged messages",
     issue="apache/pulsar#22657",
     evaluate=evaluate,
+    because_of=(
+        "paused-client",
+        "never-acked",
+    ),
+    effect=("message was held when the limit was reached", "messages were held when the limit was reached"),
 )

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
+from pcli.codec.observe.rules.error_causes import cause_of_error, succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, error_message, frames_text, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
@@ -55,8 +55,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "subscribe-refused",
             "note" if later else "error",
-            culprit_of_error(error),
             "certain",
+            cause_of_error(error),
             consumer_subject(consumer),
             f"{about_consumer(consumer)} was refused {times(seen.count)} with {error} "
             f"({frames_text(seen.frames)}): {error_message(seen.sample)}",
@@ -65,6 +65,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
             "The error message names the reason; `topics stats` lists the attached consumers.",
             error,
+            count=seen.count,
         )
 
 
@@ -75,4 +76,6 @@ RULE = Rule(
     title="a SUBSCRIBE to which the broker responded with an error",
     issue="apache/pulsar#13920",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
+    effect=("SUBSCRIBE was refused", "SUBSCRIBEs were refused"),
 )

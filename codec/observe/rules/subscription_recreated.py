@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -49,8 +49,8 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
     yield Finding(
         "subscription-recreated",
         "error",
-        "application",
         certainty(doubts),
+        Cause("application"),
         subscription_subject(subscription),
         f"{about_subscription(subscription)} was removed (UNSUBSCRIBE) and created again at the latest message: it "
         f"skipped {count_of(seen.count, 'entry', 'entries')} that it had not acknowledged or that were stored in "
@@ -59,6 +59,7 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         seen.frames,
         "An application that skips old messages on purpose would explain this." + why_unsure(doubts),
         "Call close instead of unsubscribe, or subscribe at the earliest message.",
+        count=seen.count,
     )
 
 

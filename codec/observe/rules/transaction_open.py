@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 
@@ -43,11 +43,23 @@ ANSWER_NS: Final = 10_000_000_000
 """Time after which a response to END_TXN counts as missing."""
 
 
+_NOT_ENDED: Final = Cause(
+    "application",
+    "likely",
+    ("an END_TXN on a connection that was not captured", "a client process that was killed"),
+    "The application's log, and the endpoint transactionMetadata of the broker.",
+)
+_IN_GAP: Final = Cause("capture", "possible", ("a coordinator that did not respond",), "A capture without gaps.")
+_NO_RESPONSE: Final = Cause(
+    "broker", "likely", ("a network that lost the request or the response",), "The broker's log of the coordinator."
+)
+
+
 def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for at most one of the four cases."""
     if transaction.action:
         if transaction.ended_by == "coordinator" and transaction.action == "ABORT":
-            yield _finding(transaction, "timed-out", "warning", "application", "certain", _aborted(transaction))
+            yield _finding(transaction, "timed-out", "warning", _NOT_ENDED, "certain", _aborted(transaction))
         return
     doubts = transaction.doubts - EDGES
     until = transaction.began_ns + transaction.timeout_ms * 1_000_000
@@ -55,17 +67,16 @@ def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding
     if end_request and not transaction.error:
         if moment.now_ns - transaction.end_asked_ns >= ANSWER_NS:
             text = f"END_TXN in {at(end_request)} has no response, {when(moment, transaction.end_asked_ns)}"
-            yield _finding(
-                transaction, "unanswered", "error", "capture" if GAPS & doubts else "broker", certainty(doubts), text
-            )
+            cause = _IN_GAP if GAPS & doubts else _NO_RESPONSE
+            yield _finding(transaction, "unanswered", "error", cause, certainty(doubts), text)
     elif transaction.timeout_ms and moment.now_ns > until:
         text = f"its timeout of {span(transaction.timeout_ms * 1_000_000)} has expired, and the capture lacks its end"
-        yield _finding(transaction, "open", "error", "application", certainty(doubts, "likely"), text)
+        yield _finding(transaction, "open", "error", _NOT_ENDED, certainty(doubts, "likely"), text)
     elif transaction.left_ns >= 0 and not GAPS & doubts:
         text = f"its client's connection ended {when(moment, transaction.left_ns)}"
         if transaction.timeout_ms:
             text += f"; its timeout is {span(transaction.timeout_ms * 1_000_000)}"
-        yield _finding(transaction, "client-gone", "warning", "application", certainty(doubts, "likely"), text)
+        yield _finding(transaction, "client-gone", "warning", _NOT_ENDED, certainty(doubts, "likely"), text)
 
 
 def _aborted(transaction: TransactionRecord) -> str:
@@ -73,24 +84,26 @@ def _aborted(transaction: TransactionRecord) -> str:
     return f"it was not ended, and the coordinator aborted it after {lasted} in {at(transaction.ended_frame)}"
 
 
-def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit: str, sure: str, text: str) -> Finding:
+def _finding(
+    transaction: TransactionRecord, variant: str, severity: str, cause: Cause, sure: str, text: str
+) -> Finding:
     most, least = transaction.id
     holds = f"{count_of(transaction.sent, 'message')} and {count_of(transaction.acked, 'acknowledgement')}"
     doubts = transaction.doubts - EDGES
     return Finding(
         "transaction-open",
         severity,
-        culprit,
         sure,
+        cause,
         {"transaction": f"{most}:{least}", "stream": transaction.stream},
         f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {text}.",
         transaction.began_ns,
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
         "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
-        if cause != "timed-out"
+        if variant != "timed-out"
         else "An END_TXN before that would disprove the finding; there is none." + why_unsure(doubts),
         "End every transaction, even after an error, and set its timeout above the longest processing time.",
-        cause,
+        variant,
     )
 
 
@@ -113,4 +126,5 @@ RULE = Rule(
     title="a transaction that was not ended",
     issue="apache/pulsar#19786",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
 )

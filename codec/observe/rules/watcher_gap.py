@@ -28,12 +28,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import GAPS, count_of, times, why_unsure
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "evaluate"]
+
+_MISSED: Final = Cause(
+    "client",
+    "likely",
+    ("a client whose own pattern is stricter",),
+    "The topic pattern in the configuration of the client.",
+)
 
 _GRACE_NS: Final = 10_000_000_000
 """Time that a client may need to look up the topic and subscribe."""
@@ -54,8 +61,8 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "watcher-gap",
         "warning",
-        "client",
         "possible" if GAPS.intersection(record.doubts) else "likely",
+        _MISSED,
         connection_subject(record),
         f"The topic-list watcher on {about_connection(record)} reported {count_of(len(missed), 'topic')} to which the "
         f"client did not subscribe ({names}); {how}.",
@@ -64,6 +71,7 @@ def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         "A SUBSCRIBE from the same address to these topics would disprove the finding; there is none. The client may "
         "have skipped the topics on purpose because its own pattern is stricter." + why_unsure(record.doubts),
         "Messages of these topics are not consumed. Update the client, or set a short patternAutoDiscoveryPeriod.",
+        count=len(missed),
     )
 
 

@@ -28,8 +28,9 @@ batches, or make the application tolerate duplicates.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -44,6 +45,13 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+_NO_INDEX: Final = Cause(
+    "application",
+    "likely",
+    ("a broker on which batch index acknowledgements are disabled",),
+    "The setting acknowledgmentAtBatchIndexLevelEnabled of the broker, and the configuration of the consumer.",
+)
+
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if whole batches were redelivered."""
@@ -54,8 +62,8 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "whole-batches-again",
         "note",
-        "application",
-        certainty(doubts, "likely"),
+        certainty(doubts),
+        _NO_INDEX,
         consumer_subject(consumer),
         f"Whole batches of {about_consumer(consumer)} were redelivered: "
         f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}). If batch "
@@ -65,6 +73,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "An ack_set in the ACK or in the second MESSAGE would disprove the finding; there is none."
         + why_unsure(doubts),
         "Enable batch index acknowledgements in the broker and in the consumer.",
+        count=seen.count,
     )
 
 
@@ -75,4 +84,6 @@ RULE = Rule(
     title="whole batches redelivered because batch index acknowledgements are disabled",
     issue="apache/pulsar#5969",
     evaluate=evaluate,
+    because_of=("broker-unavailable",),
+    effect=("batch was redelivered", "batches were redelivered"),
 )

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
@@ -58,8 +58,13 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "wrong-crc",
             "error",
-            "network" if past_proxy else culprit,
-            "possible" if "weak_sync" in record.doubts else "likely",
+            "possible" if "weak_sync" in record.doubts else "certain",
+            Cause(
+                "network" if past_proxy else culprit,
+                "likely",
+                ("damage between the sender and the point of capture", "faulty memory"),
+                "A capture on the other side of the next hop.",
+            ),
             connection_subject(record),
             f"{count_of(tally.count, command)} on {about_connection(record)} had a CRC-32C that did not match the "
             f"bytes; {where}, or they were damaged on the way to the point of capture.",
@@ -70,6 +75,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             "A broker refuses such a SEND (ChecksumError); a client discards such a MESSAGE and may lose permits "
             "(PIP-491). Capture on the other side of the next hop to locate the damage.",
             command.lower(),
+            count=tally.count,
         )
 
 

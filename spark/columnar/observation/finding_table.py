@@ -3,7 +3,7 @@
 Rules of this file
 1. If several findings have the same identity, only the finding whose connection has the latest last frame is kept. A
    finding about a library's version, for example, is reported once for all connections of a host.
-2. Rows are sorted by severity, certainty and start; then by rule, subject and cause.
+2. Rows are sorted by severity, certainty and start; then by rule, subject and variant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.observe.diagnosis import by_weight
-from pcli.codec.observe.rules import Finding
+from pcli.codec.observe.rules import Cause, Finding
 from pcli.spark.columnar.observation.record_columns import Cell, cell, known, rows_of
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
@@ -45,9 +45,15 @@ def _in(name: str) -> Any:
 FINDING_CELLS: Final[tuple[Cell, ...]] = (
     cell("rule", TEXT, "name of the rule (see docs/findings/NAME.md)", lambda one: one.finding.rule),
     cell("severity", TEXT, "error, warning, note", lambda one: one.finding.severity),
+    cell("certainty", TEXT, "of the fact: certain, likely, possible", lambda one: one.finding.certainty),
     cell("culprit", TEXT, "application, client, broker, network, capture", lambda one: one.finding.culprit),
-    cell("sure", TEXT, "certain, likely, possible", lambda one: one.finding.sure),
+    cell("cause_certainty", TEXT, "certain, likely, possible", lambda one: one.finding.cause_certainty),
+    cell(
+        "alternatives", many(TEXT), "other causes that the capture allows", lambda one: one.finding.cause.alternatives
+    ),
+    cell("decide", TEXT, "what decides between the causes", lambda one: known(one.finding.cause.decide)),
     cell("what", TEXT, "the problem with its figures", lambda one: one.finding.what),
+    cell("count", LONG, "number of affected messages, requests, …, as in what", lambda one: known(one.finding.count)),
     cell("since_ns", LONG, "time at which the problem began", lambda one: known(one.finding.since_ns)),
     cell("topic", TEXT, "value from the subject", _in("topic")),
     cell("subscription", TEXT, "value from the subject", _in("subscription")),
@@ -61,10 +67,10 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
     cell("opposite", TEXT, "what would disprove the finding", lambda one: known(one.finding.opposite)),
     cell("advice", TEXT, "what to do", lambda one: known(one.finding.advice)),
     cell(
-        "cause",
+        "variant",
         TEXT,
         "text that distinguishes findings of one rule about one subject",
-        lambda one: known(one.finding.cause),
+        lambda one: known(one.finding.variant),
     ),
     cell("last_frame", LONG, "last frame of the connection concerned", lambda one: known(one.last_frame)),
 )
@@ -80,9 +86,10 @@ def _found(row: dict[str, Any]) -> FindingRow:
     subject: dict[str, Any] = {one["name"]: one["value"] for one in row["subject"]}
     if row["connection"] is not None:
         subject["stream"] = row["connection"]
+    cause = Cause(row["culprit"], row["cause_certainty"], tuple(row["alternatives"]), row["decide"] or "")
     finding = Finding(
-        row["rule"], row["severity"], row["culprit"], row["sure"], subject, row["what"], row["since_ns"] or 0,
-        row["frames"], row["opposite"] or "", row["advice"] or "", row["cause"] or "",
+        row["rule"], row["severity"], row["certainty"], cause, subject, row["what"], row["since_ns"] or 0,
+        row["frames"], row["opposite"] or "", row["advice"] or "", row["variant"] or "", row["count"] or 0,
     )  # fmt: skip
     return FindingRow(finding, row["last_frame"] or 0)
 

@@ -55,7 +55,7 @@ FINDINGS: Final = schema_of(FINDING_CELLS)
 FINDINGS_ORDER: Final = (
     "cluster",
     "rule",
-    "cause",
+    "variant",
     "topic",
     "subscription",
     "consumer",

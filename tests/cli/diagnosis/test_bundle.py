@@ -36,7 +36,7 @@ def findings(pcli, path):
 def bare(found):
     """Return findings without names."""
     return sorted(
-        (one["rule"], one["cause"], one["severity"], one["culprit"], one["sure"], str(one["since"]),
+        (one["rule"], one["variant"], one["severity"], one["certainty"], one["cause"]["culprit"], str(one["since"]),
          *(frame["number"] for frame in one["frames"]))
         for one in found
     )  # fmt: skip

@@ -19,7 +19,8 @@ import termios
 import pytest
 
 from pcli.cli.diagnosis.finding_output import FindingText
-from pcli.codec.observe.rules import Finding
+from pcli.cli.diagnosis.frame_lines import FrameLines
+from pcli.codec.observe.rules import Cause, Finding
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 
@@ -41,12 +42,14 @@ def test_text_of_a_finding(pcli, no_flow):
     done = pcli("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[:5] == [
-        "ERROR  stuck-no-permits, since 0.639 s: caused by the application, certain",
+        "ERROR  stuck-no-permits, since 0.639 s: certain",
         "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW in the 2.1 s since it",
         "  subscribed in frame 22. The backlog is unknown.",
-        "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
-        "  against it: A FLOW from this consumer would disprove the finding; there is none.",
+        "    frame 22  packet 32, 0.639 s  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
+        "  cause: the application, likely; or a client library that lost its first FLOW",
     ]
+    assert "  against it: A FLOW from this consumer would disprove the finding; there is none." in done.lines
+    assert f"  show: pcli dissect -r {no_flow} -Y 'pulsar.number in {{22}}'" in done.lines
     assert "  more: pcli diagnose --explain stuck-no-permits" in done.lines
     assert done.lines[-1].startswith("1 finding (1 error) in 104 frames, 1 connection, 1 producer, 3 consumers")
     assert done.err == ""
@@ -61,7 +64,8 @@ def test_an_empty_result_reports_the_amount_of_data(pcli, quiet):
 
 def test_json_is_one_object(pcli, no_flow):
     result = json.loads(pcli("diagnose", "-r", no_flow, "-T", "json").out)
-    assert set(result) == {"findings", "looked_at", "capture"}
+    assert set(result) == {"version", "incidents", "findings", "looked_at", "capture"}
+    assert result["version"] == 2
     first = result["findings"][0]
     assert (first["rule"], first["severity"], first["since"]) == (
         "stuck-no-permits",
@@ -69,7 +73,20 @@ def test_json_is_one_object(pcli, no_flow):
         pytest.approx(0.639, abs=1e-3),
     )
     assert first["subject"]["consumer"] == "never-asks"
-    assert first["frames"] == [{"number": 22, "line": "SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never"}]
+    assert (first["certainty"], first["cause"]["culprit"], first["cause"]["certainty"]) == (
+        "certain",
+        "application",
+        "likely",
+    )
+    assert first["frames"] == [
+        {
+            "number": 22,
+            "file": str(no_flow),
+            "packet": 32,
+            "time": pytest.approx(0.639, abs=1e-3),
+            "line": "SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
+        }
+    ]
     assert result["capture"]["frames"] == result["looked_at"]["frames"] == 104
 
 
@@ -140,7 +157,8 @@ def test_a_filter_chooses_findings_by_their_frames(pcli, no_flow):
 
 def test_it_reads_stdin(pcli, no_flow):
     done = pcli("diagnose", "-r", "-", "--only", "stuck-no-permits", stdin=no_flow.read_bytes())
-    assert "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never" in done.lines
+    assert "    frame 22  packet 32, 0.639 s  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never" in done.lines
+    assert not any(line.startswith("  show: ") for line in done.lines)
 
 
 def test_damaged_input_exits_with_3(pcli, no_flow, tmp_path):
@@ -182,8 +200,9 @@ def test_a_capture_without_pulsar_is_not_called_well(pcli, tmp_path, quiet):
 
 
 def test_a_start_before_the_first_frame():
-    finding = Finding("r", "note", "broker", "likely", {}, "Something.", since_ns=3_000_000_000)
-    assert "since 2.000 s before the first frame" in FindingText(5_000_000_000, str).head(finding)
+    finding = Finding("r", "note", "likely", Cause("broker"), {}, "Something.", since_ns=3_000_000_000)
+    text = FindingText(5_000_000_000, FrameLines(), lambda packet: ("", packet))
+    assert "since 2.000 s before the first frame" in text.head(finding)
 
 
 def test_nothing_to_read(pcli):
@@ -252,7 +271,7 @@ def test_severities_are_colored_on_a_terminal_only(pcli, small_captures):
 @pytest.mark.parametrize(("columns", "width"), [(80, 80), (60, 80), (140, 140)])
 def test_text_wraps_at_the_width_of_the_terminal(small_captures, columns, width):
     shown = in_a_terminal("diagnose", "-r", small_captures / "python/25-no-flow.pcapng", "--no-color", columns=columns)
-    longest = max(map(len, shown.splitlines()))
+    longest = max(len(line) for line in shown.splitlines() if not line.startswith("  show: "))
     assert width - 30 < longest <= width
 
 
@@ -264,9 +283,9 @@ def test_ndjson_is_one_finding_per_line(pcli, small_captures):
 
 def test_packet_numbers(pcli, small_captures):
     capture = small_captures / "python/25-no-flow.pcapng"
-    assert "    frame 22 (packet 32)  SUCCESS" in pcli("diagnose", "-r", capture, "--packet-numbers").out
-    rows = json.loads(pcli("diagnose", "-r", capture, "--packet-numbers", "-T", "json").out)["findings"]
-    assert rows[0]["frames"][0]["packet"] == 32
+    assert "subscribed in frame 22 (packet 32)" in " ".join(
+        pcli("diagnose", "-r", capture, "--packet-numbers").out.split()
+    )
     traced = pcli("trace", "-r", capture, "--packet-numbers").out
     assert re.search(r"frame \d+ \(packet \d+\)", traced)
     assert not re.search(r"frame \d+(?! *\(packet|\d)", traced)

@@ -35,7 +35,7 @@ def test_a_finding_with_its_evidence(diagnose, idle):
     scene = idle()
     diagnosis = diagnose(scene)
     [found] = diagnosis.findings()
-    assert (found.rule, found.cause) == ("stuck-no-permits", "never-asked")
+    assert (found.rule, found.variant) == ("stuck-no-permits", "never-asked")
     [number] = found.frames
     assert scene.frames[number - 1].command.type == pb.BaseCommand.SUCCESS
 
@@ -72,7 +72,7 @@ def test_findings_are_ordered_by_severity(diagnose, make_scene):
     scene.wait(5000)
     client(pb.CommandPing())
     found = diagnose(scene).findings()
-    assert [(one.rule, one.severity, one.sure) for one in found] == [
+    assert [(one.rule, one.severity, one.certainty) for one in found] == [
         ("subscribe-refused", "error", "certain"),
         ("stuck-no-permits", "error", "likely"),  # began earlier, but is less certain
         ("never-acked", "warning", "likely"),

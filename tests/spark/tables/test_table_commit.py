@@ -316,12 +316,13 @@ def test_a_manifest_that_is_none_is_a_clear_error(tmp_path, text):
         begin(open_store(str(tmp_path)))
 
 
-def test_a_manifest_of_a_later_version_is_refused(tmp_path):
+@pytest.mark.parametrize(("version", "message"), [(7, "newer pcli"), (1, "older pcli .* again into a new directory")])
+def test_a_manifest_of_another_version_is_refused(tmp_path, version, message):
     store = open_store(str(tmp_path))
     run_whole(store, "a")
     path = tmp_path / "_manifest.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 7'))
-    with pytest.raises(LocalError, match="newer pcli"):
+    path.write_text(path.read_text().replace('"version": 2', f'"version": {version}'))
+    with pytest.raises(LocalError, match=message):
         StoredTables(store)
 
 

@@ -74,7 +74,7 @@ def diagnosis(data):
             found.ended(event)
     found.finish()
     return sorted(
-        (one.rule, one.severity, one.culprit, one.sure, one.since_ns, *one.frames) for one in found.findings()
+        (one.rule, one.severity, one.culprit, one.certainty, one.since_ns, *one.frames) for one in found.findings()
     )
 
 

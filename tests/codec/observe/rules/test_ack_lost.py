@@ -5,7 +5,7 @@ import pytest
 
 def test_no_response_before_the_connection_broke(evaluate, consumer, counted):
     [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
-    assert (found.culprit, found.sure, found.cause) == ("network", "certain", "unanswered")
+    assert (found.culprit, found.certainty, found.variant) == ("network", "certain", "unanswered")
     assert found.frames == [30, 31]
 
 
@@ -15,12 +15,12 @@ def test_the_response_may_be_in_flight(evaluate, consumer, counted):
 
 def test_no_response_for_seconds(evaluate, consumer, counted):
     [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(1, 30, first=3), doubts={"end"}))
-    assert (found.culprit, found.sure) == ("broker", "likely")
+    assert (found.culprit, found.certainty) == ("broker", "likely")
 
 
 def test_the_capture_has_only_one_direction(evaluate, consumer, counted):
     [found] = evaluate("ack-lost", consumer(acks_unanswered=counted(1, 30, first=3), doubts={"one_way"}))
-    assert (found.culprit, found.sure) == ("capture", "possible")
+    assert (found.culprit, found.certainty) == ("capture", "possible")
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_the_capture_has_only_one_direction(evaluate, consumer, counted):
 def test_an_acknowledged_message_is_redelivered(evaluate, consumer, counted, why, end, culprit):
     seen = {why: counted(1, 12, 40, sample="7:3")}
     [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={end: counted()}))
-    assert (found.severity, found.culprit, found.sure) == ("warning", culprit, "likely")
-    assert found.cause == f"back-again-{why}"
+    assert (found.severity, found.culprit, found.certainty) == ("warning", culprit, "likely")
+    assert found.variant == f"back-again-{why}"
 
 
 def test_the_broker_refuses_an_ack(evaluate, consumer, counted):
     refused = {"TransactionConflict": counted(1, 12, 13, sample="pending by another\x1b[0m")}
     [found] = evaluate("ack-lost", consumer(acks_failed=refused))
-    assert found.cause == "TransactionConflict"
+    assert found.variant == "TransactionConflict"
     assert "pending by another\\x1b[0m" in found.what
 
 

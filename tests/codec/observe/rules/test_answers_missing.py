@@ -17,7 +17,7 @@ def lookup(counted, ns):
 @pytest.mark.parametrize(("waited", "severity"), [(11, "warning"), (30, "error")])
 def test_a_lookup_without_a_response(evaluate, lookup, waited, severity):
     [found] = evaluate("answers-missing", lookup(waited))
-    assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "broker", "certain", [12])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == (severity, "broker", "certain", [12])
     assert "1 of 5 LOOKUP requests on connection 1" in found.what
 
 
@@ -35,7 +35,7 @@ def test_later_requests_have_responses(evaluate, lookup):
 @pytest.mark.parametrize(("doubt", "sure"), [("gap", "possible"), ("cut", "possible"), ("end", "likely")])
 def test_the_response_may_not_be_captured(evaluate, lookup, doubt, sure):
     [found] = evaluate("answers-missing", lookup(20, doubts={doubt}))
-    assert found.sure == sure
+    assert found.certainty == sure
 
 
 @pytest.mark.parametrize("type_", ["SEND", "ACK", "PING"])
@@ -46,7 +46,7 @@ def test_requests_with_other_rules(evaluate, lookup, type_):
 @pytest.mark.parametrize(("field", "cause"), [("answered_twice", "twice"), ("unasked", "unasked")])
 def test_a_second_response(evaluate, field, cause):
     [found] = evaluate("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1, frames=[7])}))
-    assert (found.severity, found.cause, found.frames) == ("note", cause, [7])
+    assert (found.severity, found.variant, found.frames) == ("note", cause, [7])
     assert evaluate("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1)}, doubts={"gap"})) == []
 
 

@@ -3,7 +3,7 @@
 
 def test_the_close_is_answered_before_the_open(evaluate, connection, counted):
     [found] = evaluate("answers-out-of-order", connection(out_of_order=counted(1, 3, 4, 5)))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "likely", [3, 4, 5])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("warning", "broker", "likely", [3, 4, 5])
 
 
 def test_no_finding_with_gaps(evaluate, connection, counted):

@@ -13,7 +13,7 @@ def asked(connection, counted, ns):
 
 def test_the_client_does_not_respond(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5)), 20)
-    assert (found.severity, found.culprit, found.sure, found.cause) == (
+    assert (found.severity, found.culprit, found.certainty, found.variant) == (
         "error",
         "application",
         "certain",
@@ -31,14 +31,14 @@ def test_the_broker_closes_the_connection(evaluate, asked, ns):
 
 def test_the_response_is_not_accepted(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(5.1)))
-    assert (found.cause, found.sure) == ("refused", "likely")
+    assert (found.variant, found.certainty) == ("refused", "likely")
     assert evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(50))) == []
     assert evaluate("auth-expired", asked(refreshed_ns=ns(5))) == []
 
 
 def test_the_response_may_be_in_a_gap(evaluate, asked, ns):
     [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"gap"}), 20)
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
     assert evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"one_way"}), 20) == []
 
 

@@ -23,7 +23,7 @@ def outage(ns, counted):
 def test_a_restarted_broker(evaluate, host, outage, counted):
     one = outage(8, lost=counted(2, 40, 41), refused=counted(14, sample="packet 7"), unanswered=counted(1, 50))
     [found] = evaluate("broker-unavailable", host(one))
-    assert (found.severity, found.culprit, found.sure) == ("warning", "broker", "likely")
+    assert (found.severity, found.culprit, found.cause_certainty) == ("warning", "broker", "likely")
     assert found.what == (
         "Server 10.0.0.2:6650 was not available to client 10.0.0.1 for 6.0 s, until frame 90: 2 connections were lost, "
         "14 connections were refused (first in packet 7), 1 connection was closed without a response."
@@ -54,4 +54,4 @@ def test_other_services_are_not_reported(evaluate, host, outage, counted, port, 
 
 def test_two_outages(evaluate, host, outage, counted):
     both = [outage(until, refused=counted(5)) for until in (3, 5)]
-    assert [one.cause for one in evaluate("broker-unavailable", host(*both))] == ["", "1"]
+    assert [one.variant for one in evaluate("broker-unavailable", host(*both))] == ["", "1"]

@@ -18,7 +18,7 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 )
 def test_each_kind_of_missing_data(evaluate, fields, said):
     [found] = evaluate("capture-incomplete", CaptureRecord(**fields))
-    assert (found.severity, found.culprit, found.sure) == ("note", "capture", "certain")
+    assert (found.severity, found.culprit, found.certainty) == ("note", "capture", "certain")
     assert said in found.what
 
 

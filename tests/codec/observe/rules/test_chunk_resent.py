@@ -6,7 +6,7 @@ import pytest
 def test_a_resent_chunk(evaluate, producer, counted):
     one = producer(chunks_resent=counted(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": counted(1, 9)})
     [found] = evaluate("chunk-resent", one)
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "network", "certain", [20, 21])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("warning", "network", "certain", [20, 21])
 
 
 def test_no_finding(evaluate, producer):

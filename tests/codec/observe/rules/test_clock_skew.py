@@ -5,13 +5,18 @@ import pytest
 
 def test_ahead(evaluate, producer, counted):
     [found] = evaluate("clock-skew", producer(clock_skew_ms=(-90_000, -89_000, -89_500), skewed=counted(9, 20)))
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("ahead", "warning", "application", "likely")
+    assert (found.variant, found.severity, found.culprit, found.cause_certainty) == (
+        "ahead",
+        "warning",
+        "application",
+        "likely",
+    )
     assert "90.0 s ahead" in found.what
 
 
 def test_behind(evaluate, producer, counted):
     [found] = evaluate("clock-skew", producer(clock_skew_ms=(15_000, 15_200, 15_000), skewed=counted(9, 20)))
-    assert (found.cause, found.severity) == ("behind", "note")
+    assert (found.variant, found.severity) == ("behind", "note")
 
 
 @pytest.mark.parametrize(
@@ -32,10 +37,10 @@ def test_all_other_producers_differ_in_the_same_way(evaluate, producer, counted)
     other.session.stream = 1
     one.topic_record.producers["other"] = other
     [found] = evaluate("clock-skew", one)
-    assert (found.culprit, found.sure) == ("capture", "possible")
+    assert (found.culprit, found.cause_certainty) == ("capture", "possible")
     other.clock_skew_ms = (0, 3, 1)
     [found] = evaluate("clock-skew", one)
-    assert (found.culprit, found.sure) == ("application", "likely")
+    assert (found.culprit, found.cause_certainty) == ("application", "likely")
     assert "0 of 1 other producers" in found.opposite
 
 
@@ -47,7 +52,7 @@ def test_a_client_with_a_custom_clock(make_scene, diagnose, ahead, causes):
     for number in range(8):
         client.publish(number, publish_time=scene.now + ahead)
         scene.wait(130)
-    assert {one.cause for one in diagnose(scene, ("clock-skew",)).findings()} == causes
+    assert {one.variant for one in diagnose(scene, ("clock-skew",)).findings()} == causes
 
 
 @pytest.mark.parametrize("name", ["python/26a-broker-restart", "java/delayed", "java/batching"])

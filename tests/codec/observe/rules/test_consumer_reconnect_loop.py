@@ -5,7 +5,12 @@ import pytest
 
 def test_closed_by_the_broker(evaluate, consumer, counted):
     [found] = evaluate("consumer-reconnect-loop", consumer(sessions=4, ends={"broker": counted(3, 5, 6, 7, last=40)}))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "broker")
+    assert (found.severity, found.culprit, found.cause_certainty, found.variant) == (
+        "warning",
+        "broker",
+        "certain",
+        "broker",
+    )
     assert found.frames == [5, 6, 7]
     assert "4 sessions: the broker closed the session 3 times within 38.0 s" in found.what
 

@@ -25,7 +25,7 @@ def causes_of(diagnose):
 
     def of(scene: Any) -> set[tuple[str, str, str]]:
         found = diagnose(scene).findings()
-        return {(one.rule, one.cause, one.culprit) for one in found if one.severity != "note"}
+        return {(one.rule, one.variant, one.culprit) for one in found if one.severity != "note"}
 
     return of
 
@@ -272,5 +272,6 @@ def test_messages_of_a_non_persistent_topic_are_dropped(make_scene, diagnose, by
         client.publish(number)
     client.publish(3 * by, batch=4)
     [found] = [one for one in diagnose(end(scene, client)).findings() if one.rule == "messages-dropped"]
-    assert (found.severity, found.sure, found.subject["subscription"]) == ("warning", "certain", "slow")
+    certainty = "certain" if kind in ("Exclusive", "Failover") else "likely"  # another consumer may have received them
+    assert (found.severity, found.certainty, found.subject["subscription"]) == ("warning", certainty, "slow")
     assert f"dropped {by + 4} messages" in found.what

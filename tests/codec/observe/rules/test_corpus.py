@@ -19,7 +19,7 @@ from pcli.codec.observe.tracking import process_events
 from pcli.replay.sources.capture_sources import open_inputs
 
 TABLE = Path(__file__).parent / "corpus.tsv"
-TITLES = ["capture", "rule", "cause", "severity", "culprit", "sure", "subject", "first frame"]
+TITLES = ["capture", "rule", "variant", "severity", "certainty", "culprit", "cause certainty", "subject", "first frame"]
 
 QUIET = [
     "flex/01-produce-consume", "flex/02-shared-key-shared", "flex/05-cumulative-small-queue", "go/batch-index",
@@ -61,7 +61,8 @@ def rows(captures: Path) -> Iterator[list[str]]:
         for path in paths:
             found = [
                 [
-                    f"{truth.parent.name}/{name}", one.rule, one.cause, one.severity, one.culprit, one.sure,
+                    f"{truth.parent.name}/{name}", one.rule, one.variant, one.severity,
+                    one.certainty, one.culprit, one.cause_certainty,
                     " ".join(f"{key}={value!r}" for key, value in one.subject.items()),
                     str(one.frames[0] if one.frames else 0),
                 ]

@@ -6,13 +6,13 @@ import pytest
 @pytest.mark.parametrize("what", ["CONNECT.auth_method", "CONSUMER_STATS", "SEND without checksum"])
 def test_each_deprecated_feature(evaluate, connection, counted, what):
     [found] = evaluate("deprecated-command", connection(deprecated={what: counted(2, 7)}))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("note", "client", "certain", what)
+    assert (found.severity, found.culprit, found.certainty, found.variant) == ("note", "client", "certain", what)
     assert f"uses the deprecated {what} (twice)" in found.what
 
 
 def test_a_real_capture(diagnosed):
     [found] = diagnosed("rust/cumulative-ack", "deprecated-command")
-    assert (found.cause, found.frames) == ("CONSUMER_STATS", [122])
+    assert (found.variant, found.frames) == ("CONSUMER_STATS", [122])
 
 
 def test_other_old_clients(diagnosed):

@@ -10,7 +10,7 @@ def silent(consumer, ongoing):
 
 def test_no_delivery(evaluate, silent):
     [found] = evaluate("dispatcher-silent", silent())
-    assert (found.severity, found.culprit, found.sure) == ("error", "broker", "likely")
+    assert (found.severity, found.culprit, found.certainty) == ("error", "broker", "likely")
     assert found.frames[0] == 70
     assert "10 permits" in found.what
     assert "at least 100 entries were wait" in found.what
@@ -32,4 +32,4 @@ def test_a_standby_correctly_receives_nothing(evaluate, silent):
 
 def test_a_gap_reduces_the_certainty(evaluate, silent):
     [found] = evaluate("dispatcher-silent", silent(doubts={"one_way"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"

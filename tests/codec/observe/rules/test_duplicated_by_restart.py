@@ -10,7 +10,7 @@ def test_twice(evaluate, producer, counted, end, culprit):
     one = producer(restart_duplicates=counted(10, 8, 20, 21, sample="7:0 and 7:9"), restart_of="web")
     one.restart_end = (end, 44)
     [found] = evaluate("duplicated-by-restart", one)
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("twice", "warning", culprit, "likely")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "warning", culprit, "likely")
     assert found.what.startswith("The broker stored 10 messages of producer web on orders twice")
     assert "after the earlier producer had ended without CLOSE_PRODUCER (frame 44), first 7:0 and 7:9" in found.what
 
@@ -18,13 +18,13 @@ def test_twice(evaluate, producer, counted, end, culprit):
 def test_blind(evaluate, producer, counted):
     one = producer(restart_duplicates_blind=counted(2, 8, 20), restart_of="old")
     [found] = evaluate("duplicated-by-restart", one)
-    assert (found.cause, found.severity, found.sure) == ("blind", "note", "possible")
+    assert (found.variant, found.severity, found.certainty) == ("blind", "note", "possible")
     assert "the earlier producer old had ended" in found.what
 
 
 def test_a_gap_reduces_the_certainty(evaluate, producer, counted):
     [found] = evaluate("duplicated-by-restart", producer(restart_duplicates=counted(2, 8), doubts={"gap"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
 
 
 def sends(scene, payloads):

@@ -54,5 +54,5 @@ def test_exactly_the_injected_faults_are_found(name):
     diagnosis = Diagnosis()
     with (RECORDED / f"{name}.pcap").open("rb") as file:
         process_events(read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)), diagnosis)
-    found = [(one.rule, one.cause, one.severity, one.culprit, one.frames[:4]) for one in diagnosis.findings()]
+    found = [(one.rule, one.variant, one.severity, one.culprit, one.frames[:4]) for one in diagnosis.findings()]
     assert sorted(found) == sorted(FOUND[name])

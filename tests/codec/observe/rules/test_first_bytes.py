@@ -9,7 +9,7 @@ def test_other_data_at_the_start(evaluate, connection, word):
         "first-bytes",
         connection(connect_frame=0, first_bytes=word, first_bytes_text="it is that", first_bytes_packet=4),
     )
-    assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
+    assert [(one.severity, one.culprit, one.certainty, one.variant) for one in found] == [
         ("error", "application", "certain", word)
     ]
     assert "starting with packet 4: it is that" in found[0].what
@@ -17,7 +17,7 @@ def test_other_data_at_the_start(evaluate, connection, word):
 
 def test_a_proxy_header_without_a_response(evaluate, connection):
     [found] = evaluate("first-bytes", connection(first_bytes="proxy-protocol", end="fin_broker", broker_frames=0))
-    assert (found.sure, found.cause) == ("likely", "proxy-protocol")
+    assert (found.certainty, found.variant) == ("likely", "proxy-protocol")
     assert "haProxyProtocolEnabled" in found.advice
 
 
@@ -40,4 +40,4 @@ def test_http_of_the_admin_interface(diagnosed):
 
 def test_other_data_as_the_response_to_connect(evaluate, connection):
     [found] = evaluate("first-bytes", connection(first_bytes="tls", first_bytes_text="an alert", broker_frames=0))
-    assert found.sure == "likely"
+    assert found.certainty == "likely"

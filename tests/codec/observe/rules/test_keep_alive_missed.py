@@ -15,13 +15,18 @@ def given_up(connection, ns):
 @pytest.mark.parametrize(("by_client", "culprit"), [(True, "broker"), (False, "client")])
 def test_the_silent_side_is_the_culprit(evaluate, given_up, by_client, culprit):
     [found] = evaluate("keep-alive-missed", given_up(by_client))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [40, 44])
+    assert (found.severity, found.culprit, found.cause_certainty, found.frames) == (
+        "error",
+        culprit,
+        "likely",
+        [40, 44],
+    )
     assert "30.0 s after its PING in frame 40" in found.what
 
 
 def test_with_gaps_the_capture_is_the_culprit(evaluate, given_up):
     [found] = evaluate("keep-alive-missed", given_up(True, doubts={"gap"}))
-    assert (found.severity, found.culprit, found.sure) == ("note", "capture", "possible")
+    assert (found.severity, found.culprit, found.cause_certainty) == ("note", "capture", "possible")
     assert evaluate("keep-alive-missed", given_up(True, doubts={"one_way"})) == []
 
 

@@ -14,15 +14,15 @@ def keeps(consumer, counted, ns):
 
 def test_a_consumer_holds_three_messages(evaluate, keeps):
     [found] = evaluate("never-acked", keeps())
-    assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
+    assert (found.severity, found.culprit, found.certainty) == ("warning", "application", "likely")
     assert found.frames == [20, 21, 25]
     assert "holds 3 unacknowledged messages; the oldest (7:3) was delivered 6.0 s before the end" in found.what
 
 
 def test_not_certain_while_the_consumer_is_attached(evaluate, keeps):
-    assert evaluate("never-acked", keeps())[0].sure == "likely"
-    assert evaluate("never-acked", keeps(doubts={"end", "gap"}))[0].sure == "possible"
-    assert evaluate("never-acked", keeps(ended=9))[0].sure == "certain"
+    assert evaluate("never-acked", keeps())[0].certainty == "likely"
+    assert evaluate("never-acked", keeps(doubts={"end", "gap"}))[0].certainty == "possible"
+    assert evaluate("never-acked", keeps(ended=9))[0].certainty == "certain"
 
 
 def test_a_slow_consumer(evaluate, keeps, ns):
@@ -36,7 +36,7 @@ def test_recently_delivered_messages(evaluate, keeps, ns):
 
 def test_the_subscription_was_removed(evaluate, keeps, subscription):
     [found] = evaluate("never-acked", keeps(of=subscription(backlog=3, gone=True), ended=9))
-    assert (found.severity, found.sure, found.cause) == ("note", "certain", "unsubscribed")
+    assert (found.severity, found.certainty, found.variant) == ("note", "certain", "unsubscribed")
     assert found.frames == [99, 20, 21, 25]
 
 

@@ -6,13 +6,13 @@ import pytest
 @pytest.mark.parametrize(("version", "severity"), [(14, "note"), (11, "note"), (10, "warning"), (0, "warning")])
 def test_old_clients(evaluate, connection, version, severity):
     [found] = evaluate("old-protocol", connection(protocol_version=version, server_protocol_version=version))
-    assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "client", "certain", [1])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == (severity, "client", "certain", [1])
     assert found.subject == {"client": "10.0.0.1", "client_version": "a client", "server": "10.0.0.2:6650"}
 
 
 def test_an_old_broker(evaluate, connection):
     [found] = evaluate("old-protocol", connection(protocol_version=21, server_protocol_version=12))
-    assert (found.culprit, found.cause) == ("broker", "broker")
+    assert (found.culprit, found.variant) == ("broker", "broker")
     assert "being told who is active" not in found.what
     assert "transactions" in found.what
 

@@ -9,14 +9,14 @@ import pytest
 )
 def test_above_the_limit(evaluate, connection, counted, sample, culprit):
     [found] = evaluate("oversize-frame", connection(oversize=counted(1, 9, sample=sample), max_message_size=5_242_880))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "certain", [9])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("error", culprit, "certain", [9])
     assert sample in found.what
     assert "5,242,880" in found.what
 
 
 def test_after_a_gap(evaluate, connection, counted):
     [found] = evaluate("oversize-frame", connection(oversize=counted(1, 9, sample="x"), doubts={"gap"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
 
 
 def test_within_the_limit(evaluate, connection):

@@ -14,7 +14,7 @@ def paused(consumer, ongoing):
 
 def test_a_full_queue_without_a_flow(evaluate, paused):
     [found] = evaluate("paused-client", paused())
-    assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
+    assert (found.severity, found.culprit, found.cause_certainty) == ("warning", "application", "likely")
     assert found.frames[0] == 40
     assert "6.0 s before the end" in found.what
     assert "10 unacknowledged messages; 90 more entries wait" in found.what
@@ -40,7 +40,7 @@ def test_a_short_pause_is_not_reported(evaluate, paused, finished, ongoing):
 def test_closing_the_consumer_does_not_end_the_pause(evaluate, paused, finished):
     permits = {"delivered": 10, "exhausted": finished(4, 9, 40, 99)}
     [found] = evaluate("paused-client", paused(permits=permits, ended=9))
-    assert (found.severity, found.sure) == ("warning", "certain")
+    assert (found.severity, found.certainty) == ("warning", "certain")
 
 
 def test_the_client_is_the_culprit_if_flows_are_too_small(evaluate, paused, ongoing, counted):
@@ -70,7 +70,7 @@ def test_a_queue_of_one_is_mentioned(evaluate, paused, ongoing):
 
 def test_a_client_that_clears_its_queue_without_returning_permits(evaluate, paused, counted):
     [found] = evaluate("paused-client", paused(unacked=0, asked_all=counted(1, 79, first=5)))
-    assert (found.culprit, found.sure) == ("client", "likely")
+    assert (found.culprit, found.cause_certainty) == ("client", "likely")
     assert "requested redelivery of all messages in frame 79" in found.opposite
 
 
@@ -81,7 +81,7 @@ def test_a_reader_that_stops_reading_is_not_reported(evaluate, paused):
 
 def test_all_messages_are_acknowledged(evaluate, paused):
     [found] = evaluate("paused-client", paused(unacked=0, ended=10))
-    assert (found.severity, found.sure) == ("warning", "likely")
+    assert (found.severity, found.cause_certainty) == ("warning", "likely")
     assert "the listener is paused, or a FLOW was lost" in found.opposite
 
 

@@ -12,7 +12,7 @@ def doubled(consumer, counted):
 
 def test_the_whole_queue_twice(evaluate, doubled):
     [found] = evaluate("permits-doubled", doubled(10))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "client", "likely", [9])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("warning", "client", "likely", [9])
     assert "10 messages more than its queue of 10" in found.what
 
 
@@ -23,9 +23,9 @@ def test_part_of_the_surplus_is_used_up(evaluate, doubled):
 def test_a_small_surplus_is_not_reported(evaluate, doubled):
     assert evaluate("permits-doubled", doubled(3)) == []
     [found] = evaluate("permits-wrong-count", doubled(3))
-    assert found.cause == "too-many"
+    assert found.variant == "too-many"
 
 
 def test_deliveries_may_be_in_a_gap(evaluate, doubled):
     [found] = evaluate("permits-doubled", doubled(10, doubts={"gap"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"

@@ -14,7 +14,7 @@ def poisoned(subscription, counted):
 
 def test_a_message_redelivered_repeatedly(evaluate, poisoned):
     [found] = evaluate("poison-message", poisoned())
-    assert (found.severity, found.culprit, found.cause) == ("warning", "application", "again-and-again")
+    assert (found.severity, found.culprit, found.variant) == ("warning", "application", "again-and-again")
     assert "7:9 of subscription work on orders was delivered 6 times, from frame 11 to frame 95; 1 more" in found.what
     assert found.frames == [10, 90, 11, 95]
 
@@ -25,21 +25,21 @@ def test_redeliveries_by_reconnects_are_not_counted(evaluate, poisoned, counted)
 
 def test_reconnects_reduce_the_certainty(evaluate, poisoned, counted):
     [found] = evaluate("poison-message", poisoned())
-    assert found.sure == "likely"
+    assert found.cause_certainty == "likely"
     [found] = evaluate("poison-message", poisoned(again={"nack": counted(10, 30), "left": counted(1, 40)}))
-    assert found.sure == "possible"
+    assert found.cause_certainty == "possible"
     assert "other reasons" in found.opposite
 
 
 def test_a_dead_letter(evaluate, subscription, counted):
     [found] = evaluate("poison-message", subscription(dead_lettered=counted(2, 50, sample="7:3")))
-    assert (found.severity, found.sure, found.cause) == ("note", "certain", "dead-lettered")
+    assert (found.severity, found.certainty, found.variant) == ("note", "certain", "dead-lettered")
 
 
 def test_a_discarded_message(evaluate, consumer, counted):
     blind = consumer(validation={"DecryptionError": counted(4, 60)})
     [found] = evaluate("poison-message", blind.subscription)
-    assert (found.cause, found.frames, found.subject["consumer"]) == ("DecryptionError", [60], "lazy")
+    assert (found.variant, found.frames, found.subject["consumer"]) == ("DecryptionError", [60], "lazy")
 
 
 def test_four_deliveries_are_not_reported(evaluate, poisoned):

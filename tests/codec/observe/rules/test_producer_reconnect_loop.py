@@ -6,7 +6,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 def test_its_connection_breaks(evaluate, counted):
     producer = ProducerRecord("t", "p", None, sessions=5, ends={"reset_broker": counted(4, 5, last=50)})
     [found] = evaluate("producer-reconnect-loop", producer)
-    assert (found.severity, found.culprit, found.cause) == ("warning", "network", "reset_broker")
+    assert (found.severity, found.culprit, found.variant) == ("warning", "network", "reset_broker")
     assert found.subject == {"topic": "t", "producer": "p"}
     assert "4 times within 48.0 s" in found.what
 

@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.parametrize(("error", "culprit"), [("ProducerBusy", "application"), ("ServiceNotReady", "broker")])
 def test_a_producer(evaluate, producer, counted, error, culprit):
     [found] = evaluate("producer-refused", producer(refused={error: counted(2, 20, 21, sample="taken")}))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
+    assert (found.severity, found.culprit, found.certainty, found.variant) == ("error", culprit, "certain", error)
     assert found.frames == [20, 21]
 
 
@@ -27,7 +27,7 @@ def test_a_segment_was_split(evaluate, producer, counted):
 def test_messages(evaluate, producer, counted):
     one = producer(send_errors={"PersistenceError": counted(2, 20, 21)})
     [found] = evaluate("producer-refused", one)
-    assert (found.severity, found.culprit, found.cause) == ("error", "broker", "send-PersistenceError")
+    assert (found.severity, found.culprit, found.variant) == ("error", "broker", "send-PersistenceError")
     one.resent = counted(2, 20, 30)
     [found] = evaluate("producer-refused", one)
     assert found.severity == "note"
@@ -51,4 +51,4 @@ def test_schema_errors_have_a_separate_rule(evaluate, producer, counted):
     ("java/unload", set()),
 ])  # fmt: skip
 def test_captures(diagnosed, name, causes):
-    assert {one.cause for one in diagnosed(name, "producer-refused") if one.severity != "note"} == causes
+    assert {one.variant for one in diagnosed(name, "producer-refused") if one.severity != "note"} == causes

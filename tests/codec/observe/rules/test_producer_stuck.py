@@ -6,7 +6,12 @@ import pytest
 def test_no_receipt_although_the_broker_sends_frames(evaluate, producer, ongoing, ns):
     one = producer(no_receipt=ongoing(2, 20), open_sends=7, oldest_open_frame=20, heard_ns=ns(12), heard_frame=80)
     [found] = evaluate("producer-stuck", one, now=14)
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("no-receipt", "error", "broker", "certain")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == (
+        "no-receipt",
+        "error",
+        "broker",
+        "certain",
+    )
     assert found.frames == [20, 80]
     assert "7 SENDs" in found.what
 
@@ -15,7 +20,7 @@ def test_no_frames_at_all(evaluate, producer, ongoing):
     [found] = evaluate(
         "producer-stuck", producer(no_receipt=ongoing(2, 20), open_sends=1, oldest_open_frame=20), now=14
     )
-    assert (found.culprit, found.sure) == ("network", "likely")
+    assert (found.culprit, found.cause_certainty) == ("network", "likely")
 
 
 def test_found_while_it_lasts(evaluate, producer, ongoing):
@@ -26,7 +31,7 @@ def test_found_while_it_lasts(evaluate, producer, ongoing):
 
 def test_receipts_may_be_in_a_gap(evaluate, producer, ongoing):
     [found] = evaluate("producer-stuck", producer(no_receipt=ongoing(2, 20), doubts={"gap"}), now=14)
-    assert (found.culprit, found.sure) == ("capture", "possible")
+    assert (found.culprit, found.cause_certainty) == ("capture", "possible")
     assert "missing from the capture" in found.opposite
 
 
@@ -37,7 +42,7 @@ def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, ongoing
 
 def test_receipts_arrive_in_the_end(evaluate, producer, finished):
     [found] = evaluate("producer-stuck", producer(no_receipt=finished(2, 15, 20, 90)), now=30)
-    assert (found.cause, found.severity, found.frames) == ("slow", "warning", [20, 90])
+    assert (found.variant, found.severity, found.frames) == ("slow", "warning", [20, 90])
     assert evaluate("producer-stuck", producer(no_receipt=finished(2, 11, 20, 90)), now=30) == []
     assert evaluate("producer-stuck", producer(no_receipt=finished(2, 15, 20, 90), doubts={"gap"}), now=30) == []
 
@@ -46,7 +51,7 @@ def test_no_response_to_producer(evaluate, producer, finished):
     one = producer()
     one.session.ready_ns = -1
     [found] = evaluate("producer-stuck", one, now=12)
-    assert (found.cause, found.culprit, found.frames) == ("not-opened", "network", [5, 6])
+    assert (found.variant, found.culprit, found.frames) == ("not-opened", "network", [5, 6])
     assert evaluate("producer-stuck", one, now=5) == []
     one.waiting = finished(1, 3, 6, 9)
     assert evaluate("producer-stuck", one, now=12) == []
@@ -56,7 +61,7 @@ def test_no_response_to_producer(evaluate, producer, finished):
 def test_the_connection_ended_before_the_receipts(evaluate, producer, counted, now, sure):
     one = producer(ended=5, lost=counted(2, 20, 21))
     [found] = evaluate("producer-stuck", one, now=now)
-    assert (found.cause, found.sure, found.frames) == ("unanswered", sure, [20, 21, 99])
+    assert (found.variant, found.cause_certainty, found.frames) == ("unanswered", sure, [20, 21, 99])
     one.doubts = {"cut"}
     assert evaluate("producer-stuck", one, now=now) == []
 
@@ -80,7 +85,7 @@ def test_a_broker_that_does_not_respond(make_scene, diagnose, fault, expected):
         scene.wait(1_000)
     scene.wait(15_000)
     found = diagnose(scene, ("producer-stuck",)).findings()
-    assert {one.cause for one in found} == expected
+    assert {one.variant for one in found} == expected
     # The keep-alive shows that the broker is alive.
     assert all(one.culprit == "broker" for one in found)
 

@@ -37,7 +37,12 @@ def waits(producer, ns):
 )
 def test_severity(evaluate, waits, until, fenced_at, severity, cause):
     [found] = evaluate("producer-waiting", waits(until, fenced_at))
-    assert (found.severity, found.culprit, found.sure, found.cause) == (severity, "application", "certain", cause)
+    assert (found.severity, found.culprit, found.certainty, found.variant) == (
+        severity,
+        "application",
+        "certain",
+        cause,
+    )
     assert ("because producer leader on orders fenced it" in found.what) == (cause == "fenced")
     assert found.frames[0] == 40
 

@@ -9,14 +9,14 @@ import pytest
 def test_receipts_in_another_order(evaluate, producer, counted, doubts, resent, sure):
     one = producer(out_of_order=counted(1, 3, 9, 8, sample="7"), resent=counted(resent), doubts=doubts)
     [found] = evaluate("receipts-out-of-order", one)
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", sure, [3, 9, 8])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("error", "broker", sure, [3, 9, 8])
     assert found.opposite
 
 
 def test_a_missing_receipt(evaluate, producer, counted):
     one = producer(skipped=counted(1, 3, 8, sample="7"))
     [found] = evaluate("receipts-out-of-order", one)
-    assert (found.cause, found.sure, found.frames) == ("missing", "likely", [3, 8])
+    assert (found.variant, found.cause_certainty, found.frames) == ("missing", "likely", [3, 8])
     assert "sequence id 7 (frame 3)" in found.what
     one.doubts = {"gap"}
     assert evaluate("receipts-out-of-order", one) == []

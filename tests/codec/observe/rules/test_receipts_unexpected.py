@@ -5,7 +5,7 @@ import pytest
 
 def test_a_receipt_without_a_send(evaluate, producer, counted):
     [found] = evaluate("receipts-unexpected", producer(unexpected=counted(2, 8, 9, sample="4")))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "certain", [8, 9])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("warning", "broker", "certain", [8, 9])
 
 
 @pytest.mark.parametrize("doubt", ["start", "gap", "cut", "weak_sync"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.rules.reconnect_causes import CAUSES, PEER_CAUSES, culprit_of_ends
+from pcli.codec.observe.rules.reconnect_causes import CAUSES, PEER_CAUSES, cause_of_ends
 from pcli.codec.observe.tracking.records.connection_records import ENDS
 
 
@@ -12,7 +12,7 @@ from pcli.codec.observe.tracking.records.connection_records import ENDS
     (["auth"], "application"),
 ])  # fmt: skip
 def test_culprits_of_ends(ends, culprit):
-    assert culprit_of_ends(ends) == culprit
+    assert cause_of_ends(ends).culprit == culprit
 
 
 def test_causes_are_keys_of_the_tracker():

@@ -32,7 +32,7 @@ def host(ns):
 )
 def test_three_times_in_a_minute(evaluate, host, cause, culprit):
     [found] = evaluate("reconnect-loop", host(cause, [5, 20, 40]))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "likely", cause)
+    assert (found.severity, found.culprit, found.cause_certainty, found.variant) == ("error", culprit, "likely", cause)
     assert (found.frames, found.since_ns) == ([1, 2, 3], 5 * SECOND)
     assert "3 times within 35.0 s" in found.what
 

@@ -33,8 +33,8 @@ def findings_of(evaluate):
 def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, cause):
     rule, culprit, sure, severity = CAUSES[cause]
     [found] = findings_of(subscription(again={cause: counted(2, 40, 30, sample="7:3")}, entries_out=50))
-    assert (found.rule, found.cause) == (rule, cause)
-    assert (found.culprit, found.sure, found.severity) == (culprit, sure, severity)
+    assert (found.rule, found.variant) == (rule, cause)
+    assert (found.culprit, found.cause_certainty, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
     assert "Entries of subscription work on orders were redelivered " in found.what
     assert "first 7:3 (frames 40, 30)" in found.what
@@ -43,7 +43,7 @@ def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, caus
 @pytest.mark.parametrize("cause", AGAIN)
 def test_a_gap_may_hide_another_cause(findings_of, subscription, counted, cause):
     [found] = findings_of(subscription(again={cause: counted(2, 40, 30)}, doubts={"gap"}))
-    assert found.sure == "possible"
+    assert found.cause_certainty == "possible"
     assert "packets of the connection are missing" in found.opposite
 
 
@@ -55,7 +55,7 @@ def test_a_warning_if_most_deliveries_are_redeliveries(findings_of, subscription
 
 def test_each_cause_is_a_separate_finding(findings_of, subscription, counted):
     first, second = findings_of(subscription(again={"lost": counted(1, 3), "unload": counted(2, 4)}, entries_out=50))
-    assert (first.cause, second.cause) == ("lost", "unload")
+    assert (first.variant, second.variant) == ("lost", "unload")
     assert first.identity != second.identity
 
 
@@ -67,7 +67,7 @@ def test_the_side_that_broke_the_connection_is_the_culprit(findings_of, subscrip
     consumer("victim", came, ends={end: counted()})
     consumer("other", came, ends={"closed": counted()})
     [found] = findings_of(came)
-    assert (found.culprit, found.sure) == (culprit, "likely")
+    assert (found.culprit, found.cause_certainty) == (culprit, "likely")
 
 
 def test_each_frame_is_listed_once(findings_of, subscription, counted):

@@ -22,7 +22,7 @@ def refused(counted):
 )
 def test_the_culprit_of_an_error(evaluate, refused, error, severity, culprit):
     [found] = evaluate("request-refused", refused((error, ORDERS)))
-    assert (found.severity, found.culprit, found.sure) == (severity, culprit, "certain")
+    assert (found.severity, found.culprit, found.certainty) == (severity, culprit, "certain")
     assert found.what == f"1 LOOKUP request on connection 1 about orders was refused with {error}: no"
     assert found.frames == [10, 11]
 
@@ -40,7 +40,7 @@ def test_topics_of_one_error_are_one_finding(evaluate, refused):
 
 def test_a_topic_with_a_later_success_is_a_note(evaluate, refused):
     one = refused(("TopicNotFound", ORDERS), ("TopicNotFound", "other"), accepted_later={ORDERS})
-    assert [(found.severity, found.cause) for found in evaluate("request-refused", one)] == [
+    assert [(found.severity, found.variant) for found in evaluate("request-refused", one)] == [
         ("note", "TopicNotFound-resolved"),
         ("error", "TopicNotFound"),
     ]

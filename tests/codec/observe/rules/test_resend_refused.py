@@ -6,13 +6,13 @@ import pytest
 def test_resends(evaluate, producer, counted):
     one = producer(resends_refused=counted(2, 20, 21))
     [found] = evaluate("resend-refused", one)
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("resend", "note", "client", "certain")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("resend", "note", "client", "certain")
 
 
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
 def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure):
     [found] = evaluate("resend-refused", producer(reuses_refused=counted(3, 20, sample="6"), doubts=doubts))
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("reused", "warning", "application", sure)
     assert "3 entries" in found.what
 
 
@@ -22,7 +22,7 @@ def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure)
 def test_captures(diagnosed, name, producers):
     found = diagnosed(name, "resend-refused")
     assert {one.subject["producer"]: int(one.what.split()[3]) for one in found} == producers
-    assert {one.cause for one in found} == {"reused"}
+    assert {one.variant for one in found} == {"reused"}
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def reconnect(make_scene, diagnose):
         second.publish(1, publish_time=published if same else scene.now)
         second.publish(2)
         rules = ("resend-refused", "resend-stored")
-        return {(one.rule, one.cause) for one in diagnose(scene, rules).findings()}
+        return {(one.rule, one.variant) for one in diagnose(scene, rules).findings()}
 
     return play
 

@@ -9,14 +9,14 @@ import pytest
 def test_twice(evaluate, producer, counted, end, culprit):
     one = producer(duplicates_stored=counted(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: counted(1, 9)})
     [found] = evaluate("resend-stored", one)
-    assert (found.cause, found.severity, found.culprit, found.sure) == ("twice", "warning", culprit, "certain")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "warning", culprit, "certain")
     assert "7:0 and 7:9" in found.what
 
 
 def test_blind(evaluate, producer, counted):
     one = producer(resent_blind=counted(2, 8, 20))
     [found] = evaluate("resend-stored", one)
-    assert (found.cause, found.severity, found.sure) == ("blind", "note", "possible")
+    assert (found.variant, found.severity, found.certainty) == ("blind", "note", "possible")
     one.topic_record.deduplicates = True
     assert evaluate("resend-stored", one) == []
 
@@ -45,7 +45,7 @@ def play(make_scene, fault):
 def test_a_receipt_that_never_reached_the_client(make_scene, diagnose):
     scene = play(make_scene, "drop after=1 times=1 on pulsar.type == 'SEND_RECEIPT'")
     [found] = diagnose(scene, ("resend-stored",)).findings()
-    assert (found.cause, found.culprit) == ("blind", "network")
+    assert (found.variant, found.culprit) == ("blind", "network")
 
 
 def test_an_error_shows_that_it_was_not_stored(make_scene, diagnose):

@@ -3,7 +3,12 @@
 
 def test_an_incompatible_schema(evaluate, producer, counted):
     [found] = evaluate("schema-refused", producer(refused={"IncompatibleSchema": counted(1, 20, 21, sample="no\x1b")}))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "application", "certain", [20, 21])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == (
+        "error",
+        "application",
+        "certain",
+        [20, 21],
+    )
     assert "no\\x1b" in found.what
 
 

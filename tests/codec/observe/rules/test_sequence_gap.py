@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.parametrize(("entries", "sure"), [(50, "likely"), (12, "possible")])
 def test_skipped_ids(evaluate, producer, counted, entries, sure):
     [found] = evaluate("sequence-gap", producer(gaps=counted(1, 20, sample="7 to 8"), sent_entries=entries))
-    assert (found.cause, found.culprit, found.sure, found.frames) == ("missing", "client", sure, [20])
+    assert (found.variant, found.culprit, found.cause_certainty, found.frames) == ("missing", "client", sure, [20])
     assert "application" in found.opposite
 
 
@@ -27,14 +27,14 @@ def test_no_finding(evaluate, producer, counted, fields):
 def test_ids_that_go_back(evaluate, producer, counted):
     one = producer(backwards=counted(3, 20, sample="1 after 7"))
     [found] = evaluate("sequence-gap", one)
-    assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
+    assert (found.variant, found.severity, found.cause_certainty) == ("backwards", "note", "possible")
     one.topic_record.deduplicates = True  # resend-refused then reports their fate
     assert evaluate("sequence-gap", one) == []
 
 
 def test_a_client_that_starts_again(diagnosed):
     [found] = diagnosed("flex/04-reconnect", "sequence-gap")
-    assert (found.cause, found.frames[0]) == ("backwards", 98)
+    assert (found.variant, found.frames[0]) == ("backwards", 98)
 
 
 def play(make_scene, diagnose, ids):
@@ -50,7 +50,7 @@ def play(make_scene, diagnose, ids):
 
 def test_a_message_that_was_numbered_and_not_sent(make_scene, diagnose):
     [found] = play(make_scene, diagnose, [*range(30), *range(33, 60)])
-    assert (found.cause, found.sure) == ("missing", "likely")
+    assert (found.variant, found.cause_certainty) == ("missing", "likely")
     assert "30 to 32" in found.what
 
 

@@ -29,7 +29,7 @@ def play(make_scene, *ranges, permits=50, messages=60):
 def test_unassigned_slots(make_scene, diagnose, ranges, hole):
     scene, _ = play(make_scene, *ranges)
     [found] = diagnose(scene, ("slots-unowned",)).findings()
-    assert (found.severity, found.culprit, found.sure) == ("error", "application", "likely")
+    assert (found.severity, found.culprit, found.certainty) == ("error", "application", "likely")
     assert hole in found.what
     assert [scene.frames[number - 1].command.type for number in found.frames] == [pb.BaseCommand.SUBSCRIBE] * len(
         ranges

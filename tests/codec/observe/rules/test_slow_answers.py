@@ -20,7 +20,7 @@ def exchange(counted, ns):
 @pytest.mark.parametrize(("seconds", "severity"), [(1.4, "note"), (9.9, "note"), (12, "warning"), (31, "error")])
 def test_severity_by_client_timeouts(evaluate, exchange, seconds, severity):
     [found] = evaluate("slow-answers", exchange(seconds))
-    assert (found.severity, found.culprit, found.sure) == (severity, "broker", "certain")
+    assert (found.severity, found.culprit, found.certainty) == (severity, "broker", "certain")
     assert found.frames == [10, 20]
     assert found.subject["request"] == "SEND"
 
@@ -35,7 +35,7 @@ def test_a_rate_limit_is_mentioned(evaluate, exchange):
 
 def test_gaps_reduce_the_certainty(evaluate, exchange):
     [found] = evaluate("slow-answers", exchange(2, doubts={"gap"}))
-    assert found.sure == "likely"
+    assert found.certainty == "likely"
 
 
 def test_no_slow_response(evaluate):

@@ -14,7 +14,7 @@ def standby_consumer(consumer, subscription, ns):
 
 def test_a_standby_consumer(evaluate, standby_consumer):
     [found] = evaluate("standby", standby_consumer())
-    assert (found.severity, found.sure, found.frames) == ("note", "certain", [8])
+    assert (found.severity, found.certainty, found.frames) == ("note", "certain", [8])
 
 
 def test_a_standby_that_was_active_before(evaluate, standby_consumer, ns):

@@ -5,7 +5,7 @@ import pytest
 
 def test_a_consumer_without_a_flow(evaluate, consumer):
     [found] = evaluate("stuck-no-permits", consumer(permits={"flows": 0, "flowed": 0, "queue": 0}, ended=10))
-    assert (found.severity, found.culprit, found.sure, found.cause) == (
+    assert (found.severity, found.culprit, found.certainty, found.variant) == (
         "error",
         "application",
         "certain",
@@ -18,7 +18,7 @@ def test_a_consumer_without_a_flow(evaluate, consumer):
 
 def test_the_flow_may_follow_after_the_capture(evaluate, consumer):
     [found] = evaluate("stuck-no-permits", consumer(permits={"flows": 0}))
-    assert found.sure == "likely"
+    assert found.certainty == "likely"
 
 
 def test_no_waiting_entries(evaluate, consumer, subscription):
@@ -28,7 +28,7 @@ def test_no_waiting_entries(evaluate, consumer, subscription):
 
 def test_the_flow_may_be_in_a_gap(evaluate, consumer):
     [found] = evaluate("stuck-no-permits", consumer(permits={"flows": 0}, doubts={"gap"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
     assert "packets of the connection are missing" in found.opposite
 
 
@@ -51,7 +51,12 @@ def keeper(consumer, ongoing, counted):
 
 def test_a_client_that_returns_too_few_permits(evaluate, keeper, counted):
     [found] = evaluate("stuck-no-permits", keeper(short=counted(2, 30, 35)))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "client", "likely", "not-returned")
+    assert (found.severity, found.culprit, found.certainty, found.variant) == (
+        "error",
+        "client",
+        "likely",
+        "not-returned",
+    )
     assert found.frames[:4] == [40, 7, 30, 35]
     assert "30 messages and holds 2 of them" in found.what
 

@@ -14,7 +14,7 @@ def blocked(consumer, ongoing):
 
 def test_the_limit_is_reached(evaluate, blocked):
     [found] = evaluate("stuck-unacked-limit", blocked())
-    assert (found.severity, found.culprit, found.sure) == ("error", "application", "likely")
+    assert (found.severity, found.culprit, found.certainty) == ("error", "application", "likely")
     assert found.frames[0] == 312
     assert "held 50 unacknowledged messages when the broker stopped" in found.what
     assert "4.0 s before the end" in found.what
@@ -26,7 +26,7 @@ def test_deliveries_to_another_consumer_make_it_certain(evaluate, blocked, consu
     stuck = blocked(ended=10)
     consumer("diligent", stuck.subscription, last_message_ns=ns(8))
     [found] = evaluate("stuck-unacked-limit", stuck)
-    assert found.sure == "certain"
+    assert found.certainty == "certain"
 
 
 def test_parked_permits_count(evaluate, blocked):
@@ -42,7 +42,7 @@ def test_the_block_ended(evaluate, blocked, finished):
 
 def test_a_gap_reduces_the_certainty(evaluate, blocked):
     [found] = evaluate("stuck-unacked-limit", blocked(doubts={"gap", "end"}))
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
 
 
 @pytest.mark.parametrize(("lasts", "other", "count"), [(0.5, 50, 1), (0.5, 40, 0), (0.05, 50, 0)])

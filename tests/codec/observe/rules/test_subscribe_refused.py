@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.parametrize(("error", "culprit"), [("ConsumerBusy", "application"), ("ServiceNotReady", "broker")])
 def test_a_refused_subscribe(evaluate, consumer, counted, error, culprit):
     [found] = evaluate("subscribe-refused", consumer(refused={error: counted(2, 20, 21, sample="taken\n")}))
-    assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
+    assert (found.severity, found.culprit, found.certainty, found.variant) == ("error", culprit, "certain", error)
     assert found.frames == [20, 21]
     assert "): taken" in found.what
 

@@ -13,7 +13,7 @@ def watching(connection, counted, ns):
 
 def test_no_subscribe_within_ten_seconds(evaluate, watching):
     [found] = evaluate("watcher-gap", watching(), 13)
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "client", "likely", [9, 8])
+    assert (found.severity, found.culprit, found.certainty, found.frames) == ("warning", "client", "likely", [9, 8])
     assert "(a2); the topics changed once without a watcher" in found.what
 
 
@@ -32,7 +32,7 @@ def test_topics_in_an_update(evaluate, connection, ns):
 
 def test_the_subscribe_may_be_in_a_gap(evaluate, watching):
     [found] = evaluate("watcher-gap", watching(doubts={"gap"}), 30)
-    assert found.sure == "possible"
+    assert found.certainty == "possible"
 
 
 def test_a_gap_without_missing_topics(evaluate, connection, counted):

@@ -16,13 +16,13 @@ def legs(connection):
 )
 def test_the_sender_is_the_culprit(evaluate, connection, counted, from_client, culprit, command):
     [found] = evaluate("wrong-crc", connection(wrong_crc={from_client: counted(2, 9, 11)}))
-    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [9, 11])
+    assert (found.severity, found.culprit, found.cause_certainty, found.frames) == ("error", culprit, "likely", [9, 11])
     assert f"2 {command}" in found.what
 
 
 def test_frames_found_by_search(evaluate, connection, counted):
     [found] = evaluate("wrong-crc", connection(wrong_crc={True: counted(1, 9)}, doubts={"weak_sync"}))
-    assert found.sure == "possible"
+    assert found.cause_certainty == "possible"
 
 
 @pytest.mark.parametrize("from_client", [True, False])

@@ -45,7 +45,7 @@ def unnamed(value: Any) -> bool:
 
 def wrong(found: Finding, whole: list[Finding]) -> str:
     """Return what is wrong with a finding on a part of the capture that gave these; empty if nothing."""
-    if found.sure != "certain" or found.culprit == "capture":
+    if found.certainty != "certain" or found.culprit == "capture":
         return ""
     known = [one for one in whole if same(found, one)]
     if not known:

@@ -132,8 +132,9 @@ def _rows(table: pa.Table, chosen: Any) -> list[pa.RecordBatch]:
 def receivers(finding: Finding) -> tuple[Any, ...]:
     """Return all values of a finding, with those of its subject as texts."""
     subject = tuple(sorted((name, str(value)) for name, value in finding.subject.items()))
-    found = [getattr(finding, name) for name in finding.__slots__ if name not in ("subject", "frames")]
-    return (subject, tuple(finding.frames), *found)
+    found = [getattr(finding, name) for name in finding.__slots__ if name not in ("subject", "frames", "cause")]
+    cause = finding.cause._replace(certainty=finding.cause_certainty)
+    return (subject, tuple(finding.frames), *found, cause)
 
 
 class Objects:

@@ -114,7 +114,7 @@ def test_broker_frames_of_other_topics_are_reported(capture, rows_of_items):
     rows = rows_of_items(capture.items)
     [found] = stuck(rows)
     assert found["frames"][-1] == heard
-    assert (found["culprit"], found["sure"]) == ("broker", "certain")
+    assert (found["culprit"], found["certainty"]) == ("broker", "certain")
     assert differing(rows) == ([], 2)
 
 

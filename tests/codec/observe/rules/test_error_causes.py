@@ -2,14 +2,14 @@
 
 import pytest
 
-from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
+from pcli.codec.observe.rules.error_causes import cause_of_error, succeeded_later
 
 
 @pytest.mark.parametrize(("error", "culprit"), [
     ("ServiceNotReady", "broker"), ("ChecksumError", "network"), ("ProducerBusy", "application"),
 ])  # fmt: skip
 def test_culprits(error, culprit):
-    assert culprit_of_error(error) == culprit
+    assert cause_of_error(error).culprit == culprit
 
 
 def test_later_success(consumer, counted):

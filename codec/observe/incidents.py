@@ -1,0 +1,121 @@
+"""Incidents: groups of findings with one reason.
+
+Rules of this file
+1. Each rule declares the rules that can be its reason (`Rule.because_of`), the closest first. A finding is attached to
+   a finding of the first of these rules that concerns the same objects and does not begin after its own evidence.
+2. A finding has at most one reason. A finding without a reason is the root of an incident, which also contains all
+   findings that are attached to it directly or indirectly.
+3. Two findings concern the same objects if the names in both subjects are equal. A finding about a client and a server
+   concerns everything on connections to that server; a finding about a connection, everything on it.
+4. The connection between two findings is inferred. An incident with several findings is therefore at most likely.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pcli.codec.observe.rules import RULES, Finding
+from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
+
+__all__ = ["Incident", "Place", "incidents_of"]
+
+_NAMES: Final = ("topic", "subscription", "consumer", "producer", "key", "transaction")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The connections of the objects that a finding concerns."""
+
+    streams: frozenset[int] = frozenset()
+    servers: frozenset[str] = frozenset()
+    """Address and port of the servers of these connections, as in subjects."""
+
+
+@dataclass(slots=True)
+class Incident:
+    """A finding and the findings that follow from it."""
+
+    root: Finding
+    effects: list[Finding] = field(default_factory=list)
+    """All other findings, in the order of their severity."""
+
+    @property
+    def severity(self) -> str:
+        """The highest severity of its findings."""
+        return min((one.severity for one in self.findings), key=SEVERITIES.index)
+
+    @property
+    def certainty(self) -> str:
+        """The certainty of the root, or ``likely`` if that is lower and there are effects."""
+        return max(self.root.certainty, "likely" if self.effects else "certain", key=CERTAINTIES.index)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The root and the effects."""
+        return [self.root, *self.effects]
+
+    def summary(self) -> str:
+        """Return what happened, and its counted effects: ``… As a result, 27 acknowledgements were lost.``."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for one in self.effects:
+            effect = RULES[one.rule].effect
+            if effect is not None and one.count:
+                counts[effect] += one.count
+        words = [f"{count} {effect[count != 1]}" for effect, count in counts.items()]
+        if not words:
+            return self.root.what
+        listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+        return f"{self.root.what} As a result, {listed}."
+
+
+def incidents_of(findings: Sequence[Finding], places: Mapping[int, Place]) -> list[Incident]:
+    """Return the incidents, the most severe first.
+
+    ``findings`` are in the order of their severity. ``places`` contains the places by ``id`` of the finding.
+    """
+    reasons = {id(one): reason for one in findings if (reason := _reason(one, findings, places)) is not None}
+    incidents = {id(one): Incident(one) for one in findings if id(one) not in reasons}
+    for one in findings:
+        root = one
+        while id(root) in reasons:
+            root = reasons[id(root)]
+        if root is not one:
+            incidents[id(root)].effects.append(one)
+    return sorted(incidents.values(), key=lambda one: SEVERITIES.index(one.severity))
+
+
+def _reason(effect: Finding, findings: Sequence[Finding], places: Mapping[int, Place]) -> Finding | None:
+    """Return the reason of a finding, or None."""
+    for rule in RULES[effect.rule].because_of:
+        found = [
+            one
+            for one in findings
+            if one.rule == rule and one is not effect and _concerns(one, effect, places) and _precedes(one, effect)
+        ]
+        if found:
+            return max(found, key=lambda one: one.since_ns)
+    return None
+
+
+def _concerns(reason: Finding, effect: Finding, places: Mapping[int, Place]) -> bool:
+    subject, other = reason.subject, effect.subject
+    place = places.get(id(effect), Place())
+    if "topic" in subject:
+        shared = [name for name in _NAMES if name in subject and name in other]
+        return "topic" in shared and all(subject[name] == other[name] for name in shared)
+    if "stream" in subject:
+        return subject["stream"] in place.streams
+    return subject.get("server") in place.servers
+
+
+def _precedes(reason: Finding, effect: Finding) -> bool:
+    """Return whether the reason begins before the last evidence of the effect.
+
+    Two findings of the same rule are ordered by their start, so that they do not become the reason of each other.
+    """
+    if reason.rule == effect.rule:
+        return (reason.since_ns, reason.identity) < (effect.since_ns, effect.identity)
+    return not reason.frames or not effect.frames or min(reason.frames) <= max(effect.frames)
