@@ -47,4 +47,4 @@ def test_content_that_repeats_on_purpose_is_not_reported(make_scene, diagnose, p
     scene.wait(1_000)
     sends(scene, payloads[3:])
     findings = diagnose(scene, ("duplicated-by-restart",)).findings()
-    assert [one.cause for one in findings] == found
+    assert [one.variant for one in findings] == found
