@@ -53,7 +53,7 @@ def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
     }
     found = tables_of(tmp_path / "out", path, only=("findings",)).read("findings").to_pylist()
     assert {
-        (row["rule"], row["cause"] or "", row["what"], row["severity"], row["certainty"], tuple(row["frames"]))
+        (row["rule"], row["variant"] or "", row["what"], row["severity"], row["certainty"], tuple(row["frames"]))
         for row in found
     } == wanted
     assert len(found) == len(wanted)
