@@ -31,8 +31,9 @@ the time to live if consumers need the messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from pcli.codec.observe.rules.finding import Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     GAPS,
@@ -47,6 +48,17 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 
+_NOT_DELIVERED: Final = Cause(
+    "broker",
+    "likely",
+    (
+        "an administrator that skipped, cleared or expired them or reset the cursor",
+        "messages whose time to live ended",
+        "an entry filter that rejected them",
+    ),
+    "The statistics of the subscription, and the calls in the broker's log.",
+)
+
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if messages were passed over."""
@@ -57,19 +69,19 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     yield Finding(
         "balance-mismatch",
         "warning",
-        "broker",
         "likely",
+        _NOT_DELIVERED,
         subscription_subject(subscription),
         f"{count_of(passed.count, 'message')} {'was' if passed.count == 1 else 'were'} stored while "
         f"{about_subscription(subscription)} existed, but never delivered, although later messages were"
-        f"{first_of(passed)} ({frames_text(passed.frames)}). An administrator may have skipped, cleared or expired "
-        "them or reset the cursor, the time to live may have ended, or an entry filter may have rejected them.",
+        f"{first_of(passed)} ({frames_text(passed.frames)}).",
         passed.first_ns,
         passed.frames,
         "A delivery on a connection that is not in the capture would disprove the finding."
         + why_unsure(doubts - EDGES),
         "Compare the time with the broker's log and the calls of the admin API, and check totalMsgExpired and "
         "filterRejectedMsgCount in the statistics of the subscription.",
+        count=passed.count,
     )
 
 
@@ -80,4 +92,5 @@ RULE = Rule(
     title="messages that a subscription never received, although it received later messages",
     issue="apache/pulsar#6027",
     evaluate=evaluate,
+    effect=("message was never delivered", "messages were never delivered"),
 )
