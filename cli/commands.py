@@ -22,7 +22,7 @@ from pcli.cli.client import consume, produce
 from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.output import Exit, fail, stop_quietly
 from pcli.cli.common.usage_errors import plain_usage_text
-from pcli.cli.diagnosis import bundle, diagnose, trace
+from pcli.cli.diagnosis import bundle, diagnose, trace, why
 from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
 from pcli.cli.replay import replay, reproduce
 from pcli.cli.servers import broker, proxy, token
@@ -98,7 +98,7 @@ _COMMANDS: Final = {
     _FRAMES: (decode.decode, encode.encode, dissect.dissect, follow.follow, fields.fields, capture.capture),
     _SERVERS: (broker.broker, proxy.proxy),
     _CLIENTS: (produce.produce, consume.consume, replay.replay, reproduce.reproduce),
-    _DIAGNOSIS: (diagnose.diagnose, top.top, trace.trace, bundle.bundle),
+    _DIAGNOSIS: (diagnose.diagnose, why.why, top.top, trace.trace, bundle.bundle),
     _TABLES: (
         analyze.analyze,
         spark_analyze.spark_analyze,

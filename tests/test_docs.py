@@ -95,6 +95,7 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
         ("proxy", "proxy"),
         ("diagnose", "diagnose"),
         ("trace", "trace"),
+        ("why", "why"),
         ("bundle", "bundle"),
         ("top", "top"),
         ("spark-analyze", "spark"),

@@ -11,13 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from pcli.codec.observe import Facts
 
 __all__ = [
     "complete_field",
     "complete_filter",
+    "complete_object",
     "complete_rule",
     "complete_setting",
     "complete_severity_or_rule",
@@ -70,6 +74,12 @@ def complete_topic(context: typer.Context, incomplete: str) -> Completions:
     return [(topic, "topic of the capture") for topic in _topics(context, incomplete)]
 
 
+def complete_object(context: typer.Context, incomplete: str) -> Completions:
+    """Return the topics, subscriptions, consumers and producers of the capture that begin with ``incomplete``."""
+    found = {(name, f"{kind} of the capture") for kind, name in _all_objects(context) if name.startswith(incomplete)}
+    return sorted(found)
+
+
 def complete_setting(incomplete: str) -> Completions:
     """Return completions that begin with ``incomplete``.
 
@@ -90,10 +100,38 @@ def _topics(context: typer.Context, incomplete: str) -> list[str]:
 
 def _all_topics(context: typer.Context) -> Iterator[str]:
     """Yield the topics of the captures that are listed in the incomplete command line."""
+    from pcli.codec.observe import column, find_field
+    from pcli.codec.observe.text_format import short_topic
+
+    topic_of = column(find_field("pulsar.topic"))
+    for facts in _frames(context):
+        topic = topic_of(facts)
+        if topic:
+            yield from {topic, short_topic(topic)}
+
+
+def _all_objects(context: typer.Context) -> Iterator[tuple[str, str]]:
+    """Yield the kinds and names of the producers and consumers of the captures, and of their topics."""
+    from pcli.codec.observe.observer_state import Consumer
+    from pcli.codec.observe.text_format import short_topic
+
+    for facts in _frames(context):
+        peer = facts.peer
+        if peer is None or facts.system:
+            continue
+        if peer.topic:
+            yield "topic", short_topic(peer.topic)
+        if isinstance(peer, Consumer) and peer.subscription:
+            yield "subscription", peer.subscription
+        if peer.name:
+            yield "consumer" if isinstance(peer, Consumer) else "producer", peer.name
+
+
+def _frames(context: typer.Context) -> Iterator[Facts]:
+    """Yield the first frames of the captures that are listed in the incomplete command line."""
     from pcli.codec.capture import CapturedFrame, read_capture
     from pcli.codec.errors import PcliError
-    from pcli.codec.observe import Observer, column, find_field
-    from pcli.codec.observe.text_format import short_topic
+    from pcli.codec.observe import Observer
     from pcli.replay.sources.capture_sources import open_inputs
 
     params = context.params
@@ -101,15 +139,13 @@ def _all_topics(context: typer.Context) -> Iterator[str]:
     files = [name for name in files if name != "-"]
     if not files:
         return
-    see, topic_of = Observer().see, column(find_field("pulsar.topic"))
+    see = Observer().see
     inputs = []
     try:
         inputs = open_inputs(files, rewindable=False)
         for event in islice(read_capture((one.name, one.file) for one in inputs), _FRAMES_READ):
             if isinstance(event, CapturedFrame):
-                topic = topic_of(see(event))
-                if topic:
-                    yield from {topic, short_topic(topic)}
+                yield see(event)
     except (PcliError, OSError):
         return
     finally:

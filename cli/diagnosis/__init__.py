@@ -1,3 +1,3 @@
-"""Commands that diagnose a capture: diagnose, trace, bundle."""
+"""Commands that diagnose a capture: diagnose, why, trace, bundle."""
 
 __all__: list[str] = []

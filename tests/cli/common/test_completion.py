@@ -22,4 +22,5 @@ def test_filters_and_topics_of_a_capture(small_captures):
     assert "go-nack" in arguments(completion.complete_topic(context, "go"))
     assert "pulsar.topic == 'go-nack'" in arguments(completion.complete_filter(context, "pulsar.topic == go"))
     assert "x and pulsar.topic" in arguments(completion.complete_filter(context, "x and pulsar.top"))
+    assert arguments(completion.complete_object(context, "nac")) == ["nacks"]
     assert completion.complete_topic(SimpleNamespace(params={"read": ["/nowhere"]}), "") == []

@@ -76,6 +76,10 @@ class ConsumerSessions:
             self._attach(consumer, facts.frame.time_ns, facts.frame.number, answered=False)
         return consumer
 
+    def find(self, stream: int, consumer_id: int) -> AttachedConsumer | None:
+        """Return the consumer with this id on a connection, or None."""
+        return self._consumers.get((stream, consumer_id))
+
     def connect(self, facts: Facts) -> None:
         """Process a CONNECT."""
         version = facts.command.get("pulsar.connect.client_version", "")

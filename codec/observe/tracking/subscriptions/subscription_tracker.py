@@ -39,6 +39,7 @@ from pcli.codec.observe.tracking.subscriptions.message_counts import begin_count
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIFECYCLES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import redeliver
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
 from pcli.codec.wire.commands import BY_NAME
 
@@ -102,6 +103,10 @@ class SubscriptionTracker:
     def topic(self, name: str) -> TopicRecord:
         """Return the record of a topic; create it if necessary."""
         return self.lifecycles.topic(name).record
+
+    def attached(self, stream: int, consumer_id: int) -> AttachedConsumer | None:
+        """Return the consumer with this id on a connection, or None."""
+        return self._sessions.find(stream, consumer_id)
 
     def stored(self, lifecycle: Lifecycle) -> None:
         """Store a lifecycle whose message has an id; called once for each chunk."""

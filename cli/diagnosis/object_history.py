@@ -1,0 +1,254 @@
+"""The reading and output of `pcli why`: one pass over the capture, then the history of the object and its findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.cli.common.output import SEVERITY_COLORS, Exit, colored, counted, json_text, say, text_width, write_line
+from pcli.cli.common.packet_numbers import PacketIndex
+from pcli.cli.common.times import moment_text
+from pcli.cli.diagnosis.finding_output import wrapped
+
+if TYPE_CHECKING:
+    from pcli.codec.capture import ReadOptions, StreamEnd
+    from pcli.codec.observe.history.collector import HistoryCollector
+    from pcli.codec.observe.history.event_log import Event
+    from pcli.codec.observe.history.object_history import ObjectHistory, State
+    from pcli.codec.observe.rules import Finding
+    from pcli.codec.observe.tracking.tracker import Tracker
+
+__all__ = ["MOST_EVENTS", "Question", "run"]
+
+MOST_EVENTS: Final = 10
+"""Maximum number of events in a history."""
+
+_MOST_LISTED: Final = 8
+"""Maximum number of candidates that a message lists."""
+
+_WIDTH: Final = 110
+"""Width of the text if it is not printed on a terminal."""
+
+_SENTENCE: Final = re.compile(r"(?<=[a-z0-9)])\. (?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The arguments that select the object and the time."""
+
+    name: str
+    kind: str
+    """A kind of object; empty for all kinds."""
+    at: str
+    """The value of --at."""
+    until_ns: int | None
+    """The same time in ns since 1970; None for the end of the capture."""
+
+
+def run(
+    question: Question,
+    *,
+    files: Sequence[str],
+    options: ReadOptions,
+    output: str,
+    color: bool,
+    packet_numbers: bool,
+) -> Exit:
+    """Print the history of an object, and return the exit code. The command fails if it finds no or several objects."""
+    from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.codec.observe.diagnosis import Diagnosis
+    from pcli.codec.observe.history.collector import HistoryCollector
+    from pcli.codec.observe.history.object_names import NameMatcher
+    from pcli.codec.observe.history.related_findings import RecordedFindings
+    from pcli.codec.observe.tracking.tracker import Tracker
+
+    collector, findings = HistoryCollector(NameMatcher(question.name, question.kind)), RecordedFindings()
+
+    def tracker(**more: Any) -> Tracker:
+        made = Tracker(on_lifecycle=collector.lifecycle, **more)
+        collector.follow(made)
+        return made
+
+    diagnosis = Diagnosis(on_record=findings.add, tracker=tracker)
+    reading = CaptureReading(files, options=options, system=True)
+    packets = PacketIndex() if packet_numbers else None
+    until_ns, over, last_ns = question.until_ns, False, 0
+
+    def is_over(time_ns: int) -> bool:
+        nonlocal over
+        over = over or (until_ns is not None and time_ns > until_ns)
+        return over
+
+    def ended(end: StreamEnd) -> None:
+        nonlocal last_ns
+        if not is_over(end.time_ns):
+            last_ns = end.time_ns
+            diagnosis.ended(end)
+            collector.settle(end.time_ns)
+
+    reading.on_note = lambda note: None if over else diagnosis.note(note)
+    reading.on_end = ended
+    for facts in reading.facts():
+        if is_over(facts.frame.time_ns):
+            break
+        diagnosis.see(facts)
+        collector.see(facts)
+        if packets is not None:
+            packets.add(facts.frame)
+    now_ns = _moment(question, reading.first_ns, max(last_ns, diagnosis.capture.last_ns), over=over)
+    # The state precedes the end of the capture; messages and findings are complete only after it.
+    collector.tracker.subscriptions.update(now_ns)
+    states = {id(one): one.finish(now_ns) for one in collector.found() if one.kind != "message"}
+    diagnosis.finish(now_ns)
+    found = collector.found()
+    if len(found) != 1:
+        code = _report_mismatch(collector, question, found)
+        return max(code, reading.finish())
+    [history] = found
+    state = states.get(id(history)) or history.finish(now_ns)
+    history.complete()
+    report = _Report(
+        history, state, reading.first_ns, now_ns, findings.of(history, diagnosis.findings()), packets, at=over
+    )
+    if output == "json":
+        write_line(json_text(report.json(), indent=1))
+    else:
+        for line in report.lines(color=color and colored()):
+            write_line(line)
+    return reading.finish()
+
+
+def _moment(question: Question, first_ns: int, last_ns: int, *, over: bool) -> int:
+    """Print and return the time of the state. Raises LocalError if the capture begins later."""
+    from pcli.codec.errors import LocalError
+
+    if question.until_ns is None:
+        return last_ns
+    if question.until_ns < first_ns:
+        raise LocalError(f"--at {question.at}: the capture begins later, at {moment_text(first_ns)}")
+    if not over:
+        say(f"--at {question.at}: the capture has no later frame; its last state is shown")
+        return last_ns
+    say(f"state at {moment_text(question.until_ns)}")
+    return question.until_ns
+
+
+def _report_mismatch(collector: HistoryCollector, question: Question, found: Sequence[ObjectHistory]) -> Exit:
+    """Print why the name does not select one object, and return the exit code."""
+    from pcli.codec.observe.fields.field_table import nearest
+    from pcli.codec.observe.history.collector import known_names
+    from pcli.codec.observe.text_format import printable
+
+    name = printable(question.name)
+    if found:
+        listed = ", ".join(f"{one.kind} {printable(one.name)}" for one in found[:_MOST_LISTED])
+        more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+        remedy = "one of these names" if len({one.name for one in found}) == len(found) else "a name and --kind"
+        say(f"{name}: {counted(len(found), 'object')} have this name: {listed}{more}; give {remedy}")
+        return Exit.USAGE
+    frames = collector.tracker.capture.frames
+    if frames:
+        near = nearest(question.name, sorted(set(known_names(collector.tracker))))
+        say(f"{name}: no {question.kind or 'object'} of the capture has this name{near}")
+    return Exit.NO
+
+
+class _Report:
+    """The output of a history."""
+
+    def __init__(
+        self,
+        history: ObjectHistory,
+        state: State,
+        first_ns: int,
+        now_ns: int,
+        findings: list[tuple[str, Finding]],
+        packets: PacketIndex | None,
+        *,
+        at: bool,
+    ) -> None:
+        self._history = history
+        self._at = at
+        self._state = state
+        self._first_ns, self._now_ns = first_ns, now_ns
+        self._findings = findings
+        self._packets = packets
+        self._events = history.events(MOST_EVENTS, first_ns)
+
+    def lines(self, *, color: bool) -> list[str]:
+        """Return the title, the events, the state, and the findings."""
+        width = text_width() or _WIDTH
+        label = (lambda words: words) if self._packets is None else self._packets.label
+        bold, reset = ("\x1b[1m", "\x1b[0m") if color else ("", "")
+        title = self._history.title()
+        rows = [f"{bold}{title[:1].upper()}{title[1:]}{reset}", ""]
+        places = [label(f"frame {event.frame}") if event.frame else "" for event in self._events]
+        places.append("at that time" if self._at else "at the end")
+        column = max(map(len, places))
+        for event, place in zip(self._events, places, strict=False):
+            rows += wrapped(f"{self._since(event.time_ns):>10.3f} s  {place:<{column}}  ", label(event.text), width)
+        state = label(self._state.text)
+        rows += wrapped(f"{self._since(self._now_ns):>10.3f} s  {places[-1]:<{column}}  ", state, width)
+        rows.append("")
+        if not self._findings:
+            rows.append("No findings.")
+        for relation, one in self._findings:
+            severity = f"{one.severity.upper():<8}"
+            if color:
+                severity = f"{SEVERITY_COLORS[one.severity]}{severity}{reset}"
+            about = f" ({relation})" if relation else ""
+            rows += wrapped(f"{severity}", f"{one.rule}{about}: {label(_sentence(one.what))}", width)
+        return rows
+
+    def _since(self, time_ns: int) -> float:
+        return (time_ns - self._first_ns) / 1e9
+
+    def json(self) -> dict[str, Any]:
+        """Return the history as an object."""
+        from pcli.codec.observe.text_format import epoch_text
+
+        return {
+            "kind": self._history.kind,
+            "name": self._history.name,
+            "title": self._history.title(),
+            "history": [self._event_row(event) for event in self._events],
+            "state": {
+                "time": epoch_text(self._now_ns),
+                "since": round(self._since(self._now_ns), 6),
+                "text": self._state.text,
+                **self._state.figures,
+            },
+            "findings": [
+                {
+                    "relation": relation,
+                    "rule": one.rule,
+                    "severity": one.severity,
+                    "subject": one.subject,
+                    "what": one.what,
+                    "frames": one.frames,
+                }
+                for relation, one in self._findings
+            ],
+        }
+
+    def _event_row(self, event: Event) -> dict[str, Any]:
+        from pcli.codec.observe.text_format import epoch_text
+
+        packet = {} if self._packets is None else {"packet": self._packets.packet_of(event.frame) or None}
+        return {
+            "kind": event.kind,
+            "time": epoch_text(event.time_ns),
+            "since": round(self._since(event.time_ns), 6),
+            "frame": event.frame or None,
+            **packet,
+            "until": epoch_text(event.until_ns) if event.until_ns >= 0 else None,
+            "until_frame": event.until_frame or None,
+            "text": event.text,
+        }
+
+
+def _sentence(text: str) -> str:
+    """Return the first sentence of a finding."""
+    return f"{_SENTENCE.split(text, maxsplit=1)[0].rstrip('.')}."
