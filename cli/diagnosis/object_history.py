@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.cli.common.output import SEVERITY_COLORS, Exit, colored, counted, json_text, say, text_width, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.common.times import moment_text
-from pcli.cli.diagnosis.finding_output import wrapped
+from pcli.cli.diagnosis.finding_output import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from pcli.codec.capture import ReadOptions, StreamEnd
@@ -27,9 +27,6 @@ MOST_EVENTS: Final = 10
 
 _MOST_LISTED: Final = 8
 """Maximum number of candidates that a message lists."""
-
-_WIDTH: Final = 110
-"""Width of the text if it is not printed on a terminal."""
 
 _SENTENCE: Final = re.compile(r"(?<=[a-z0-9)])\. (?=[A-Z])")
 
@@ -179,7 +176,7 @@ class _Report:
 
     def lines(self, *, color: bool) -> list[str]:
         """Return the title, the events, the state, and the findings."""
-        width = text_width() or _WIDTH
+        width = text_width() or WIDTH
         label = (lambda words: words) if self._packets is None else self._packets.label
         bold, reset = ("\x1b[1m", "\x1b[0m") if color else ("", "")
         title = self._history.title()
@@ -198,7 +195,8 @@ class _Report:
             severity = f"{one.severity.upper():<8}"
             if color:
                 severity = f"{SEVERITY_COLORS[one.severity]}{severity}{reset}"
-            about = f" ({relation})" if relation else ""
+            words = ", ".join(filter(None, (relation, one.certainty if one.certainty != "certain" else "")))
+            about = f" ({words})" if words else ""
             rows += wrapped(f"{severity}", f"{one.rule}{about}: {label(_sentence(one.what))}", width)
         return rows
 
@@ -224,7 +222,11 @@ class _Report:
                 {
                     "relation": relation,
                     "rule": one.rule,
+                    "variant": one.variant,
                     "severity": one.severity,
+                    "certainty": one.certainty,
+                    "culprit": one.culprit,
+                    "cause_certainty": one.cause_certainty,
                     "subject": one.subject,
                     "what": one.what,
                     "frames": one.frames,
