@@ -54,14 +54,14 @@ def test_a_damaged_file_is_reported_at_once(capsys):
     ("totals", "text"),
     [
         (
-            CaptureTotals(10, 2, [53, 80]),
+            CaptureTotals(10, connections=2, ports=[53, 80]),
             "no Pulsar frames in 10 packets (2 TCP connections, ports 53 and 80; use -d tcp.port==N to force decoding)",
         ),
         (
-            CaptureTotals(1, 1, [53]),
+            CaptureTotals(1, connections=1, ports=[53]),
             "no Pulsar frames in 1 packet (1 TCP connection, port 53; use -d tcp.port==N to force decoding)",
         ),
-        (CaptureTotals(0, 0), "no Pulsar frames in 0 packets (no TCP connection)"),
+        (CaptureTotals(), "no Pulsar frames in 0 packets (no TCP connection)"),
     ],
 )
 def test_an_empty_result_is_explained(totals, text):
