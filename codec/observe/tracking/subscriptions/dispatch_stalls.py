@@ -213,10 +213,15 @@ def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Posi
     for at, delivery in subscription.pending_acks.items():
         if not delivery.held and at in topic.lifecycles and not subscription.is_acked(at):
             return at, topic.lifecycles[at]
-    if subscription.mark_delete is None or topic.last <= subscription.read_position:
+    if subscription.mark_delete is None:
         return None
+    start = subscription.mark_delete
+    if subscription.keys is None:
+        start = max(
+            start, subscription.read_position
+        )  # Key_Shared also reads entries that wait for the holder of a key
     barrier = topic.barrier
-    place = topic.following(max(subscription.read_position, subscription.mark_delete))
+    place = topic.following(start) if topic.last > start else None
     for _ in range(_MAX_STEPS):
         if place is None or (barrier is not None and place >= barrier):
             return None

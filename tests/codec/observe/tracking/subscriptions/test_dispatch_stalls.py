@@ -17,8 +17,8 @@ def consumers(play: Any) -> dict[str, Any]:
     return found
 
 
-def subscribe(client: Any, consumer_id: int, permits: int = 100) -> None:
-    client.subscribe(consumer_id=consumer_id, kind="Shared", initialPosition=pb.CommandSubscribe.Earliest)
+def subscribe(client: Any, consumer_id: int, permits: int = 100, kind: str = "Shared") -> None:
+    client.subscribe(consumer_id=consumer_id, kind=kind, initialPosition=pb.CommandSubscribe.Earliest)
     client.flow(permits, consumer_id=consumer_id)
 
 
@@ -65,3 +65,21 @@ def test_the_limit_of_the_subscription_blocks_all_its_consumers(make_scene: Any,
     mine = [one for one in client.messages if f"c{one.consumer_id}" == acks]
     client.ack(mine[0].message_id, consumer_id=mine[0].consumer_id)
     assert all(one.blocked.count == 1 for one in consumers(play).values())
+
+
+def test_entries_wait_for_the_holder_of_their_key_although_later_entries_were_delivered(make_scene: Any) -> None:
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    subscribe(client, 1, kind="Key_Shared")
+    for number in range(40):
+        if number == 20:
+            subscribe(client, 2, kind="Key_Shared")
+        client.publish(number, partition_key=f"k{number % 20}")
+        play.wait(10)
+    play.wait(2_000)
+    received = {one.message_id.entryId for one in client.messages}
+    assert 20 < len(received) < 40  # keys that now belong to the second consumer wait for the first one
+    assert max(received) == 39
+    waits = next(iter(consumers(play).values())).subscription.hash_waits
+    assert waits.since_ns >= 0
