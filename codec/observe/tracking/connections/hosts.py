@@ -130,8 +130,12 @@ class Hosts:
 
 
 def is_unanswered(connection: ConnectionRecord) -> bool:
-    """Return whether a connection that has ended was a failed attempt: the server sent no frame."""
-    return not connection.broker_frames and connection.ended_ns - connection.first_ns >= _PATIENCE_NS
+    """Return whether a connection that has ended was a failed attempt: the server sent no frame.
+
+    A client of another protocol is no attempt: the server closes its connection (see first-bytes).
+    """
+    long = connection.ended_ns - connection.first_ns >= _PATIENCE_NS
+    return long and not connection.broker_frames and not connection.first_bytes
 
 
 def _outage(host: HostRecord, time_ns: int) -> Outage:

@@ -119,6 +119,14 @@ def test_reconnects_without_failed_attempts_are_no_outage(wire):
     assert wire.host().outages == []
 
 
+def test_a_client_of_another_protocol_is_no_outage(wire):
+    wire.note("length", 0, from_client=True, offset=0, length=0x47455420 + 4)
+    wire.wait(2)
+    wire.end(on=0, client=False)
+    assert wire.connection().first_bytes == "http"
+    assert wire.host().outage is None or not wire.host().outage.certain
+
+
 def test_a_client_that_leaves_at_once_is_no_outage(wire):
     wire.hello(on=0, answer=False)
     wire.end(on=0)
