@@ -40,7 +40,7 @@ def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     tally = record.oversize
     if not tally.count:
         return
-    by_client = tally.sample.startswith("SEND")
+    by_client = tally.sample.startswith(("SEND", "a client frame"))
     yield Finding(
         "oversize-frame",
         "error",

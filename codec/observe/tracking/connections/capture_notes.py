@@ -88,4 +88,5 @@ def _note_impossible_length(capture: CaptureRecord, connection: ConnectionState,
     if word and not note.offset:
         record.first_bytes, record.first_bytes_text, record.first_bytes_packet = word, text, note.packet
     elif not word and note.length > connection.limit:
-        record.oversize.add(capture.last_ns, record.last_frame, sample=f"a frame of {note.length:,} bytes")
+        sender = "client" if note.from_client else "broker"
+        record.oversize.add(capture.last_ns, record.last_frame, sample=f"a {sender} frame of {note.length:,} bytes")

@@ -5,7 +5,11 @@ import pytest
 
 @pytest.mark.parametrize(
     ("sample", "culprit"),
-    [("SEND of 6,000,000 bytes", "client"), ("GET_TOPICS_OF_NAMESPACE_RESPONSE of 5,488,916 bytes", "broker")],
+    [
+        ("SEND of 6,000,000 bytes", "client"),
+        ("a client frame of 6,000,000 bytes", "client"),
+        ("GET_TOPICS_OF_NAMESPACE_RESPONSE of 5,488,916 bytes", "broker"),
+    ],
 )
 def test_above_the_limit(evaluate, connection, counted, sample, culprit):
     [found] = evaluate("oversize-frame", connection(oversize=counted(1, 9, sample=sample), max_message_size=5_242_880))

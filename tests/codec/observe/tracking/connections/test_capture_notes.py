@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 
-def test_the_size_in_the_note_of_an_oversized_frame(wire):
+
+@pytest.mark.parametrize(("from_client", "sender"), [(True, "client"), (False, "broker")])
+def test_the_sender_and_the_size_in_the_note_of_an_oversized_frame(wire, from_client, sender):
     wire.hello()
-    wire.note("length", 0, from_client=False, offset=60, length=5_488_920)
-    assert wire.connection().oversize.sample == "a frame of 5,488,920 bytes"
+    wire.note("length", 0, from_client=from_client, offset=60, length=5_488_920)
+    assert wire.connection().oversize.sample == f"a {sender} frame of 5,488,920 bytes"
 
 
 def test_doubts_from_notes(wire):
