@@ -268,7 +268,8 @@ def _undo_ack(
         subscription.rewound_from = max(subscription.rewound_from, subscription.mark_delete)
         subscription.mark_delete = subscription.read_position = (at[0], at[1] - 1)
     if frame and delivery.why not in ("", "seek", "reset"):
-        back = delivery.consumer.acked_but_back.setdefault(delivery.why, Occurrences())
+        acknowledged_by = past[-2].consumer if len(past) > 1 else delivery.consumer
+        back = acknowledged_by.acked_but_back.setdefault(delivery.why, Occurrences())
         back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}")
 
 
