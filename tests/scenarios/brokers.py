@@ -22,7 +22,7 @@ __all__ = ["BrokerError", "mini_broker", "real_broker"]
 
 _START_S = 120
 _SETTINGS = ("transactionCoordinatorEnabled=true", "forceDeleteNamespaceAllowed=true")
-"""Settings of both brokers. The first is part of the real broker's standalone.conf."""
+"""Settings of all brokers. The first is part of the real broker's standalone.conf."""
 
 
 class BrokerError(Exception):
@@ -30,12 +30,12 @@ class BrokerError(Exception):
 
 
 @contextmanager
-def mini_broker() -> Iterator[Broker]:
-    """Run `pcli broker` in its own process."""
+def mini_broker(*settings: str) -> Iterator[Broker]:
+    """Run `pcli broker` in its own process, with more settings of the form NAME=VALUE."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready"
         command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
-        command += [word for setting in _SETTINGS for word in ("--set", setting)]
+        command += [word for setting in (*_SETTINGS, *settings) for word in ("--set", setting)]
         with _process([*command, "--ready-file", str(ready)], Path(folder) / "log") as process:
             _wait(process, lambda: ready.exists() and bool(ready.read_text()), Path(folder) / "log")
             urls = json.loads(ready.read_text())
@@ -43,8 +43,11 @@ def mini_broker() -> Iterator[Broker]:
 
 
 @contextmanager
-def real_broker(start: Path) -> Iterator[Broker]:
-    """Run a real broker with the script ``start`` (its first argument is a folder, the others are settings)."""
+def real_broker(start: Path, *settings: str) -> Iterator[Broker]:
+    """Run a real broker with the script ``start`` (its first argument is a folder, the others are settings).
+
+    ``settings`` are more settings of the form NAME=VALUE.
+    """
     if not start.is_file():
         raise BrokerError(f"{start}: no such script; set REAL to a script that starts a Pulsar 4.2.4, or URL and ADMIN")
     if shutil.which("java") is None:
@@ -53,7 +56,7 @@ def real_broker(start: Path) -> Iterator[Broker]:
         ports = _free_port(), _free_port()
         command = [str(start), f"{folder}/data", f"brokerServicePort={ports[0]}", f"webServicePort={ports[1]}"]
         broker = Broker(f"pulsar://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", "real broker")
-        with _process([*command, *_SETTINGS], Path(folder) / "log") as process:
+        with _process([*command, *_SETTINGS, *settings], Path(folder) / "log") as process:
             _wait(
                 process, lambda: _answers(f"{broker.http_url}/admin/v2/persistent/public/default"), Path(folder) / "log"
             )

@@ -29,7 +29,8 @@ class Found:
     culprit: str
     certainty: str
     """The certainty of the fact."""
-    word: str
+    cause_certainty: str
+    variant: str
     """What distinguishes the findings of the rule."""
     subject: dict[str, str]
     text: str
@@ -45,14 +46,14 @@ class Analysis:
 
 
 def _found(one: dict[str, Any]) -> Found:
-    """Return a finding of the JSON output, version 1 or 2."""
-    cause = one["cause"] if isinstance(one.get("cause"), dict) else {}
+    """Return a finding of the JSON output."""
     return Found(
         one["rule"],
         one["severity"],
-        cause.get("culprit") or one.get("culprit", ""),
-        one.get("certainty") or one.get("sure", ""),
-        one.get("variant", "") if cause else one.get("cause", ""),
+        one["cause"]["culprit"],
+        one["certainty"],
+        one["cause"]["certainty"],
+        one["variant"],
         {name: str(value) for name, value in one["subject"].items()},
         one["what"],
     )

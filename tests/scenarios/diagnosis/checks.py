@@ -15,7 +15,6 @@ __all__ = ["OUTCOMES", "Outcome", "check"]
 
 OUTCOMES = ("right", "missed", "false", "wrong cause", "wrong count")
 
-_LEAVING = {"kill", "close_consumer", "unload", "unsubscribe", "resetcursor", "delete", "corrupt", "broker-kill"}
 _NEEDS: dict[str, set[str]] = {
     "stuck-unacked-limit": {"limit"},
     "stuck-blocked-hash": {"Key_Shared"},
@@ -26,7 +25,13 @@ _NEEDS: dict[str, set[str]] = {
     "ack-timeout-too-short": {"ack_timeout_ms"},
     "redelivered-after-nack": {"nack"},
     "redelivered-after-abort": {"transaction"},
-    "redelivered-after-reconnect": _LEAVING,
+    "redelivered-after-reconnect left": {"close_consumer", "close"},
+    "redelivered-after-reconnect lost": {"kill", "cut", "outage"},
+    "redelivered-after-reconnect unload": {"unload", "delete", "outage"},
+    "redelivered-after-reconnect takeover": {"Failover"},
+    "redelivered-after-reconnect reopened": {"close_consumer"},
+    "ack-lost": {"unload", "kill", "cut", "drop", "outage"},
+    "duplicated-by-restart": {"sequences"},
     "rewound": {"redeliver_all", "ack_timeout_ms"},
     "after-seek": {"seek", "resetcursor"},
     "redelivered-without-cause": {"duplicate"},
@@ -44,20 +49,22 @@ _NEEDS: dict[str, set[str]] = {
     "receipts-unexpected": {"duplicate", "raw"},
     "sequence-gap": {"sequences"},
     "resend-refused": {"sequences", "cut"},
-    "resend-stored": {"resend", "cut", "broker-kill"},
+    "resend-stored": {"resend", "cut", "outage"},
     "chunk-resent": {"cut"},
     "clock-skew": {"raw"},
     "transaction-open": {"transaction"},
     "first-bytes": {"raw"},
     "auth-refused": {"auth"},
     "auth-expired": {"auth"},
-    "broker-unavailable": {"broker-kill"},
+    "broker-unavailable": {"outage"},
     "reconnect-loop": {"cut"},
+    "consumer-reconnect-loop": {"cut", "unload"},
+    "producer-reconnect-loop": {"cut", "unload"},
     "redirect-loop": {"raw"},
-    "keep-alive-missed": {"pause", "stall"},
+    "keep-alive-missed": {"pause"},
     "wrong-crc": {"corrupt"},
     "oversize-frame": {"raw"},
-    "answers-missing": {"drop", "stall", "access"},
+    "answers-missing": {"drop", "access"},
     "answers-out-of-order": {"raw"},
     "permits-leaked": {"corrupt", "raw"},
     "permits-doubled": {"duplicate", "raw"},
@@ -66,9 +73,9 @@ _NEEDS: dict[str, set[str]] = {
     "old-protocol": {"raw"},
     "deprecated-command": {"raw"},
     "whole-batches-again": {"batch"},
-    "producer-stuck": {"drop", "stall"},
+    "producer-stuck": {"drop", "terminate", "cut"},
 }
-"""What must happen in a scenario before a finding of the rule can be true: one of these features."""
+"""What must happen before a finding can be true: one of these features, by rule, or by rule and variant."""
 
 _FIGURES = ("msgBacklog", "unackedMessages", "msgOutCounter")
 _FIGURES_OF_CONSUMERS = ("unackedMessages", "msgOutCounter", "availablePermits", "blockedConsumerOnUnackedMsgs")
@@ -109,9 +116,13 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
     explained.update(candidates)
     if not candidates:
         return Outcome(problem.rule, "missed", f"expected {problem}")
-    found = next((findings[one] for one in candidates if findings[one].word == problem.cause), findings[candidates[0]])
-    if found.culprit != problem.culprit or (problem.cause and found.word and found.word != problem.cause):
-        expected = f"{problem.culprit} {problem.cause}".strip()
+    found = next(
+        (findings[one] for one in candidates if findings[one].variant == problem.variant), findings[candidates[0]]
+    )
+    if found.culprit not in problem.culprit.split("|") or (
+        problem.variant and found.variant and found.variant != problem.variant
+    ):
+        expected = f"{problem.culprit} {problem.variant}".strip()
         return Outcome(problem.rule, "wrong cause", f"expected {expected}; {found}")
     if problem.count is not None:
         match = re.search(problem.pattern, found.text)
@@ -123,7 +134,8 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
 def _unexpected(found: Found, plan: Plan) -> Iterator[Outcome]:
     tracks = _tracks_of(found, plan)
     features = {feature for track in tracks for feature in track.features}
-    if found.rule in _NEEDS and not features & _NEEDS[found.rule]:
+    needs = _NEEDS.get(f"{found.rule} {found.variant}", _NEEDS.get(found.rule))
+    if needs is not None and not features & needs:
         yield Outcome(found.rule, "false", f"{found.severity} {found.certainty}, nothing explains it: {found}")
     elif found.severity != "note" and not any(found.rule in track.allowed for track in tracks):
         yield Outcome(found.rule, "false", f"{found.severity}: {found}")

@@ -25,25 +25,41 @@ from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
 from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
 from scenarios.diagnosis.plan import Recipe
+from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
 
 __all__ = ["main", "outcomes_of_seed"]
 
 _REAL = Path(__file__).parent.parent.parent.parent.parent / "shared" / "real-broker" / "start"
+_SETTING = "keepAliveIntervalSeconds=5"
+"""A shorter interval than the default, for scenarios in which a PING remains unanswered."""
 _SLACK_S = 0.05
 """The capture lags behind the broker by less than this."""
 
 
 def outcomes_of_seed(
-    seed: int, recipes: Sequence[Recipe], broker: Broker, folder: Path, pool: ProcessPoolExecutor
+    seed: int,
+    recipes: Sequence[Recipe],
+    broker: Broker,
+    folder: Path,
+    pool: ProcessPoolExecutor,
+    *,
+    sniffing: bool,
 ) -> tuple[list[str], list[Outcome]]:
     """Run a scenario; return the names of its recipes and the outcomes. ``folder`` receives the capture and logs."""
     plan = plan_of_seed(seed, recipes, f"s{time.time_ns() // 1_000_000:x}")
-    ran = run(plan, broker, folder)
+    ran = run(plan, broker, folder, sniffing=sniffing)
     if ran.broken:
         return plan.recipes, [Outcome("scenario", "broken", text) for text in ran.broken]
     times = [time for sample in ran.samples for time in (sample.before - _SLACK_S, sample.after + _SLACK_S)]
-    return plan.recipes, check(plan, ran, analyse(pool, ran.capture, ran.port, times))
+    try:
+        analysis = analyse(pool, ran.capture, ran.port, times)
+    except RuntimeError as fault:
+        return plan.recipes, [Outcome("scenario", "broken", str(fault))]
+    gaps = [one.text for one in analysis.findings if one.rule == "capture-incomplete"]
+    if sniffing and gaps:
+        return plan.recipes, [Outcome("scenario", "broken", f"tcpdump lost packets: {gaps[0]}")]
+    return plan.recipes, check(plan, ran, analysis)
 
 
 def _table(found: dict[int, list[Outcome]]) -> None:
@@ -68,11 +84,14 @@ def main() -> int:
     parser.add_argument("--real", type=Path, default=_REAL, help="the script that starts a real broker")
     parser.add_argument("--url", default="", help="service URL of a running broker instead of --real")
     parser.add_argument("--admin", default="", help="HTTP URL of that broker")
+    parser.add_argument("--capture", choices=("auto", "tcpdump", "proxy"), default="auto", help="what captures")
     parser.add_argument("--quick", action="store_true", help="only recipes that take a few seconds")
     parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
     arguments = parser.parse_args()
-    recipes = recipes_for(arguments.broker, quick=arguments.quick)
-    results = Results(arguments.broker + ("-quick" if arguments.quick else ""), "pcli-scenarios", _UNDER_TEST)
+    sniffing = arguments.capture == "tcpdump" or (arguments.capture == "auto" and can_sniff())
+    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing)
+    kind = "-".join([arguments.broker, "tcpdump" if sniffing else "proxy", *(["quick"] if arguments.quick else [])])
+    results = Results(kind, "pcli-scenarios", _UNDER_TEST)
     seeds = range(arguments.start, arguments.start + arguments.seeds)
     found: dict[int, list[Outcome]] = {}
     names: dict[int, list[str]] = {}
@@ -91,7 +110,9 @@ def main() -> int:
                 pool = stack.enter_context(analysers(2))
                 threads = stack.enter_context(ThreadPoolExecutor(arguments.jobs))
                 running = {
-                    threads.submit(outcomes_of_seed, seed, recipes, broker, folder / str(seed), pool): seed
+                    threads.submit(
+                        outcomes_of_seed, seed, recipes, broker, folder / str(seed), pool, sniffing=sniffing
+                    ): seed
                     for seed in left
                 }
                 for done in as_completed(running):
@@ -106,7 +127,8 @@ def main() -> int:
         print(f"scenarios: {fault}", file=sys.stderr)
         return 2
     _table(found)
-    options = f"BROKER={arguments.broker}{' SCENARIO_OPTIONS=--quick' if arguments.quick else ''}"
+    words = [*(["--quick"] if arguments.quick else []), *([] if sniffing else ["--capture proxy"])]
+    options = f"BROKER={arguments.broker}" + (f" SCENARIO_OPTIONS='{' '.join(words)}'" if words else "")
     for seed, outcomes in sorted(found.items()):
         bad = [one for one in outcomes if one.kind != "right"]
         if bad:
@@ -123,8 +145,8 @@ def _broker(arguments: argparse.Namespace, stack: ExitStack) -> Broker:
     if arguments.url:
         return Broker(arguments.url, arguments.admin, arguments.broker)
     if arguments.broker == "real":
-        return stack.enter_context(real_broker(arguments.real))
-    return stack.enter_context(mini_broker())
+        return stack.enter_context(real_broker(arguments.real, _SETTING))
+    return stack.enter_context(mini_broker(_SETTING))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ __all__ = ["plan_of_seed", "recipes_for"]
 _NEAR, _SECOND, _OPEN = 0.35, 0.3, 0.5
 
 
-def recipes_for(broker: str, *, quick: bool = False) -> list[Recipe]:
-    """Return the recipes that can run on the broker `real` or `mini`."""
-    return [one for one in RECIPES.values() if (one.quick or not quick) and (broker == "real" or not one.real_only)]
+def recipes_for(*, quick: bool = False, sniffing: bool = True) -> list[Recipe]:
+    """Return the recipes that can run; ``sniffing`` is whether tcpdump captures."""
+    return [one for one in RECIPES.values() if (one.quick or not quick) and (sniffing or not one.sniffed)]
 
 
 def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> Plan:
@@ -41,4 +41,11 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
         names.append(f"{recipe.name}{' (near miss)' if near else ''}")
     background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()))
     healthy(background)
-    return Plan(seed, names, [*tracks, background], ends_open=random.random() < _OPEN)
+    if order[place].alone:
+        background.features |= tracks[0].features
+        background.allowed |= tracks[0].allowed
+    plan = Plan(seed, names, [*tracks, background], ends_open=random.random() < _OPEN)
+    if not plan.ends_open:
+        for track in plan.tracks:
+            track.features.add("close")
+    return plan

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from typing import Any
 from scenarios.connections import Broker
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Plan, Step, Track
+from scenarios.diagnosis.raw_client import RawClient
+from scenarios.diagnosis.sniffing import Tcpdump
 
 from pcli.codec.faults import Fault
 from pcli.replay.proxy import Proxy
@@ -107,13 +109,36 @@ class _Application:
 class _Run:
     """A plan during its execution."""
 
-    def __init__(self, plan: Plan, broker: Broker, folder: Path, faults: dict[int, Fault]) -> None:
-        """``faults`` contains the fault of each step `fault`, which the step makes effective."""
-        self._plan, self._broker, self._folder, self._faults = plan, broker, folder, faults
+    def __init__(self, plan: Plan, broker: Broker, folder: Path, capture: Path | None) -> None:
+        """``capture`` is the capture of the proxy; None for none."""
+        self._plan, self._broker, self._folder, self._capture = plan, broker, folder, capture
+        self._faults = {
+            id(step): Fault(step["on"], step["action"], after=_NEVER, times=step["times"], ms=step["ms"])
+            for track in plan.tracks
+            for step in track.steps
+            if step["do"] == "fault"
+        }
+        """The fault of each step `fault`, which the step makes effective."""
+        self._proxy: Proxy | None = None
         self.service_url = ""
+        self.port = 0
         self._apps: dict[str, _Application] = {}
+        self._raw: dict[str, RawClient] = {}
         self.samples: list[StatsSample] = []
         self.broken: list[str] = []
+
+    def start(self) -> None:
+        """Start the proxy, after an outage on the same port."""
+        self._proxy = Proxy(
+            self._broker.service_url, listen=self.port, capture=self._capture, faults=self._faults.values()
+        )
+        self.service_url = self._proxy.start().service_url
+        self.port = int(self.service_url.rpartition(":")[2])
+
+    def stop(self) -> None:
+        """Stop the proxy, which resets all connections."""
+        if self._proxy is not None:
+            self._proxy.stop()
 
     def tracks(self) -> None:
         """Run all tracks."""
@@ -142,6 +167,8 @@ class _Run:
             app.send({"do": "close"})
         for app in running:
             app.answer()
+        for client in self._raw.values():
+            client.close()
 
     def end(self) -> Log:
         """End all processes and return their logs."""
@@ -160,7 +187,7 @@ class _Run:
                 if fault := self._step(track, step):
                     self.broken.append(f"{track.name}: {fault}")
                     break
-        except (OSError, KeyError, ValueError) as fault:
+        except Exception as fault:  # a step of the plan does not run: the scenario is broken
             self.broken.append(f"{track.name}: {type(fault).__name__}: {fault}")
 
     def _step(self, track: Track, step: Step) -> str:
@@ -206,6 +233,18 @@ class _Run:
     def _signal(self, track: Track, step: Step, number: int) -> None:
         self._apps[f"{track.name}-{step['of']}"].process.send_signal(number)
 
+    def _do_outage(self, _track: Track, step: Step) -> None:
+        self.stop()
+        time.sleep(step["seconds"])
+        self.start()
+
+    def _do_raw(self, track: Track, step: Step) -> None:
+        name, call = f"{track.name}-{step['client']}", step["call"]
+        if call == "open":
+            self._raw[name] = RawClient(self.service_url, step["fields"].get("connect", {}))
+        else:
+            getattr(self._raw[name], call)(**step["fields"])
+
     def _do_fault(self, _track: Track, step: Step) -> None:
         self._faults[id(step)].after = 0
 
@@ -221,31 +260,28 @@ class _Run:
         return json.loads(text) if text.strip() else None
 
 
-def run(plan: Plan, broker: Broker, folder: Path) -> Ran:
-    """Execute a plan and return the capture, the logs and the statistics."""
+def run(plan: Plan, broker: Broker, folder: Path, *, sniffing: bool) -> Ran:
+    """Execute a plan and return the capture, the logs and the statistics. ``sniffing``: tcpdump captures."""
     folder.mkdir(parents=True, exist_ok=True)
-    capture = folder / "capture.pcapng"
-    passing = folder / "passing.pcapng"
-    faults = {
-        id(step): Fault(step["on"], step["action"], after=_NEVER, times=step["times"], ms=step["ms"])
-        for track in plan.tracks
-        for step in track.steps
-        if step["do"] == "fault"
-    }
-    running = _Run(plan, broker, folder, faults)
-    with Proxy(broker.service_url, capture=passing, faults=faults.values()) as proxy:
-        port = int(proxy.service_url.rpartition(":")[2])
-        running.service_url = proxy.service_url
+    running = _Run(plan, broker, folder, None if sniffing else folder / "passing.pcapng")
+    capture = folder / ("capture.pcap" if sniffing else "capture.pcapng")
+    with ExitStack() as stack:
+        stack.callback(running.stop)
+        running.start()
+        tcpdump = Tcpdump(running.port, capture) if sniffing else None
+        if tcpdump is not None:
+            stack.callback(tcpdump.stop)
         running.tracks()
         time.sleep(_SETTLE_S)
         if not running.broken:
             running.mark_end()
         if plan.ends_open:
-            shutil.copyfile(passing, capture)
+            if tcpdump is not None:
+                tcpdump.stop()
+            else:
+                shutil.copyfile(folder / "passing.pcapng", capture)
         running.close()
         log = running.end()
-    if plan.ends_open:
-        passing.unlink()
-    else:
-        passing.replace(capture)
-    return Ran(capture, port, log, running.samples, running.broken)
+    if not sniffing and not plan.ends_open:
+        (folder / "passing.pcapng").replace(capture)
+    return Ran(capture, running.port, log, running.samples, running.broken)

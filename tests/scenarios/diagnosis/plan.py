@@ -31,12 +31,13 @@ class Problem:
     subject: dict[str, str]
     """Values that the subject of the finding must contain."""
     culprit: str
+    """The culprit, or several with `|` between them if the capture cannot distinguish them."""
     count: tuple[int, int] | None = None
     """The smallest and the largest correct number in the text."""
     pattern: str = r"(\d+)"
     """The place of the number in the text."""
-    cause: str = ""
-    """The word that distinguishes the findings of the rule, if it has to be a certain one."""
+    variant: str = ""
+    """The variant of the finding, if it has to be a certain one."""
 
 
 @dataclass
@@ -101,6 +102,11 @@ class Track:
         self.steps.append({"do": "fault", "on": on, "action": action, "times": times, "ms": ms})
         self.features.add(action)
 
+    def raw(self, client: str, do: str, **fields: Any) -> None:
+        """Let a raw client execute a method of RawClient; `open` creates it."""
+        self.steps.append({"do": "raw", "client": client, "call": do, "fields": fields})
+        self.features.add("raw")
+
     def sleep(self, seconds: float) -> None:
         """Add a pause."""
         self.steps.append({"do": "sleep", "seconds": seconds})
@@ -154,7 +160,8 @@ class Recipe:
     """Whether it takes less than about five seconds."""
     alone: bool
     """Whether it affects other tracks of the same run: faults of the network."""
-    real_only: bool
+    sniffed: bool
+    """Whether the capture must contain what the proxy does not record, such as refused connections."""
 
 
 @dataclass

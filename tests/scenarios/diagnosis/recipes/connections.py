@@ -1,21 +1,36 @@
-"""Recipes: faults of the network. They affect all connections of a run."""
+"""Recipes: faults between the client and the broker. Those that affect all connections of a run are `alone`."""
 
 from __future__ import annotations
 
 from scenarios.diagnosis.plan import Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
+_ANYWHERE = "network|broker"
+"""The culprits of a fault beyond the point of capture, on the side of the broker."""
+
+
+def _consumer(track: Track, name: str, topic: str) -> dict[str, str]:
+    return {"topic": topic, "subscription": "work", "consumer": track.who(name)}
+
+
+def _on(kind: str, topic: str) -> str:
+    return f"pulsar.type == '{kind}' and pulsar.topic == '{topic}'"
+
+
+def _start(track: Track, topic: str, **options: object) -> None:
+    track.do("app", "subscribe", consumer="app", topic=topic, subscription="work", type="Shared", **options)
+    track.do("maker", "producer", producer="maker", topic=topic)
+
 
 @recipe("wrong-crc", alone=True)
 def damaged_messages(track: Track) -> None:
     """A MESSAGE that is changed on its way. Near miss: one that is delayed."""
     topic = track.topic()
-    track.do("app", "subscribe", consumer="app", topic=topic, subscription="work", type="Shared")
+    _start(track, topic)
     track.do("app", "consume", consumer="app")
-    track.do("maker", "producer", producer="maker", topic=topic)
     track.do("maker", "send", producer="maker", count=5, one_by_one=True)
     action, ms = ("delay", 400) if track.near else ("corrupt", 0)
-    track.fault(f"pulsar.type == 'MESSAGE' and pulsar.topic == '{topic}'", action, times=2, ms=ms)
+    track.fault(_on("MESSAGE", topic), action, times=2, ms=ms)
     track.do("maker", "send", producer="maker", first=5, count=10, one_by_one=True)
     track.sleep(1)
     if not track.near:
@@ -23,16 +38,186 @@ def damaged_messages(track: Track) -> None:
         track.expect(Problem("wrong-crc", {}, "broker", (2, 2), r"(\d+) MESSAGE"))
 
 
-@recipe("producer-stuck", quick=False, alone=True)
+@recipe("producer-stuck", quick=False)
 def lost_receipts(track: Track) -> None:
     """Receipts that never arrive. Near miss: receipts that arrive late."""
     topic = track.topic()
     track.do("maker", "producer", producer="maker", topic=topic, send_timeout_ms=60_000)
     track.do("maker", "send", producer="maker", count=5, one_by_one=True)
     action, ms = ("delay", 2000) if track.near else ("drop", 0)
-    track.fault(f"pulsar.type == 'SEND_RECEIPT' and pulsar.topic == '{topic}'", action, ms=ms)
+    track.fault(_on("SEND_RECEIPT", topic), action, ms=ms)
     track.do("maker", "send", producer="maker", first=5, count=3, **{"async": True})
     track.sleep(11)
     if not track.near:
         subject = {"topic": topic, "producer": track.who("maker")}
-        track.expect(Problem("producer-stuck", subject, "network", (3, 3), r"(\d+) SEND"))
+        track.expect(Problem("producer-stuck", subject, _ANYWHERE, (3, 3), r"(\d+) SEND"))
+
+
+@recipe("resend-stored")
+def lost_connection_of_a_producer(track: Track) -> None:
+    """A receipt that is lost with the connection: the message is stored twice. Near miss: with deduplication."""
+    topic = track.topic()
+    track.policy("deduplication", track.near)
+    track.do("maker", "producer", producer="maker", topic=topic)
+    track.do("maker", "send", producer="maker", count=5, one_by_one=True)
+    track.fault(_on("SEND_RECEIPT", topic), "close", times=1)
+    track.features.add("cut")
+    track.do("maker", "send", producer="maker", first=5, count=5, one_by_one=True)
+    track.sleep(0.5)
+    subject = {"topic": topic, "producer": track.who("maker")}
+    if track.near:
+        track.expect(Problem("resend-refused", subject, "client", (1, 1), r"resent (\d+) entr", "resend"))
+    else:
+        track.expect(Problem("resend-stored", subject, _ANYWHERE, (1, 1), r"resent (\d+) SEND", "blind"))
+
+
+@recipe("ack-lost")
+def lost_acks(track: Track) -> None:
+    """Acknowledgements that do not arrive at the broker. Near miss: they arrive."""
+    topic, count = track.topic(), track.draw(3, 20)
+    _start(track, topic)
+    track.do("maker", "send", producer="maker", count=count, one_by_one=True)
+    if not track.near:
+        track.fault(_on("ACK", topic), "drop", times=1)
+    track.do("app", "receive", consumer="app", count=count, ack="none")
+    track.do("app", "ack", consumer="app")
+    track.sleep(0.4)
+    track.do("app", "close_consumer", consumer="app")
+    track.do("next", "subscribe", consumer="next", topic=topic, subscription="work", type="Shared")
+    track.do("next", "consume", consumer="next")
+    track.sleep(0.8)
+    if not track.near:
+        count_of = (count, count)
+        track.expect(Problem("ack-lost", _consumer(track, "app", topic), _ANYWHERE, count_of, r"(\d+) entr"))
+
+
+@recipe("redelivered-without-cause")
+def repeated_messages(track: Track) -> None:
+    """MESSAGEs that the network repeats. Near miss: a nack."""
+    topic, count = track.topic(), track.draw(2, 6)
+    _start(track, topic, nack_delay_ms=100)
+    track.do("app", "consume", consumer="app", nacks=[1] if track.near else [])
+    if not track.near:
+        track.fault(_on("MESSAGE", topic), "duplicate", times=count)
+    track.do("maker", "send", producer="maker", count=10, one_by_one=True)
+    track.sleep(0.6)
+    if track.near:
+        track.allowed |= {"poison-message"}
+    else:
+        subject = {"topic": topic, "subscription": "work"}
+        text = r"(\d+) deliver"
+        track.allowed |= {"permits-wrong-count"}
+        track.expect(Problem("redelivered-without-cause", subject, _ANYWHERE, (count, count), text))
+
+
+@recipe("receipts-unexpected")
+def repeated_receipts(track: Track) -> None:
+    """SEND_RECEIPTs that the network repeats. Near miss: they are delayed."""
+    topic, count = track.topic(), track.draw(2, 6)
+    track.do("maker", "producer", producer="maker", topic=topic)
+    action, ms = ("delay", 100) if track.near else ("duplicate", 0)
+    track.fault(_on("SEND_RECEIPT", topic), action, times=count, ms=ms)
+    track.do("maker", "send", producer="maker", count=10, one_by_one=True)
+    track.sleep(0.5)
+    if not track.near:
+        subject = {"topic": topic, "producer": track.who("maker")}
+        track.expect(Problem("receipts-unexpected", subject, _ANYWHERE, (count, count), r"received (\d+) receipt"))
+
+
+@recipe("answers-missing", quick=False)
+def lost_response(track: Track) -> None:
+    """A response that does not arrive. Near miss: it arrives late."""
+    topic = track.topic()
+    action, ms = ("delay", 2000) if track.near else ("drop", 0)
+    track.fault(_on("LOOKUP_RESPONSE", topic), action, times=1, ms=ms)
+    track.do("maker", "producer", producer="maker", topic=topic, wait=track.near)
+    track.sleep(12)
+    if not track.near:
+        track.expect(Problem("answers-missing", {"request": "LOOKUP"}, _ANYWHERE))
+
+
+@recipe("dispatcher-silent", quick=False)
+def lost_permits(track: Track) -> None:
+    """FLOWs that do not arrive at the broker. Near miss: they arrive late."""
+    topic, queue = track.topic(), track.draw(4, 20)
+    _start(track, topic, queue=queue)
+    track.do("app", "consume", consumer="app")
+    action, ms = ("delay", 500) if track.near else ("drop", 0)
+    track.fault(_on("FLOW", topic), action, ms=ms)
+    track.do("maker", "send", producer="maker", count=4 * queue, one_by_one=True)
+    track.sleep(7)
+    if not track.near:
+        track.expect(Problem("dispatcher-silent", _consumer(track, "app", topic), _ANYWHERE))
+
+
+@recipe("consumer-reconnect-loop")
+def repeated_cuts(track: Track) -> None:
+    """A connection that breaks again and again. Near miss: it breaks once."""
+    topic, count = track.topic(), 1 if track.near else 4
+    _start(track, topic)
+    track.do("app", "consume", consumer="app")
+    track.fault(_on("ACK", topic), "close", times=count)
+    track.features.add("cut")
+    track.do("maker", "send", producer="maker", count=5, one_by_one=True)
+    track.sleep(1.5 if track.near else 4)
+    track.allowed |= {"ack-lost", "redelivered-after-reconnect", "reconnect-loop"}
+    if not track.near:
+        track.expect(Problem("consumer-reconnect-loop", _consumer(track, "app", topic), _ANYWHERE))
+
+
+@recipe("consumer-reconnect-loop", "producer-reconnect-loop")
+def unloaded_often(track: Track) -> None:
+    """A topic that is unloaded again and again. Near miss: twice."""
+    topic = track.topic()
+    _start(track, topic)
+    track.do("app", "consume", consumer="app")
+    for number in range(2 if track.near else 4):
+        track.do("maker", "send", producer="maker", first=5 * number, count=5, one_by_one=True)
+        track.sleep(0.5)
+        track.rest("PUT", topic, "unload")
+        track.sleep(0.7)
+    track.do("maker", "send", producer="maker", first=50, count=5, one_by_one=True)
+    track.sleep(0.4)
+    if not track.near:
+        track.expect(Problem("consumer-reconnect-loop", _consumer(track, "app", topic), "broker"))
+        subject = {"topic": topic, "producer": track.who("maker")}
+        track.expect(Problem("producer-reconnect-loop", subject, "broker"))
+
+
+@recipe("broker-unavailable", alone=True, sniffed=True)
+def outage(track: Track) -> None:
+    """A server that is away for some seconds. Near miss: one connection that breaks."""
+    topic = track.topic()
+    _start(track, topic)
+    track.do("app", "consume", consumer="app")
+    track.do("maker", "send", producer="maker", count=20, one_by_one=True)
+    track.sleep(0.3)
+    if track.near:
+        track.fault(_on("ACK", topic), "close", times=1)
+    else:
+        track.drive("outage", seconds=track.draw(1, 3))
+    track.features.add("cut")
+    track.sleep(2.5)
+    track.do("maker", "send", producer="maker", first=20, count=20, one_by_one=True)
+    track.sleep(1)
+    consequences = {"ack-lost", "redelivered-after-reconnect", "resend-stored", "producer-stuck", "messages-dropped"}
+    track.allowed |= {*consequences, "slow-answers"}
+    if not track.near:
+        track.expect(Problem("broker-unavailable", {}, _ANYWHERE))
+
+
+@recipe("keep-alive-missed", quick=False, alone=True)
+def frozen_client(track: Track) -> None:
+    """A process that is stopped until the broker closes its connection. Near miss: it is stopped for a shorter time."""
+    topic = track.topic()
+    _start(track, topic)
+    track.do("app", "consume", consumer="app")
+    track.do("maker", "send", producer="maker", count=5, one_by_one=True)
+    track.sleep(0.4)
+    track.drive("pause", of="app")
+    track.sleep(3 if track.near else 13)
+    track.drive("resume", of="app")
+    track.sleep(1.5)
+    if not track.near:
+        track.allowed |= {"redelivered-after-reconnect", "ack-lost"}
+        track.expect(Problem("keep-alive-missed", {}, "client"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from scenarios.diagnosis.plan import Problem, Track
 from scenarios.diagnosis.recipes.registry import recipe
 
+_STALL_S = 3.3
+"""Longer than the silence after which the diagnosis infers that a consumer is blocked."""
+
 _HELD = r"(?:holds|held|left) (\d+) unacknowledged"
 
 
@@ -33,7 +36,7 @@ def unacked_limit(track: Track) -> None:
     track.do("maker", "producer", producer="maker", topic=topic)
     track.do("maker", "send", producer="maker", count=limit + queue if near else 2 * limit + 5, one_by_one=True)
     track.do("lazy", "receive", consumer="lazy", count=limit + queue if near else limit, ack="none")
-    track.sleep(2)
+    track.sleep(_STALL_S)
     track.stats(topic)
     if near:
         _never_acked(track, "lazy", topic)
@@ -57,7 +60,7 @@ def subscription_limit(track: Track) -> None:
         track.do(name, "consume", consumer=name, ack="each" if track.near else "none")
     track.do("maker", "producer", producer="maker", topic=topic)
     track.do("maker", "send", producer="maker", count=3 * limit, one_by_one=True)
-    track.sleep(2.2)
+    track.sleep(_STALL_S)
     track.stats(topic)
     if not track.near:
         track.allowed |= {"never-acked"}
@@ -142,7 +145,7 @@ def never_receives(track: Track) -> None:
     track.sleep(1.6)
     track.stats(topic)
     if not track.near:
-        track.expect(Problem("stuck-no-permits", _consumer(track, "idle", topic), "application", cause="never-asked"))
+        track.expect(Problem("stuck-no-permits", _consumer(track, "idle", topic), "application", variant="never-asked"))
 
 
 @recipe("standby")
@@ -184,7 +187,7 @@ def sticky_gap(track: Track) -> None:
         track.do(name, "consume", consumer=name)
     track.do("maker", "producer", producer="maker", topic=topic)
     track.do("maker", "send", producer="maker", count=40, keys=keys, one_by_one=True)
-    track.sleep(2)
+    track.sleep(1.5)
     track.stats(topic)
     if not track.near:
         subject = {"topic": topic, "subscription": "work"}
@@ -212,7 +215,7 @@ def held_keys(track: Track) -> None:
     track.do("maker", "send", producer="maker", first=30, count=30, keys=keys, one_by_one=True)
     if track.near:
         track.do("first", "consume", consumer="first")
-    track.sleep(2)
+    track.sleep(1 if track.near else _STALL_S)
     track.stats(topic)
     if not track.near:
         track.allowed |= {"never-acked"}
@@ -280,7 +283,9 @@ def consumer_busy(track: Track) -> None:
     )
     track.sleep(0.3)
     if not track.near:
-        track.expect(Problem("subscribe-refused", _consumer(track, "late", topic), "application", cause="ConsumerBusy"))
+        track.expect(
+            Problem("subscribe-refused", _consumer(track, "late", topic), "application", variant="ConsumerBusy")
+        )
 
 
 @recipe("subscription-recreated")

@@ -36,6 +36,7 @@ def terminated(track: Track) -> None:
     track.rest("POST", topic, "terminate")
     if not track.near:
         track.do("maker", "send", producer="maker", first=5, count=2, fails=True)
+        track.allowed |= {"producer-stuck"}  # the broker closes the producer without a response to SENDs
         track.expect(Problem("producer-refused", _subject(track, topic, "maker"), "application"))
     track.sleep(0.5)
 
@@ -109,22 +110,23 @@ def reused_ids(track: Track) -> None:
         track.expect(Problem("resend-refused", subject, "application", (count, count), text, "reused"))
 
 
-@recipe("resend-stored")
+@recipe("duplicated-by-restart")
 def restarted_producer(track: Track) -> None:
-    """A producer that is killed and sends the same messages again. Near miss: it sends new messages."""
+    """A producer that is killed and sends messages again. Near miss: it sends new messages."""
     topic, count = track.topic(), track.draw(3, 12)
     track.do("first", "producer", producer="maker", topic=topic)
     track.do("first", "send", producer="maker", count=20, one_by_one=True)
     track.drive("kill", of="first")
     track.sleep(0.3)
     first = 20 if track.near else 20 - count
-    ids = list(range(first, first + count + 5))
     track.do("second", "producer", producer="maker", topic=topic)
+    ids = list(range(first, first + count + 5))
     track.do("second", "send", producer="maker", first=first, count=len(ids), sequences=ids, one_by_one=True)
     track.sleep(0.4)
     if not track.near:
-        track.features |= {"resend"}
-        track.allowed |= {"resend-stored"}
+        text = r"stored (\d+) message"
+        subject = _subject(track, topic, "maker")
+        track.expect(Problem("duplicated-by-restart", subject, "application", (count, count), text))
 
 
 @recipe("request-refused")

@@ -63,7 +63,7 @@ def poison(track: Track) -> None:
         track.do("picky", "consume", consumer="picky", nacks=[track.draw(0, 9)])
         track.sleep(2)
         track.allowed |= {"redelivered-after-nack"}
-        track.expect(Problem("poison-message", _subject(topic), "application", cause="again-and-again"))
+        track.expect(Problem("poison-message", _subject(topic), "application", variant="again-and-again"))
     track.sleep(0.3)
 
 
@@ -82,7 +82,9 @@ def dead_letters(track: Track) -> None:
     else:
         track.do("picky", "consume", consumer="picky", ack="nack")
         text = r"(\d+) message"
-        track.expect(Problem("poison-message", _subject(topic), "application", (bad, bad), text, cause="dead-lettered"))
+        track.expect(
+            Problem("poison-message", _subject(topic), "application", (bad, bad), text, variant="dead-lettered")
+        )
     track.sleep(2)
 
 
