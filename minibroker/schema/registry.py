@@ -53,6 +53,7 @@ _ANYTHING: Final = frozenset([pb.Schema.Type.Value("None"), pb.Schema.External])
 """Types whose data is not checked."""
 
 _VALIDATION: Final = "org.apache.avro.SchemaValidationException"
+_CAUSED_BY: Final = " caused by "
 _MAX_DEPTH: Final = 4
 """Maximum nesting depth of KeyValue schemas."""
 
@@ -65,6 +66,7 @@ class InvalidSchemaData(Refused):
     def __init__(self, kind: int, reason: str) -> None:
         text = f"Invalid schema definition data for {TYPE_NAMES.get(kind, kind)} schema{reason}"
         super().__init__(pb.IncompatibleSchema, text)
+        self.reason = reason
 
 
 class StoredSchema:
@@ -108,7 +110,7 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
                 raise AvroError("a union cannot be the schema of a topic")
             return _Parsed(kind, data, avro=avro)
     except AvroError as error:
-        raise InvalidSchemaData(kind, f" caused by org.apache.avro.SchemaParseException: {error}") from None
+        raise InvalidSchemaData(kind, f"{_CAUSED_BY}org.apache.avro.SchemaParseException: {error}") from None
     if kind == pb.Schema.AutoConsume:
         raise _invalid(kind, "AUTO_CONSUME is not a schema")
     if kind == pb.Schema.ProtobufNative:
@@ -216,7 +218,12 @@ class SchemaRegistry:
             versions, strategy = versions[-1:], "BACKWARD"
         for stored in versions:
             _check_type(stored.parsed.type, schema.type)
-        _check_all(versions, _parse(schema), strategy)
+        try:
+            parsed = _parse(schema)
+        except InvalidSchemaData as error:
+            # Without the validation, the message is that of the exception of Avro's parser.
+            raise Refused(pb.IncompatibleSchema, error.reason.removeprefix(_CAUSED_BY)) from None
+        _check_all(versions, parsed, strategy)
 
     def find(self, schema_id: str, schema: pb.Schema) -> bytes | None:
         """Return the version of a stored schema, or None. Raises Refused if the schema is invalid."""

@@ -349,10 +349,13 @@ class Subscription:
         if owner.blocked:
             dispatcher.add_permits(owner, owner.unblock())
 
-    def _after_ack(self) -> None:
+    def _after_cursor_change(self) -> None:
         self._mark_delete_moved()
         if self.pauses_on_ack_state and self._individual_dispatcher is not None:
             self._individual_dispatcher.check_ack_state()
+
+    def _after_ack(self) -> None:
+        self._after_cursor_change()
         ledger = self.topic.ledger
         if ledger is not None and ledger.terminated and self.backlog == 0:
             self.send_reached_end_of_topic()
@@ -448,14 +451,17 @@ class Subscription:
         return True
 
     def advance_mark_delete(self, offset: int, *, expired: bool = False) -> None:
-        """Move the mark-delete position forward on behalf of the broker. Only an expiry updates its time."""
+        """Move the mark-delete position forward on behalf of the broker. Only an expiry updates its time.
+
+        The consumers of a terminated topic receive REACHED_END_OF_TOPIC only after acknowledgements and empty reads.
+        """
         if self.cursor is None:
             return
         before = self.last_mark_delete
         self.cursor.mark_delete_to(offset)
         if self._persistent_dispatcher is not None:
             self._persistent_dispatcher.cursor_moved()
-        self._after_ack()
+        self._after_cursor_change()
         if not expired:
             self.last_mark_delete = before
 

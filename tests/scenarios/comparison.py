@@ -27,7 +27,7 @@ from pcli.replay.player.script.script import Script, Step
 
 __all__ = ["Difference", "differences_of"]
 
-_PARSER_TEXT = "caused by org.apache.avro.SchemaParseException: "
+_PARSER_TEXT = "org.apache.avro.SchemaParseException: "
 _RULES_NOT_USED = frozenset({"told again", "left over", "overshoot", "end of capture", "crossed", "unanswered"})
 """Rules for the timing of a capture. They do not apply: each step of a plan waits for the end of its effects."""
 

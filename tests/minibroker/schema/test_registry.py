@@ -180,6 +180,15 @@ def test_a_consumer_and_older_versions(strategy: str, taken: bool) -> None:
     assert topic.takes_consumer(avro(A, C, B)) == taken
 
 
+def test_the_data_of_a_consumers_schema_are_not_validated() -> None:
+    """The message is that of Avro's parser (recorded from a real 4.2.4)."""
+    topic = Topic()
+    topic.put(avro(A))
+    broken = pb.Schema(name="R", type=pb.Schema.Avro, schema_data=b"{")
+    with pytest.raises(Refused, match=r"^org\.apache\.avro\.SchemaParseException: "):
+        topic.registry.check_consumer(ID, broken, topic.settings.__getitem__)
+
+
 def test_a_topic_in_use_without_schema_refuses_a_consumer_with_one() -> None:
     assert not Topic().takes_consumer(avro(A))
 

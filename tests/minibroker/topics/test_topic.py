@@ -165,6 +165,21 @@ def test_terminate_closes_producers_and_notifies_finished_consumers(client, worl
     assert client.producer(producer_id=3).error == pb.TopicTerminatedError
 
 
+def test_a_cleared_backlog_of_a_terminated_topic_notifies_no_consumer(client, world):
+    """Only an acknowledgement or an empty read does."""
+    client.subscribe(consumer_id=1)
+    client.producer()
+    client.publish()
+    client(pb.CommandFlow(consumer_id=1, messagePermits=10))
+    topic = world.broker.topics[T]
+    world.broker.terminate(topic)
+    world.deliver()
+    client.hear()
+    topic.subscriptions["sub"].skip_all()
+    world.deliver()
+    assert client.hear() == []
+
+
 def test_a_topic_stays_terminated_after_an_unload(client, world):
     client.producer()
     topic = world.broker.topics[T]
