@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from pcli.replay.service_url import Security
 
-__all__ = ["Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
+__all__ = ["Admin", "Basic", "TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
 
 _PANEL = "Connection"
 
@@ -25,6 +25,15 @@ Url = Annotated[
     ),
 ]
 """The service URL; ``pulsar://localhost:6650`` by default."""
+Admin = Annotated[
+    str,
+    typer.Option(
+        "--admin",
+        metavar="URL",
+        help="Compare the findings with a live broker: the URL of its web service, such as http://localhost:8080.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Token = Annotated[
     str,
     typer.Option(

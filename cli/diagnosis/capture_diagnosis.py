@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, text_width, write_bytes, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
+from pcli.cli.diagnosis.broker_query import compare_with_broker, report_json, report_lines
 from pcli.cli.diagnosis.finding_output import (
     WIDTH,
     FindingText,
@@ -32,6 +33,7 @@ from pcli.cli.diagnosis.finding_output import (
 from pcli.cli.diagnosis.frame_lines import FrameLines
 
 if TYPE_CHECKING:
+    from pcli.cli.common.admin_api import AdminApi
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
@@ -83,8 +85,9 @@ def run(
     fail_on: Sequence[str],
     color: bool,
     packet_numbers: bool,
+    api: AdminApi | None = None,
 ) -> Exit:
-    """Diagnose the inputs, print the findings, and return the exit code."""
+    """Diagnose the inputs, print the findings, and return the exit code. ``api`` is compared with the findings."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.diagnosis import Diagnosis
 
@@ -113,20 +116,28 @@ def run(
     found = [one for one in found if lines.wanted(one)]
     text.first_ns = reading.first_ns
     incidents = [one for one in diagnosis.incidents() if any(map(lines.wanted, one.findings))]
+    report = None
+    if api is not None:
+        report = compare_with_broker(api, found, diagnosis.subscriptions.lifecycles.topics)
     with ignoring_closed_stdout():
         if output == "json":
-            write_bytes(shown_json(incidents, diagnosis, text).encode())
+            shown = [one for incident in incidents for one in incident.findings]
+            admin = None if report is None else report_json(report, shown)
+            write_bytes(shown_json(incidents, diagnosis, text, admin).encode())
         elif output == "ndjson":
             write_bytes(shown_ndjson(incidents, text).encode())
         elif output == "html":
-            write_bytes(shown_html(incidents, diagnosis, text, files).encode())
+            write_bytes(shown_html(incidents, diagnosis, text, files, report_lines(report, text.width)).encode())
         else:
-            if shown := incidents_text(incidents, diagnosis.unreported(), text):
-                write_line(shown)
+            if paragraphs := incidents_text(incidents, diagnosis.unreported(), text):
+                write_line(paragraphs)
+            for line in report_lines(report, text.width):
+                write_line(line)
             for line in wrapped("", summary(found, diagnosis), text.width if width else sys.maxsize):
                 write_line(line)
     code = reading.finish()
-    return Exit.NO if fails(found, fail_on) else code
+    code = Exit.NO if fails(found, fail_on) else code
+    return code if report is None else report.exit_code(code)
 
 
 def fails(found: Sequence[Finding], fail_on: Sequence[str]) -> bool:

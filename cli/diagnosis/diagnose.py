@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.completion import complete_filter, complete_rule, complete_severity_or_rule
+from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token, security
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
@@ -73,6 +74,12 @@ def diagnose(
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
     no_color: NoColor = False,
+    admin: Admin = "",
+    token: Token = "",
+    basic: Basic = "",
+    tls_trust: TlsTrust = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
 ) -> None:
     """Find problems in a capture, and show the time, frames, cause, certainty and advice for each.
 
@@ -82,9 +89,12 @@ def diagnose(
 
     pcli diagnose -r capture.pcap --fail-on error
 
+    pcli diagnose -r capture.pcap --admin http://localhost:8080
+
     pcli diagnose --explain permits-leaked
     """
     from pcli.cli.diagnosis import capture_diagnosis
+    from pcli.cli.diagnosis.broker_query import admin_api
 
     rules = capture_diagnosis.checked_rules(only or (), "--only")
     failing = capture_diagnosis.checked_rules(fail_on or (), "--fail-on", capture_diagnosis.FAIL_WORDS)
@@ -101,5 +111,6 @@ def diagnose(
         fail_on=failing,
         color=not no_color,
         packet_numbers=packet_numbers,
+        api=admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key)),
     )
     raise typer.Exit(code)

@@ -185,8 +185,13 @@ def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
     return f"{len(found)} finding{'s' if len(found) > 1 else ''}{dropped} ({words}) in {looked_at}"
 
 
-def shown_json(incidents: Sequence[Incident], diagnosis: Diagnosis, text: FindingText) -> str:
-    """Return all incidents and findings as one JSON object. An incident refers to findings by their index."""
+def shown_json(
+    incidents: Sequence[Incident], diagnosis: Diagnosis, text: FindingText, admin: dict[str, Any] | None = None
+) -> str:
+    """Return all incidents and findings as one JSON object. An incident refers to findings by their index.
+
+    ``admin`` is the report of the broker.
+    """
     from pcli.codec.observe.tracking.records.counters import Occurrences
 
     capture = diagnosis.capture
@@ -201,6 +206,7 @@ def shown_json(incidents: Sequence[Incident], diagnosis: Diagnosis, text: Findin
                 "capture": {
                     name: value.count if isinstance(value, Occurrences) else value for name, value in values.items()
                 },
+                **({} if admin is None else {"admin": admin}),
             },
             indent=1,
         )
@@ -251,8 +257,14 @@ def shown_ndjson(incidents: Sequence[Incident], text: FindingText) -> str:
     return "".join(json_text(_row(one, text)) + "\n" for incident in incidents for one in incident.findings)
 
 
-def shown_html(incidents: Sequence[Incident], diagnosis: Diagnosis, text: FindingText, files: Sequence[str]) -> str:
-    """Return all incidents and findings as one HTML page."""
+def shown_html(
+    incidents: Sequence[Incident],
+    diagnosis: Diagnosis,
+    text: FindingText,
+    files: Sequence[str],
+    admin: Sequence[str] = (),
+) -> str:
+    """Return all incidents and findings as one HTML page; ``admin`` contains the lines of the report of the broker."""
     title = f"pcli diagnose {' '.join(files)}".strip()
     found = [one for incident in incidents for one in incident.findings]
     parts = [_HEAD.format(title=_safe(title)), f"<h1>{_safe(title)}</h1>", f"<p>{_safe(summary(found, diagnosis))}</p>"]
@@ -260,6 +272,8 @@ def shown_html(incidents: Sequence[Incident], diagnosis: Diagnosis, text: Findin
         if incident.effects:
             parts.append(f"<h2>Incident: {_safe(incident.certainty)}</h2><p>{_safe(incident.summary())}</p>")
         parts += [_section(one, text) for one in incident.findings]
+    if admin:
+        parts.append(f"<h2>The broker</h2><pre>{_safe(chr(10).join(admin))}</pre>")
     return "\n".join([*parts, "</body></html>", ""])
 
 

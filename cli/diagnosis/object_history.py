@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.cli.common.output import SEVERITY_COLORS, Exit, colored, counted, json_text, say, text_width, write_line
 from pcli.cli.common.packet_numbers import PacketIndex
 from pcli.cli.common.times import moment_text
+from pcli.cli.diagnosis.broker_query import compare_with_broker, report_json, report_lines
 from pcli.cli.diagnosis.finding_output import WIDTH, wrapped
 
 if TYPE_CHECKING:
+    from pcli.cli.common.admin_api import AdminApi
+    from pcli.cli.diagnosis.broker_query import BrokerReport
     from pcli.codec.capture import ReadOptions, StreamEnd
     from pcli.codec.observe.history.collector import HistoryCollector
     from pcli.codec.observe.history.event_log import Event
@@ -52,8 +55,12 @@ def run(
     output: str,
     color: bool,
     packet_numbers: bool,
+    api: AdminApi | None = None,
 ) -> Exit:
-    """Print the history of an object, and return the exit code. The command fails if it finds no or several objects."""
+    """Print the history of an object, and return the exit code. The command fails if it finds no or several objects.
+
+    ``api`` is compared with the findings about the object.
+    """
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.history.collector import HistoryCollector
@@ -106,15 +113,20 @@ def run(
     [history] = found
     state = states.get(id(history)) or history.finish(now_ns)
     history.complete()
-    report = _Report(
-        history, state, reading.first_ns, now_ns, findings.of(history, diagnosis.findings()), packets, at=over
-    )
+    related = findings.of(history, diagnosis.findings())
+    broker = None
+    if api is not None:
+        topics = collector.tracker.subscriptions.lifecycles.topics
+        only = (history.topic, history.subscription)
+        broker = compare_with_broker(api, [one for _, one in related], topics, only)
+    report = _Report(history, state, reading.first_ns, now_ns, over, related, packets, broker)
     if output == "json":
         write_line(json_text(report.json(), indent=1))
     else:
         for line in report.lines(color=color and colored()):
             write_line(line)
-    return reading.finish()
+    code = reading.finish()
+    return code if broker is None else broker.exit_code(code)
 
 
 def _moment(question: Question, first_ns: int, last_ns: int, *, over: bool) -> int:
@@ -152,71 +164,72 @@ def _report_mismatch(collector: HistoryCollector, question: Question, found: Seq
     return Exit.NO
 
 
+@dataclass(slots=True)
 class _Report:
     """The output of a history."""
 
-    def __init__(
-        self,
-        history: ObjectHistory,
-        state: State,
-        first_ns: int,
-        now_ns: int,
-        findings: list[tuple[str, Finding]],
-        packets: PacketIndex | None,
-        *,
-        at: bool,
-    ) -> None:
-        self._history = history
-        self._at = at
-        self._state = state
-        self._first_ns, self._now_ns = first_ns, now_ns
-        self._findings = findings
-        self._packets = packets
-        self._events = history.events(MOST_EVENTS, first_ns)
+    history: ObjectHistory
+    state: State
+    first_ns: int
+    """Time of the first frame."""
+    now_ns: int
+    """Time of the state."""
+    at: bool
+    """Whether the capture has frames after the state."""
+    findings: list[tuple[str, Finding]]
+    """The findings with their relations to the object."""
+    packets: PacketIndex | None
+    broker: BrokerReport | None
+
+    @property
+    def events(self) -> list[Event]:
+        """The events to show."""
+        return self.history.events(MOST_EVENTS, self.first_ns)
 
     def lines(self, *, color: bool) -> list[str]:
-        """Return the title, the events, the state, and the findings."""
-        width = text_width() or WIDTH
-        label = (lambda words: words) if self._packets is None else self._packets.label
+        """Return the title, the events, the state, the findings, and the report of the broker."""
+        width, events = text_width() or WIDTH, self.events
+        label = (lambda words: words) if self.packets is None else self.packets.label
         bold, reset = ("\x1b[1m", "\x1b[0m") if color else ("", "")
-        title = self._history.title()
+        title = self.history.title()
         rows = [f"{bold}{title[:1].upper()}{title[1:]}{reset}", ""]
-        places = [label(f"frame {event.frame}") if event.frame else "" for event in self._events]
-        places.append("at that time" if self._at else "at the end")
+        places = [label(f"frame {event.frame}") if event.frame else "" for event in events]
+        places.append("at that time" if self.at else "at the end")
         column = max(map(len, places))
-        for event, place in zip(self._events, places, strict=False):
+        for event, place in zip(events, places, strict=False):
             rows += wrapped(f"{self._since(event.time_ns):>10.3f} s  {place:<{column}}  ", label(event.text), width)
-        state = label(self._state.text)
-        rows += wrapped(f"{self._since(self._now_ns):>10.3f} s  {places[-1]:<{column}}  ", state, width)
+        state = label(self.state.text)
+        rows += wrapped(f"{self._since(self.now_ns):>10.3f} s  {places[-1]:<{column}}  ", state, width)
         rows.append("")
-        if not self._findings:
+        if not self.findings:
             rows.append("No findings.")
-        for relation, one in self._findings:
+        for relation, one in self.findings:
             severity = f"{one.severity.upper():<8}"
             if color:
                 severity = f"{SEVERITY_COLORS[one.severity]}{severity}{reset}"
             words = ", ".join(filter(None, (relation, one.certainty if one.certainty != "certain" else "")))
             about = f" ({words})" if words else ""
             rows += wrapped(f"{severity}", f"{one.rule}{about}: {label(_sentence(one.what))}", width)
-        return rows
+        broker = report_lines(self.broker, width)
+        return [*rows, "", *broker[:-1]] if broker else rows
 
     def _since(self, time_ns: int) -> float:
-        return (time_ns - self._first_ns) / 1e9
+        return (time_ns - self.first_ns) / 1e9
 
     def json(self) -> dict[str, Any]:
         """Return the history as an object."""
         from pcli.codec.observe.text_format import epoch_text
 
         return {
-            "kind": self._history.kind,
-            "name": self._history.name,
-            "title": self._history.title(),
-            "history": [self._event_row(event) for event in self._events],
+            "kind": self.history.kind,
+            "name": self.history.name,
+            "title": self.history.title(),
+            "history": [self._event_row(event) for event in self.events],
             "state": {
-                "time": epoch_text(self._now_ns),
-                "since": round(self._since(self._now_ns), 6),
-                "text": self._state.text,
-                **self._state.figures,
+                "time": epoch_text(self.now_ns),
+                "since": round(self._since(self.now_ns), 6),
+                "text": self.state.text,
+                **self.state.figures,
             },
             "findings": [
                 {
@@ -231,14 +244,15 @@ class _Report:
                     "what": one.what,
                     "frames": one.frames,
                 }
-                for relation, one in self._findings
+                for relation, one in self.findings
             ],
+            **({} if self.broker is None else {"admin": report_json(self.broker, [one for _, one in self.findings])}),
         }
 
     def _event_row(self, event: Event) -> dict[str, Any]:
         from pcli.codec.observe.text_format import epoch_text
 
-        packet = {} if self._packets is None else {"packet": self._packets.packet_of(event.frame) or None}
+        packet = {} if self.packets is None else {"packet": self.packets.packet_of(event.frame) or None}
         return {
             "kind": event.kind,
             "time": epoch_text(event.time_ns),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.completion import complete_object
+from pcli.cli.common.connection_options import Admin, Basic, TlsCert, TlsKey, TlsTrust, Token, security
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
@@ -59,6 +60,12 @@ def why(
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
     no_color: NoColor = False,
+    admin: Admin = "",
+    token: Token = "",
+    basic: Basic = "",
+    tls_trust: TlsTrust = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
 ) -> None:
     """Show what happened to one object: its history in about ten lines, its state, and its findings.
 
@@ -69,8 +76,11 @@ def why(
     pcli why 10.0.0.7:44836 -r capture.pcap
 
     pcli why 7:12 -r capture.pcap -T json
+
+    pcli why orders/billing -r capture.pcap --admin http://localhost:8080
     """
     from pcli.cli.diagnosis import object_history
+    from pcli.cli.diagnosis.broker_query import admin_api
 
     until_ns = epoch_ns("--at", at) if at else None
     code = object_history.run(
@@ -80,5 +90,6 @@ def why(
         output=output.value,
         color=not no_color,
         packet_numbers=packet_numbers,
+        api=admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key)),
     )
     raise typer.Exit(code)

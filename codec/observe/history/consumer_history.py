@@ -90,6 +90,16 @@ class ConsumerHistory(ObjectHistory):
         number = f"{session.stream}#{session.id}" if session is not None else ""
         return consumer_name(record.topic, record.subscription_name, record.name or number)
 
+    @property
+    def topic(self) -> str:
+        """The full name of the topic."""
+        return self.record.topic
+
+    @property
+    def subscription(self) -> str:
+        """The name of the subscription."""
+        return self.record.subscription_name
+
     def title(self) -> str:
         """Return the consumer with its subscription, type and connection."""
         record = self.record

@@ -52,6 +52,11 @@ class MessageHistory(ObjectHistory):
         """The id of the message."""
         return self._lifecycles[0].id
 
+    @property
+    def topic(self) -> str:
+        """The full name of the topic."""
+        return "" if self._lifecycles[0].topic is None else self._lifecycles[0].topic.name
+
     def title(self) -> str:
         """Return the message with its topic, number of messages and key."""
         first = self._lifecycles[0]

@@ -46,6 +46,16 @@ class ObjectHistory:
         """The name that identifies the object among all objects of its kind."""
         raise NotImplementedError
 
+    @property
+    def topic(self) -> str:
+        """The full name of the object's topic; empty if it has none, or it is unknown."""
+        return ""
+
+    @property
+    def subscription(self) -> str:
+        """The name of the object's subscription; empty if it has none."""
+        return ""
+
     def title(self) -> str:
         """Return the object with its place, as a heading."""
         raise NotImplementedError

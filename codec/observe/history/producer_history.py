@@ -65,6 +65,11 @@ class ProducerHistory(ObjectHistory):
         number = f"{session.stream}#{session.id}" if session is not None else ""
         return producer_name(record.topic, record.name or number)
 
+    @property
+    def topic(self) -> str:
+        """The full name of the topic."""
+        return self.record.topic
+
     def title(self) -> str:
         """Return the producer with its topic, access mode and connection."""
         record, session = self.record, self.record.session

@@ -70,6 +70,16 @@ class SubscriptionHistory(ObjectHistory):
         """The subscription's name after the topic."""
         return subscription_name(self.record.topic.name, self.record.name)
 
+    @property
+    def topic(self) -> str:
+        """The full name of the topic."""
+        return self.record.topic.name
+
+    @property
+    def subscription(self) -> str:
+        """The name of the subscription."""
+        return self.record.name
+
     def title(self) -> str:
         """Return the subscription with its topic and type."""
         return f"{about_subscription(self.record)}{f', {self.record.type}' if self.record.type else ''}"

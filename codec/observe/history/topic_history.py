@@ -67,6 +67,11 @@ class TopicHistory(ObjectHistory):
         """The full name of the topic."""
         return self._topic
 
+    @property
+    def topic(self) -> str:
+        """The full name of the topic."""
+        return self._topic
+
     def title(self) -> str:
         """Return the topic."""
         return f"topic {short_topic(self._topic)}"
