@@ -163,7 +163,7 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
             certainty(doubts, "likely"),
             _NOT_STORED._replace(culprit=cause_of_loss(consumer.ends).culprit) if why == "lost" else _NOT_STORED,
             consumer_subject(consumer),
-            f"{count_of(seen.count, 'entry', 'entries')} that {about_consumer(consumer)} had acknowledged "
+            f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "
             f"{'was' if seen.count == 1 else 'were'} redelivered {_AFTER.get(why, 'without a reconnect or a seek')}"
             f"{first_of(seen)} ({frames_text(seen.frames)}): the broker had not received or not stored the "
             f"{'ACK' if seen.count == 1 else 'ACKs'}.",

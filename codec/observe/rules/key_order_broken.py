@@ -64,15 +64,15 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
         (
             "open-at-two",
             key.open_at_two,
-            f"{count_of(key.open_at_two.count, 'entry', 'entries')} of {name} "
-            f"{'was' if key.open_at_two.count == 1 else 'were'} delivered while another consumer held earlier entries, "
-            f"and the consumers of the key were {owners}",
+            f"{count_of(key.open_at_two.count, 'message')} of {name} "
+            f"{'was' if key.open_at_two.count == 1 else 'were'} delivered while another consumer held earlier "
+            f"messages, and the consumers of the key were {owners}",
         ),
         (
             "backwards",
             key.backwards,
-            f"{count_of(key.backwards.count, 'entry', 'entries')} of {name} "
-            f"{'was' if key.backwards.count == 1 else 'were'} delivered after later entries",
+            f"{count_of(key.backwards.count, 'message')} of {name} "
+            f"{'was' if key.backwards.count == 1 else 'were'} delivered after later messages",
         ),
     )
     doubts = (key.doubts | subscription.doubts) - EDGES
@@ -88,7 +88,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 f"({frames_text(seen.frames)}).",
                 seen.first_ns,
                 seen.frames,
-                "An ACK of the earlier entries, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the finding."
+                "An ACK of the earlier messages, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove the finding."
                 + why_unsure(doubts),
                 "Check that producers batch by key. `pcli stats keys` shows which consumer held the key at which time.",
                 cause,

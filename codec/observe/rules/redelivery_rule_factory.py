@@ -29,9 +29,9 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["Redelivery", "redelivery_rule"]
 
 _MIN_FOR_WARNING: Final = 20
-"""Minimum number of redelivered entries for a warning."""
+"""Minimum number of redelivered messages for a warning."""
 
-_EFFECT: Final = ("entry was redelivered", "entries were redelivered")
+_EFFECT: Final = ("message was redelivered", "messages were redelivered")
 
 _PROCESS_ENDED: Final = Cause(
     "application",
@@ -66,7 +66,7 @@ def redelivery_rule(
         yield from _again(name, subscription, redeliveries)
 
     rows = redeliveries.values()
-    facts = ["again", *(["entries_out"] if any(not row.severity for row in rows) else ())]
+    facts = ["again", *(["delivered"] if any(not row.severity for row in rows) else ())]
     facts += ["consumers.ends"] if any(row.cause is None for row in rows) else ()
     return Rule(name, "subscription", tuple(facts), title, issue, evaluate, because_of, _EFFECT)
 
@@ -83,8 +83,9 @@ def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[st
             certainty(doubts, row.certainty),
             row.cause or _who_broke(subscription),
             subscription_subject(subscription),
-            f"Entries of {about_subscription(subscription)} were redelivered {row.because}: "
-            f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}).",
+            f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} "
+            f"{'was' if seen.count == 1 else 'were'} redelivered {row.because}{first_of(seen)} "
+            f"({frames_text(seen.frames)}).",
             seen.first_ns,
             seen.frames,
             row.opposite + why_unsure(doubts),
@@ -100,4 +101,4 @@ def _who_broke(subscription: SubscriptionRecord) -> Cause:
 
 
 def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:
-    return "warning" if seen.count >= _MIN_FOR_WARNING and seen.count * 2 >= subscription.entries_out else "note"
+    return "warning" if seen.count >= _MIN_FOR_WARNING and seen.count * 2 >= subscription.delivered else "note"

@@ -49,7 +49,7 @@ _REQUESTED: Final = Cause(
 )
 
 _PER_SECOND: Final = 50
-"""Minimum number of redeliveries per second."""
+"""Minimum number of redelivered entries per second."""
 
 _REPEATABLE: Final = ("nack", "ack_timeout", "rewind", "twice")
 """Causes that can continue indefinitely, unlike seeks and reconnects."""
@@ -59,7 +59,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     """Return a finding if redeliveries are dense and exceed the first deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _REPEATABLE}
     count = sum(tally.count for tally in seen.values())
-    if subscription.redelivered_per_second < _PER_SECOND or count * 2 <= subscription.entries_out:
+    if subscription.redelivered_per_second < _PER_SECOND or count * 2 <= subscription.delivered:
         return
     doubts = subscription.doubts - EDGES
     first = min(seen.values(), key=lambda tally: tally.first_ns)
@@ -69,9 +69,9 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         certainty(doubts),
         _REQUESTED,
         subscription_subject(subscription),
-        f"{count} of {count_of(subscription.entries_out, 'delivery', 'deliveries')} of "
-        f"{about_subscription(subscription)} were redeliveries, at most {subscription.redelivered_per_second} per "
-        "second "
+        f"{count} of {count_of(subscription.delivered, 'delivered message')} of "
+        f"{about_subscription(subscription)} were redeliveries, at most "
+        f"{count_of(subscription.redelivered_per_second, 'entry', 'entries')} per second "
         f"({when(moment, subscription.redelivered_peak_ns)}).",
         first.first_ns,
         [frame for tally in seen.values() for frame in tally.frames],
@@ -84,7 +84,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
 RULE = Rule(
     name="redelivery-storm",
     group="subscription",
-    facts=("again", "redelivered_per_second", "redelivered_peak_ns", "entries_out"),
+    facts=("again", "redelivered_per_second", "redelivered_peak_ns", "delivered"),
     title="more redeliveries than first deliveries, many per second",
     issue="apache/pulsar#18910",
     evaluate=evaluate,

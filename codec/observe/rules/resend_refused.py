@@ -59,7 +59,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             Cause("client"),
             producer_subject(producer),
-            f"{about_producer(producer)} resent {count_of(resends.count, 'entry', 'entries')} that the broker had "
+            f"{about_producer(producer)} resent {count_of(resends.count, 'message')} that the broker had "
             "already "
             f"stored and therefore dropped ({frames_text(resends.frames)}): deduplication worked.",
             resends.first_ns,
@@ -76,7 +76,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "possible" if producer.doubts & {"start"} else "likely",
             _REUSED,
             producer_subject(producer),
-            f"The broker dropped {count_of(reused.count, 'entry', 'entries')} of {about_producer(producer)} as "
+            f"The broker dropped {count_of(reused.count, 'message')} of {about_producer(producer)} as "
             f"duplicates (-1:-1, {frames_text(reused.frames)}): their sequence ids, first {reused.sample}, "
             "had already been used" + ("." if producer.doubts & {"start"} else " by other messages."),
             reused.first_ns,
@@ -101,5 +101,5 @@ RULE = Rule(
         "keep-alive-missed",
         "auth-expired",
     ),
-    effect=("resent entry was dropped as a duplicate", "resent entries were dropped as duplicates"),
+    effect=("resent message was dropped as a duplicate", "resent messages were dropped as duplicates"),
 )

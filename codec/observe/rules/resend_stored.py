@@ -5,9 +5,10 @@
 A client that loses its connection resends all messages that have no receipt. If the broker had already stored some of
 them, it stores them a second time, unless deduplication is enabled. Every subscription receives these messages twice
 with different ids. This is not a redelivery, and acknowledging one copy does not acknowledge the other copy. There are
-two cases:
+three cases:
 
 - *twice*: both SENDs have receipts with different ids. The first receipt did not reach the client, or arrived too late.
+- *delivered*: the first SEND has no response, but a consumer received its message with another id than the resend.
 - *blind*: the capture contains no response to the first SEND before its connection ended. Whether the message was
   stored is unknown.
 
@@ -51,7 +52,7 @@ _IN_GAP: Final = Cause(
 
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Return findings for both cases."""
+    """Return a finding for each case."""
     twice, blind, topic = producer.duplicates_stored, producer.resent_blind, producer.topic_record
     if twice.count:
         yield Finding(
@@ -60,7 +61,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             cause_of_loss(producer.ends),
             producer_subject(producer),
-            f"The broker stored {count_of(twice.count, 'entry', 'entries')} of {about_producer(producer)} twice: the "
+            f"The broker stored {count_of(twice.count, 'message')} of {about_producer(producer)} twice: the "
             f"client resent {'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
             f"({frames_text(twice.frames)}).",
             twice.first_ns,
@@ -70,7 +71,27 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "twice",
             count=twice.count,
         )
-    if blind.count and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
+    delivered = producer.duplicates_delivered
+    if delivered.count:
+        them = "it" if delivered.count == 1 else "them"
+        yield Finding(
+            "resend-stored",
+            "warning",
+            "certain",
+            cause_of_loss(producer.ends),
+            producer_subject(producer),
+            f"The broker stored {count_of(delivered.count, 'message')} of {about_producer(producer)} twice: it had "
+            f"stored {them} before the connection was lost, but the client received no receipt and resent {them}"
+            f"{first_of(delivered)} ({frames_text(delivered.frames)}).",
+            delivered.first_ns,
+            delivered.frames,
+            "A delivery and a receipt with the same id would disprove the finding; the ids differ.",
+            "Enable deduplication, or make consumers compare producer name and sequence id.",
+            "delivered",
+            count=delivered.count,
+        )
+    rest = blind.count - delivered.count
+    if rest > 0 and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
         doubts = producer.doubts - EDGES
         yield Finding(
             "resend-stored",
@@ -78,23 +99,30 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             certainty(doubts, "possible"),
             _IN_GAP if GAPS & doubts else cause_of_loss(producer.ends),
             producer_subject(producer),
-            f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
-            f"{'its' if blind.count == 1 else 'their'} session ended ({frames_text(blind.frames)}): the "
-            f"{'message' if blind.count == 1 else 'messages'} may be stored twice.",
+            f"{about_producer(producer)} resent {count_of(rest, 'message')} that had no response when "
+            f"{'its' if rest == 1 else 'their'} session ended ({frames_text(blind.frames)}): the "
+            f"{'message' if rest == 1 else 'messages'} may be stored twice.",
             blind.first_ns,
             blind.frames,
             "A second delivery with another id but the same producer name and sequence id would confirm this."
             + why_unsure(doubts),
             "Compare producer name and sequence id of delivered messages. Deduplication prevents duplicates.",
             "blind",
-            count=blind.count,
+            count=rest,
         )
 
 
 RULE = Rule(
     name="resend-stored",
     group="producer",
-    facts=("duplicates_stored", "resent_blind", "heard_ns", "ends", "topic_record.deduplicates"),
+    facts=(
+        "duplicates_stored",
+        "duplicates_delivered",
+        "resent_blind",
+        "heard_ns",
+        "ends",
+        "topic_record.deduplicates",
+    ),
     title="messages that were resent and are, or may be, stored twice",
     issue="streamnative/pulsar-rs#358",
     evaluate=evaluate,
@@ -103,5 +131,5 @@ RULE = Rule(
         "keep-alive-missed",
         "auth-expired",
     ),
-    effect=("entry was resent", "entries were resent"),
+    effect=("message was resent", "messages were resent"),
 )

@@ -92,7 +92,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             _FEW,
             producer_subject(producer),
-            f"{about_producer(producer)} sent {count_of(back.count, 'message')} with a sequence id that is not above "
+            f"{about_producer(producer)} sent {count_of(back.count, 'SEND')} with a sequence id that is not above "
             "an "
             f"earlier id, first {printable(back.sample)} ({frames_text(back.frames)}).",
             back.first_ns,

@@ -41,7 +41,7 @@ __all__ = ["RULE"]
 
 
 def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
-    """Return a finding if a new subscription skipped entries of the old subscription."""
+    """Return a finding if a new subscription skipped messages of the old subscription."""
     seen = subscription.skipped
     if not seen.count:
         return
@@ -53,7 +53,7 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         Cause("application"),
         subscription_subject(subscription),
         f"{about_subscription(subscription)} was removed (UNSUBSCRIBE) and created again at the latest message: it "
-        f"skipped {count_of(seen.count, 'entry', 'entries')} that it had not acknowledged or that were stored in "
+        f"skipped {count_of(seen.count, 'message')} that it had not acknowledged or that were stored in "
         "between.",
         seen.first_ns,
         seen.frames,

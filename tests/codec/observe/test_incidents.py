@@ -28,7 +28,7 @@ def test_findings_on_connections_to_a_lost_broker(finding):
     assert (incident.root, incident.effects) == (outage, [*lost, resent])
     assert (incident.severity, incident.certainty) == ("warning", "likely")
     assert incident.summary() == (
-        "Broker-unavailable happened. As a result, 27 acknowledgements were lost and 1 entry was resent."
+        "Broker-unavailable happened. As a result, 27 acknowledgements were lost and 1 message was resent."
     )
 
 

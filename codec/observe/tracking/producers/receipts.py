@@ -144,7 +144,9 @@ class Receipts:
         persistent = topic is None or topic.persistent
         if persistent:
             refused = record.resends_refused if one.again else record.reuses_refused
-            refused.add(now, one.frame, number, sample=str(one.sequence_id))
+            refused.add(
+                now, one.frame, number, sample=str(one.sequence_id), count=lifecycle.messages if _is_whole(one) else 0
+            )
         if topic is not None and persistent:
             topic.deduplicates = True
             _count(topic, one, now)
@@ -188,7 +190,9 @@ def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int],
             lifecycle.chunks[place] = (chunk, frame, *at)
         elif chunk == one.chunk:
             ids = f"{ledger}:{entry} and {at[0]}:{at[1]}"
-            producer.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
+            producer.record.duplicates_stored.add(
+                now, frame, one.frame, number, sample=ids, count=1 if _is_whole(one) else 0
+            )
             lifecycle.other_ids += (at,)
     if one.chunk + 1 == lifecycle.num_chunks and lifecycle.receipt_ns < 0:
         if producer.topic is not None:
@@ -201,7 +205,8 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
     """Return a new lifecycle for a second entry with the same message."""
     lifecycle = one.lifecycle
     ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
-    producer.record.duplicates_stored.add(now, lifecycle.receipt_frame, one.frame, number, sample=ids)
+    frames = (lifecycle.receipt_frame, one.frame, number)
+    producer.record.duplicates_stored.add(now, *frames, sample=ids, count=lifecycle.messages)
     copy = replace(
         lifecycle, resent=(), other_ids=((lifecycle.ledger, lifecycle.entry),), deliveries={}, unacked={},
         doubts=set(lifecycle.doubts), sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,

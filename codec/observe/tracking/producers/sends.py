@@ -184,7 +184,9 @@ def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -
         )
     else:
         if not lifecycle.error and lifecycle.state == "lost":
-            record.resent_blind.add(now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id))
+            record.resent_blind.add(
+                now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id), count=lifecycle.messages
+            )
         if lifecycle.error and producer.topic is not None:
             producer.topic.messages.refused -= lifecycle.messages
         lifecycle.state, lifecycle.error, lifecycle.receipt_ns = "in_flight", "", -1

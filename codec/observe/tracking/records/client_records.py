@@ -168,7 +168,7 @@ class ConsumerRecord:
     acks_failed: dict[str, Occurrences] = field(default_factory=dict)
     """ACK_RESPONSEs with an error, by error."""
     acked_but_back: dict[str, Occurrences] = field(default_factory=dict)
-    """Entries redelivered after an ACK that covers them, by cause of the redelivery (a key of AGAIN), except after
+    """Messages redelivered after an ACK that covers them, by cause of the redelivery (a key of AGAIN), except after
     cursor resets."""
     validation: dict[str, Occurrences] = field(default_factory=dict)
     """Messages that the consumer discarded, by the validation_error of their ACKs (ChecksumMismatch, …)."""
@@ -253,15 +253,18 @@ class ProducerRecord:
     resent: Occurrences = field(default_factory=Occurrences)
     """SENDs of ids that an earlier session sent, or that this session sent without a receipt."""
     resent_blind: Occurrences = field(default_factory=Occurrences)
-    """Resends whose first SEND has no response. The message may nevertheless have been stored."""
+    """Resent messages whose first SEND has no response. They may nevertheless have been stored."""
     resent_with_receipt: Occurrences = field(default_factory=Occurrences)
     """Resends whose first SEND has a receipt: the client did not receive the receipt, or sends messages twice."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for identical resends, which deduplication is intended to drop."""
+    """Messages of identical resends with the receipt -1:-1, which deduplication is intended to drop."""
     reuses_refused: Occurrences = field(default_factory=Occurrences)
-    """Receipts of -1:-1 for new messages with used ids."""
+    """New messages with used ids and the receipt -1:-1."""
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
-    """Resends that were stored with a second message id: the topic contains the message twice."""
+    """Messages of resends that were stored with a second id: the topic contains them twice."""
+    duplicates_delivered: Occurrences = field(default_factory=Occurrences)
+    """Messages in `resent_blind` whose first copy was delivered: the topic contains them twice. The frames are those of
+    the delivery and of the receipt for the resend; the sample contains both ids. See unreceipted_entries.py."""
     restart_duplicates: Occurrences = field(default_factory=Occurrences)
     """Stored messages with the content of messages that an earlier producer stored before it lost its connection. The
     frames are those of both SENDs; the sample contains both ids. See repeated_contents.py."""

@@ -71,8 +71,8 @@ class SubscriptionRecord:
     """Whether the broker removed the subscription, after UNSUBSCRIBE or after the last consumer of a non-durable
     subscription left."""
     skipped: Occurrences = field(default_factory=Occurrences)
-    """Entries that a durable subscription skipped because it was removed and created again at the latest message: its
-    backlog at that time, and the entries stored in between. The frames are those of the UNSUBSCRIBE's response and of
+    """Messages that a durable subscription skipped because it was removed and created again at the latest message: its
+    backlog at that time, and the messages stored in between. The frames are those of the UNSUBSCRIBE's response and of
     the SUBSCRIBE's response."""
     key_shared_mode: str = ""
     """AUTO_SPLIT or STICKY; empty if the subscription is not Key_Shared or the mode is unknown."""
@@ -90,11 +90,11 @@ class SubscriptionRecord:
     messages: DeliveryCounts = field(default_factory=DeliveryCounts)
     """Messages by their result, in all loads of the topic."""
     again: dict[str, Occurrences] = field(default_factory=dict)
-    """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
+    """Redelivered messages by key of AGAIN; the frames are those of the delivery and of its cause."""
     most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
     """The messages with the most redeliveries, at most 8: (deliveries, message id, first frame, last frame)."""
     redelivered_per_second: int = 0
-    """Maximum number of redeliveries in one second of the capture."""
+    """Maximum number of redelivered entries in one second of the capture."""
     redelivered_peak_ns: int = 0
     """Start of that second."""
     dead_lettered: Occurrences = field(default_factory=Occurrences)

@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_sta
 from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, take_back
-from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed
+from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
 from pcli.codec.wire.bits import set_of
@@ -130,12 +130,7 @@ class ConsumerSessions:
                 self._leave(consumer, "refused", frame.time_ns, frame.number)
         elif not error and request.type == BY_NAME["UNSUBSCRIBE"].number:
             self._leave(consumer, "closed", frame.time_ns, frame.number)
-            self._remove_subscription(consumer.subscription)
-            subscription = consumer.subscription
-            if subscription.record.durable and subscription.mark_delete is not None:
-                subscription.topic.removed[subscription.record.name] = Removed(
-                    subscription.mark_delete, len(subscription.acked), frame.number
-                )
+            self._unsubscribe(consumer.subscription, frame.number)
 
     def seek_request(self, facts: Facts) -> None:
         """Process a SEEK."""
@@ -308,6 +303,14 @@ class ConsumerSessions:
                 else:
                     self._remove_subscription(subscription)
 
+    def _unsubscribe(self, subscription: SubscriptionState, frame: int) -> None:
+        """Remove a subscription after the response to an UNSUBSCRIBE."""
+        remaining, topic = remaining_of(subscription), subscription.topic
+        self._remove_subscription(subscription)
+        if remaining is not None and subscription.record.durable:
+            messages = remaining.delivered + remaining.waiting + remaining.unseen
+            topic.removed[subscription.record.name] = Removed(messages, topic.record.messages.available, frame)
+
     def _remove_subscription(self, subscription: SubscriptionState) -> None:
         """Remove a subscription."""
         count_removed(subscription)
@@ -317,12 +320,11 @@ class ConsumerSessions:
 
 
 def _count_skipped(subscription: SubscriptionState, time_ns: int, frame: int) -> None:
-    """Count the entries that a subscription skips because it was removed and is created at the latest message."""
+    """Count the messages that a subscription skips because it was removed and is created at the latest message."""
     topic = subscription.topic
     old = topic.removed.pop(subscription.record.name, None)
     if old is None:
         return
-    not_delivered = sum(old.mark_delete < at for at in topic.markers | topic.aborted)
-    count = topic.count(old.mark_delete, topic.last) - old.acked - not_delivered
+    count = old.remaining + topic.record.messages.available - old.available
     if count > 0:
         subscription.record.skipped.add(time_ns, old.frame, frame, count=count)

@@ -20,7 +20,12 @@ from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
-from pcli.codec.observe.tracking.subscriptions.message_counts import count_first, count_passed_over, count_redelivery
+from pcli.codec.observe.tracking.subscriptions.message_counts import (
+    count_first,
+    count_passed_over,
+    count_redelivery,
+    messages_in,
+)
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.redelivery import (
     record_redelivery,
@@ -149,7 +154,7 @@ def _add_pending(
             and at >= subscription.lowest
             and done <= subscription.reset[0]
         ):
-            record_redelivery_after_reset(subscription, at, delivery)
+            record_redelivery_after_reset(subscription, at, lifecycle, delivery)
             count_redelivery(subscription, lifecycle, delivery, counted_first=True)
         elif first and done and not lifecycle.sent_frame:
             count_redelivery(subscription, lifecycle, delivery, counted_first=True)
@@ -270,7 +275,8 @@ def _undo_ack(
     if frame and delivery.why not in ("", "seek", "reset"):
         acknowledged_by = past[-2].consumer if len(past) > 1 else delivery.consumer
         back = acknowledged_by.acked_but_back.setdefault(delivery.why, Occurrences())
-        back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}")
+        messages = messages_in(lifecycle, delivery)
+        back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}", count=messages)
 
 
 def _slow(facts: Facts) -> tuple[int, int, int, int, list[int] | None]:

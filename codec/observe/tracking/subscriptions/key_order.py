@@ -59,18 +59,18 @@ class KeyOrder:
     def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
         """Process a delivery. ``first`` states whether the subscription receives the entry for the first time."""
         state = self._keys.get(key)
-        consumer = delivery.consumer
+        consumer, messages = delivery.consumer, delivery.messages
         if state is None:
             state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
             self._limit_keys()
         owner_id = id(consumer)
         if len(state.held) > (owner_id in state.held):
-            self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key)
-            self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+            self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
+            self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
         if first:
             if at < state.last:
-                self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key)
-                self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+                self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
+                self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
             else:
                 state.last = at
         if state.owner is not consumer:

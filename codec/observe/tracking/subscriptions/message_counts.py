@@ -21,6 +21,7 @@ __all__ = [
     "count_passed_over",
     "count_redelivery",
     "known_by_receipt",
+    "messages_in",
 ]
 
 
@@ -31,15 +32,18 @@ def begin_counts(subscription: SubscriptionState, time_ns: int) -> None:
     counts.started_open = frozenset(topic.uncommitted)
 
 
+def messages_in(lifecycle: Lifecycle, delivery: Delivery) -> int:
+    """Return the messages of a delivery; 0 for a chunk, except the last chunk."""
+    return 0 if lifecycle.chunks and delivery.chunk + 1 != lifecycle.num_chunks else delivery.messages
+
+
 def count_first(subscription: SubscriptionState, lifecycle: Lifecycle, delivery: Delivery) -> None:
-    """Count the first delivery of a message; chunks before the last one do not count."""
-    if lifecycle.chunks and delivery.chunk + 1 != lifecycle.num_chunks:
-        return
-    counts = subscription.record.messages
-    counts.delivered += delivery.messages
+    """Count the first delivery of a message."""
+    counts, messages = subscription.record.messages, messages_in(lifecycle, delivery)
+    counts.delivered += messages
     aborted = (lifecycle.ledger, lifecycle.entry) in subscription.topic.aborted
     if not lifecycle.sent_frame or aborted or _is_earlier(subscription, lifecycle):
-        counts.early += delivery.messages
+        counts.early += messages
 
 
 def _is_earlier(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
@@ -51,13 +55,11 @@ def count_redelivery(
     subscription: SubscriptionState, lifecycle: Lifecycle, delivery: Delivery, *, counted_first: bool = False
 ) -> None:
     """Count a redelivery. ``counted_first`` states that it was counted as a first delivery before."""
-    if lifecycle.chunks and delivery.chunk + 1 != lifecycle.num_chunks:
-        return
-    counts = subscription.record.messages
-    counts.redelivered += delivery.messages
+    counts, messages = subscription.record.messages, messages_in(lifecycle, delivery)
+    counts.redelivered += messages
     if counted_first:
-        counts.delivered -= delivery.messages
-        counts.early -= delivery.messages
+        counts.delivered -= messages
+        counts.early -= messages
 
 
 def count_aborted(topic: TopicState, lifecycle: Lifecycle) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.message_counts import messages_in
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
@@ -177,7 +178,7 @@ def record_redelivery(
     name = f"{at[0]}:{at[1]}"
     delivery.why, delivery.why_frame = why or "twice", cause
     if last.taken[0] or why in ("seek", "reset") or not _acked(last):
-        _count_cause(subscription, name, delivery)
+        _count_cause(subscription, name, delivery, messages_in(lifecycle, delivery))
     if lifecycle.batch and lifecycle.messages > 1 and delivery.messages == lifecycle.messages and last.again[0]:
         delivery.consumer.whole_batches_again.add(delivery.time_ns, delivery.frame, sample=name)
     worst = record.most_redelivered
@@ -201,17 +202,19 @@ def _end_of_session(subscription: SubscriptionState, last: Delivery) -> tuple[st
     return "", 0
 
 
-def record_redelivery_after_reset(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
+def record_redelivery_after_reset(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery
+) -> None:
     """Record the redelivery, after a cursor reset, of an entry whose lifecycle has left memory."""
     _, delivery.why, delivery.why_frame = subscription.reset
-    _count_cause(subscription, f"{at[0]}:{at[1]}", delivery)
+    _count_cause(subscription, f"{at[0]}:{at[1]}", delivery, messages_in(lifecycle, delivery))
 
 
-def _count_cause(subscription: SubscriptionState, name: str, delivery: Delivery) -> None:
-    """Count the redelivery of an entry with its cause."""
+def _count_cause(subscription: SubscriptionState, name: str, delivery: Delivery, messages: int) -> None:
+    """Count redelivered messages with their cause."""
     again = subscription.record.again.setdefault(delivery.why, Occurrences())
-    again.add(delivery.time_ns, delivery.frame, delivery.why_frame, sample=name)
-    _count(subscription, delivery.time_ns)
+    again.add(delivery.time_ns, delivery.frame, delivery.why_frame, sample=name, count=messages)
+    _count_second(subscription, delivery.time_ns)
 
 
 def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bool:
@@ -220,7 +223,7 @@ def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bo
     return all(one is not None and one.ready_frame > left for one in sessions)
 
 
-def _count(subscription: SubscriptionState, time_ns: int) -> None:
+def _count_second(subscription: SubscriptionState, time_ns: int) -> None:
     second, count = subscription.current_second
     now = time_ns // 1_000_000_000
     count = count + 1 if now == second else 1

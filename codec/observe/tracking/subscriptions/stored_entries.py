@@ -30,8 +30,7 @@ def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
         return
     at = (lifecycle.ledger, lifecycle.entry)
     _grow(topic, at, lifecycle)
-    if topic.unreceipted.is_copy_stored(lifecycle):
-        topic.record.messages.unreceipted += lifecycle.messages
+    topic.unreceipted.stored(lifecycle)
     known = topic.lifecycles.get(at) or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
     if known is not None and known is not lifecycle:
         _merge(topic, known, lifecycle)

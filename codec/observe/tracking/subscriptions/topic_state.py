@@ -31,9 +31,10 @@ Position = tuple[int, int]
 class Removed(NamedTuple):
     """A durable subscription that an UNSUBSCRIBE removed."""
 
-    mark_delete: Position
-    acked: int
-    """Number of entries after the mark-delete position that were acknowledged."""
+    remaining: int
+    """Number of messages that were not acknowledged; an entry whose messages are unknown counts as one message."""
+    available: int
+    """`PublishCounts.available` at that time."""
     frame: int
     """Number of the frame with the response to the UNSUBSCRIBE."""
 
@@ -108,7 +109,7 @@ class TopicState:
         self.broker_lost: BrokerLost | None = None
         """The counters when the broker's side had ended all connections of the topic; None if it did not, or if a
         later frame shows whether the topic was loaded again."""
-        self.unreceipted = UnreceiptedEntries()
+        self.unreceipted = UnreceiptedEntries(record)
         """Entries that were delivered, but whose receipt is not in the capture."""
         self.uncommitted: dict[tuple[int, int], list[Position]] = {}
         """Messages of open transactions."""

@@ -8,10 +8,13 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
 __all__ = ["MAX_ENTRIES", "UnreceiptedEntries"]
 
@@ -19,41 +22,51 @@ MAX_ENTRIES: Final = 256
 """Maximum number of delivered entries, and of resent entries, per topic."""
 
 _Key = tuple[str, int, int, int]
-_Positions = BoundedDict[_Key, tuple[int, int]]
+_Entries = BoundedDict[_Key, tuple[str, int]]
+"""The id and the frame of each entry."""
 
 
 class UnreceiptedEntries:
     """Delivered entries without a receipt, and resent entries with a receipt."""
 
-    __slots__ = ("_delivered", "_resent", "count")
+    __slots__ = ("_delivered", "_resent", "_topic", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, topic: TopicRecord) -> None:
+        self._topic = topic
+        self._delivered: _Entries | None = None
+        self._resent: _Entries | None = None
         self.count = 0
         """Number of entries without a receipt of which a resend is stored."""
-        self._delivered: _Positions | None = None
-        self._resent: _Positions | None = None
 
-    def is_copy_delivered(self, lifecycle: Lifecycle) -> bool:
-        """Add a delivered entry without a receipt; return whether a resend of its message is stored."""
-        if self._resent and self._resent.pop(_key(lifecycle), None) is not None:
-            self.count += 1
-            return True
+    def delivered(self, lifecycle: Lifecycle, time_ns: int, frame: int) -> None:
+        """Add a delivered entry that has no receipt so far."""
+        resent = self._resent.pop(_key(lifecycle), None) if self._resent else None
+        if resent is not None:
+            self._count(lifecycle, (lifecycle.id, frame), resent, time_ns)
+            return
         if self._delivered is None:
             self._delivered = BoundedDict(MAX_ENTRIES)
-        self._delivered[_key(lifecycle)] = (lifecycle.ledger, lifecycle.entry)
-        return False
+        self._delivered[_key(lifecycle)] = (lifecycle.id, frame)
 
-    def is_copy_stored(self, lifecycle: Lifecycle) -> bool:
-        """Process the receipt of an entry; return whether its message was delivered from an entry without a receipt."""
-        at = (lifecycle.ledger, lifecycle.entry)
+    def stored(self, lifecycle: Lifecycle) -> None:
+        """Process the receipt of an entry."""
+        entry = (lifecycle.id, lifecycle.receipt_frame)
         copy = self._delivered.pop(_key(lifecycle), None) if self._delivered else None
-        if copy is None and lifecycle.resent:
+        if copy is not None and copy[0] != lifecycle.id:
+            self._count(lifecycle, copy, entry, lifecycle.receipt_ns)
+        elif copy is None and lifecycle.resent:
             if self._resent is None:
                 self._resent = BoundedDict(MAX_ENTRIES)
-            self._resent[_key(lifecycle)] = at
-        found = copy is not None and copy != at
-        self.count += found
-        return found
+            self._resent[_key(lifecycle)] = entry
+
+    def _count(self, lifecycle: Lifecycle, copy: tuple[str, int], resent: tuple[str, int], time_ns: int) -> None:
+        """Count a message that is stored twice: the ids and frames of its delivered and of its resent entry."""
+        self.count += 1
+        self._topic.messages.unreceipted += lifecycle.messages
+        producer = self._topic.producers.get(lifecycle.producer_name)
+        if producer is not None:
+            sample = f"{copy[0]} and {resent[0]}"
+            producer.duplicates_delivered.add(time_ns, copy[1], resent[1], sample=sample, count=lifecycle.messages)
 
 
 def _key(lifecycle: Lifecycle) -> _Key:

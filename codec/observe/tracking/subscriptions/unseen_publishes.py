@@ -54,9 +54,8 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
         new_ledger(topic)
     topic.grow(at, written=False)
     lifecycles.put(topic, at, lifecycle)
-    is_known = lifecycle.producer_name in topic.record.producers and not uuid
-    if is_known and topic.unreceipted.is_copy_delivered(lifecycle):
-        topic.record.messages.unreceipted += lifecycle.messages
+    if lifecycle.producer_name in topic.record.producers and not uuid:
+        topic.unreceipted.delivered(lifecycle, facts.frame.time_ns, facts.frame.number)
     return lifecycle
 
 

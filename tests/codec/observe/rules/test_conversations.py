@@ -255,7 +255,7 @@ def test_a_subscription_is_removed_and_created_again(make_scene, diagnose, seque
     client.ack(*[one.message_id for one in client.messages])
     findings = [one for one in diagnose(end(scene, client)).findings() if one.rule == "subscription-recreated"]
     assert {(one.rule, one.severity) for one in findings} == found
-    assert all(f"skipped {2 + by} entries" in one.what for one in findings)
+    assert all(f"skipped {2 + by} messages" in one.what for one in findings)
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])

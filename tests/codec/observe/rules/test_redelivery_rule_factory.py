@@ -32,11 +32,11 @@ def findings_of(evaluate):
 @pytest.mark.parametrize("cause", AGAIN)
 def test_each_cause_belongs_to_one_rule(findings_of, subscription, counted, cause):
     rule, culprit, sure, severity = CAUSES[cause]
-    [found] = findings_of(subscription(again={cause: counted(2, 40, 30, sample="7:3")}, entries_out=50))
+    [found] = findings_of(subscription(again={cause: counted(2, 40, 30, sample="7:3")}, delivered=50))
     assert (found.rule, found.variant) == (rule, cause)
     assert (found.culprit, found.cause_certainty, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
-    assert "Entries of subscription work on orders were redelivered " in found.what
+    assert "2 messages of subscription work on orders were redelivered " in found.what
     assert "first 7:3 (frames 40, 30)" in found.what
 
 
@@ -49,12 +49,12 @@ def test_a_gap_may_hide_another_cause(findings_of, subscription, counted, cause)
 
 @pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])
 def test_a_warning_if_most_deliveries_are_redeliveries(findings_of, subscription, counted, again, out, severity):
-    [found] = findings_of(subscription(again={"nack": counted(again, 3)}, entries_out=out))
+    [found] = findings_of(subscription(again={"nack": counted(again, 3)}, delivered=out))
     assert found.severity == severity
 
 
 def test_each_cause_is_a_separate_finding(findings_of, subscription, counted):
-    first, second = findings_of(subscription(again={"lost": counted(1, 3), "unload": counted(2, 4)}, entries_out=50))
+    first, second = findings_of(subscription(again={"lost": counted(1, 3), "unload": counted(2, 4)}, delivered=50))
     assert (first.variant, second.variant) == ("lost", "unload")
     assert first.identity != second.identity
 

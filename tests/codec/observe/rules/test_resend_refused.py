@@ -13,11 +13,11 @@ def test_resends(evaluate, producer, counted):
 def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure):
     [found] = evaluate("resend-refused", producer(reuses_refused=counted(3, 20, sample="6"), doubts=doubts))
     assert (found.variant, found.severity, found.culprit, found.certainty) == ("reused", "warning", "application", sure)
-    assert "3 entries" in found.what
+    assert "3 messages" in found.what
 
 
 @pytest.mark.parametrize(("name", "producers"), [
-    ("python/23-dedup", {"retrier": 9}), ("java/dedup", {"dedup-false": 5, "dedup-true": 1}),
+    ("python/23-dedup", {"retrier": 9}), ("java/dedup", {"dedup-false": 5, "dedup-true": 8}),
 ])  # fmt: skip
 def test_captures(diagnosed, name, producers):
     found = diagnosed(name, "resend-refused")

@@ -21,6 +21,21 @@ def test_blind(evaluate, producer, counted):
     assert evaluate("resend-stored", one) == []
 
 
+def test_the_first_copy_was_delivered_without_a_receipt(evaluate, producer, counted):
+    one = producer(resent_blind=counted(5, 8, 20), duplicates_delivered=counted(2, 30, 31, sample="7:4 and 9:0"))
+    delivered, blind = evaluate("resend-stored", one)
+    assert (delivered.variant, delivered.severity, delivered.certainty, delivered.count) == (
+        "delivered",
+        "warning",
+        "certain",
+        2,
+    )
+    assert "received no receipt and resent them, first 7:4 and 9:0 (frames 30, 31)" in delivered.what
+    assert (blind.variant, blind.count) == ("blind", 3)
+    one.resent_blind = counted(2, 8, 20)
+    assert [found.variant for found in evaluate("resend-stored", one)] == ["delivered"]
+
+
 def test_the_brokers_direction_is_not_in_the_capture(evaluate, producer, counted):
     assert evaluate("resend-stored", producer(resent_blind=counted(2, 8), heard_ns=-1)) == []
 

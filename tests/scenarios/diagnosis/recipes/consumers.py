@@ -307,5 +307,5 @@ def recreated(track: Track) -> None:
     track.stats(topic)
     if not track.near:
         subject = {"topic": topic, "subscription": "work"}
-        text = r"skipped (\d+) entr"
+        text = r"skipped (\d+) message"
         track.expect(Problem("subscription-recreated", subject, "application", (between, between), text))

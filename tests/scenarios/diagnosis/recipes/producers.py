@@ -103,10 +103,10 @@ def reused_ids(track: Track) -> None:
     track.sleep(0.4)
     subject = _subject(track, topic, "maker")
     if track.near:
-        cause, text = "backwards", r"(\d+) message"
+        cause, text = "backwards", r"(\d+) SEND"
         track.expect(Problem("sequence-gap", subject, "client", (count, count), text, cause))
     else:
-        text = r"dropped (\d+) entr"
+        text = r"dropped (\d+) message"
         track.expect(Problem("resend-refused", subject, "application", (count, count), text, "reused"))
 
 

@@ -82,6 +82,32 @@ def test_a_resend_is_stored_twice(make_scene: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("late", [True, False], ids=["delivered after the resend", "delivered before the resend"])
+def test_a_lost_receipt_of_a_delivered_message(make_scene: Any, late: bool) -> None:
+    """The capture is taken at the client, which never received the receipt."""
+    play = make_scene()
+    play.fault("drop times=1 on pulsar.type == 'SEND_RECEIPT'")
+    source, sink = play.actor(), play.actor()
+    sink.subscribe()
+    if not late:
+        sink.flow(100)
+    source.producer()
+    published = play.now
+    source.publish(0, batch=3)
+    source.cut(reset=True)
+    play.wait(50)
+    source = play.actor()
+    source.producer()
+    source.publish(0, batch=3, publish_time=published)
+    if late:
+        sink.flow(100)
+    assert len(sink.messages) == 2
+    assert shown(play)[""] == {"sent": 3, "stored": 6, "stored_twice": 3}
+    assert shown(play)["s"] == {"stored": 6, "delivered": 6, "remaining": 6}
+    [record] = [one for group, one in play.tracker.records() if group == "producer"]
+    assert (record.duplicates_delivered.count, record.duplicates_delivered.sample) == (3, "0:0 and 0:1")
+
+
 def test_a_refused_message(make_scene: Any) -> None:
     play = make_scene()
     play.fault("error times=1 error=PersistenceError on pulsar.type == 'SEND'")
