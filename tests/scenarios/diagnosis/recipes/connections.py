@@ -66,7 +66,7 @@ def lost_connection_of_a_producer(track: Track) -> None:
     track.sleep(0.5)
     subject = {"topic": topic, "producer": track.who("maker")}
     if track.near:
-        track.expect(Problem("resend-refused", subject, "client", (1, 1), r"resent (\d+) entr", "resend"))
+        track.expect(Problem("resend-refused", subject, "client", (1, 1), r"resent (\d+) message", "resend"))
     else:
         track.expect(Problem("resend-stored", subject, _ANYWHERE, (1, 1), r"resent (\d+) SEND", "blind"))
 
@@ -88,7 +88,7 @@ def lost_acks(track: Track) -> None:
     track.sleep(0.8)
     if not track.near:
         count_of = (count, count)
-        track.expect(Problem("ack-lost", _consumer(track, "app", topic), _ANYWHERE, count_of, r"(\d+) entr"))
+        track.expect(Problem("ack-lost", _consumer(track, "app", topic), _ANYWHERE, count_of, r"(\d+) message"))
 
 
 @recipe("redelivered-without-cause")
