@@ -186,8 +186,15 @@ class _Report:
         """The events to show."""
         return self.history.events(MOST_EVENTS, self.first_ns)
 
+    @property
+    def doubts(self) -> list[str]:
+        """The reasons why the history may be incomplete, other than the end of the capture."""
+        return sorted(self.history.doubts() - {"end"})
+
     def lines(self, *, color: bool) -> list[str]:
         """Return the title, the events, the state, the findings, and the report of the broker."""
+        from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+
         width, events = text_width() or WIDTH, self.events
         label = (lambda words: words) if self.packets is None else self.packets.label
         bold, reset = ("\x1b[1m", "\x1b[0m") if color else ("", "")
@@ -200,6 +207,8 @@ class _Report:
             rows += wrapped(f"{self._since(event.time_ns):>10.3f} s  {place:<{column}}  ", label(event.text), width)
         state = label(self.state.text)
         rows += wrapped(f"{self._since(self.now_ns):>10.3f} s  {places[-1]:<{column}}  ", state, width)
+        missing = "; ".join(DOUBTS[word] for word in self.doubts)
+        rows += wrapped(" " * 14, f"Incomplete: {missing}.", width) if missing else []
         rows.append("")
         if not self.findings:
             rows.append("No findings.")
@@ -231,6 +240,7 @@ class _Report:
                 "text": self.state.text,
                 **self.state.figures,
             },
+            "doubts": self.doubts,
             "findings": [
                 {
                     "relation": relation,

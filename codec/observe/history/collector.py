@@ -190,9 +190,13 @@ class HistoryCollector:
             history.settle(time_ns)
 
     def found(self) -> list[ObjectHistory]:
-        """Return the histories of the objects whose names have the highest rank."""
-        best = max((rank for rank, _ in self._candidates.values()), default=0)
-        return [history for rank, history in self._candidates.values() if rank == best]
+        """Return the histories of the objects whose names have the highest rank.
+
+        A topic that only requests name, such as a partitioned topic, is returned only if there is no other object.
+        """
+        known = [one for one in self._candidates.values() if one[1].opened] or list(self._candidates.values())
+        best = max((rank for rank, _ in known), default=0)
+        return [history for rank, history in known if rank == best]
 
 
 def known_names(tracker: Tracker) -> Iterator[str]:

@@ -141,6 +141,10 @@ class ConnectionHistory(ObjectHistory):
         }  # fmt: skip
         return State(f"{'Closed' if end else 'Open'}. {frames}; {opened}.{silent}", figures)
 
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return set() if self.record is None else self.record.doubts
+
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a finding about a record concerns the connection."""
         number = self._stream.number

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pcli.codec.observe.history.consumer_text import (
     accepted_text,
     blocked_text,
+    discard_event,
     no_permits_text,
     redelivery_event,
     request_event,
@@ -50,6 +51,9 @@ __all__ = ["ConsumerHistory"]
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _SEEK: Final = BY_NAME["SEEK"].number
 
+_NEVER: Final = (-1, 0)
+"""Time and frame of an event that has not occurred."""
+
 _MANY: Final = 100
 """Maximum number of connections of a consumer that are kept."""
 
@@ -68,19 +72,20 @@ class ConsumerHistory(ObjectHistory):
         self._granted = self._received = False
         self._redeliveries = 0
         self._earlier_messages = 0
-        self._last_message_ns = -1
+        self._last_message = _NEVER
         self._earlier_end_ns = -1
         self._streams: dict[int, tuple[str, tuple[str, int]]] = {}
         self._exhausted, self._blocked, self._silent = PeriodReader(), PeriodReader(), PeriodReader()
         self._covered: list[Period] = []
         self._active_frame = self.record.active_frame
-        self._standby_since = (-1, 0)
+        self._standby_since = _NEVER
         self._refused = Counter(lambda: sum(one.count for one in self.record.refused.values()))
         self._requests = Counter(lambda: self.record.asked_again.count + self.record.asked_all.count)
         self._ack_errors = Counter(lambda: sum(one.count for one in self.record.acks_failed.values()))
         self._discarded = Counter(lambda: sum(one.count for one in self.record.validation.values()))
         self._redelivered = Bursts(log, redelivery_event)
         self._requested = Bursts(log, request_event)
+        self._discards = Bursts(log, discard_event)
 
     @property
     def name(self) -> str:
@@ -150,8 +155,8 @@ class ConsumerHistory(ObjectHistory):
         self._session = session
         self._opened = self._ended = session is None
         self._covered.clear()
-        self._standby_since = (-1, 0)
-        self._last_message_ns = -1
+        self._standby_since = _NEVER
+        self._last_message = _NEVER
 
     def _check_open(self) -> None:
         session, record = self._session, self.record
@@ -178,6 +183,7 @@ class ConsumerHistory(ObjectHistory):
         if self._ended or session is None or not session.end or session.end == "silence":
             return
         self._check_open()
+        self._end_standby(session.ended_ns, session.ended_frame)
         self._ended = True
         self._earlier_messages += record.received
         time_ns, frame = session.ended_ns, session.ended_frame
@@ -248,18 +254,21 @@ class ConsumerHistory(ObjectHistory):
     def _check_active(self) -> None:
         record = self.record
         self._active_frame = record.active_frame
-        if record.active:
-            since_ns, since_frame = self._standby_since
-            self._standby_since = (-1, 0)
-            if since_ns < 0:
-                self.log.add(Event("active", record.active_ns, record.active_frame, "Became the active consumer."))
-                return
-            period = Period(since_ns, since_frame, record.active_ns, record.active_frame)
+        if not record.active:
+            self._standby_since = (record.active_ns, record.active_frame)
+        elif self._standby_since[0] < 0:
+            self.log.add(Event("active", record.active_ns, record.active_frame, "Became the active consumer."))
+        else:
+            self._end_standby(record.active_ns, record.active_frame)
+
+    def _end_standby(self, until_ns: int, until_frame: int) -> None:
+        since_ns, since_frame = self._standby_since
+        self._standby_since = _NEVER
+        if since_ns >= 0:
+            period = Period(since_ns, since_frame, until_ns, until_frame)
             self._cover(period)
             text = f"On standby for {lasted(period)}: another consumer was active."
-            self.log.add(period_event("active", period, text))
-        else:
-            self._standby_since = (record.active_ns, record.active_frame)
+            self.log.add(period_event("active", period, text, variety="standby"))
 
     def _check_requests(self, time_ns: int, frame: int) -> None:
         asked = self._requests.added()
@@ -273,17 +282,18 @@ class ConsumerHistory(ObjectHistory):
         discarded = self._discarded.added()
         if discarded:
             error = list(self.record.validation)[-1]
-            text = f"Discarded {count_of(discarded, 'message')} ({printable(error)})."
-            self.log.add(Event("discarded", time_ns, frame, text, size=discarded))
+            self._discards.add(error, time_ns, frame, discarded)
         self._refused.added()
 
     # -- messages
 
     def _message(self, facts: Facts) -> None:
-        frame, session = facts.frame, self.record.session
-        active_ns = self.record.active_ns if self.record.active else -1
-        before_ns = max(self._last_message_ns, session.ready_ns if session is not None else -1, active_ns)
-        self._last_message_ns = frame.time_ns
+        frame, record, session = facts.frame, self.record, self.record.session
+        ready = (session.ready_ns, session.ready_frame) if session is not None else _NEVER
+        before_ns, before_frame = max(
+            self._last_message, ready, (record.active_ns, record.active_frame) if record.active else _NEVER
+        )
+        self._last_message = (frame.time_ns, frame.number)
         at_id, lifecycle, delivery = _delivery(self._attached, facts)
         if not self._received:
             self._received = True
@@ -297,7 +307,7 @@ class ConsumerHistory(ObjectHistory):
         if before_ns >= 0 and waited >= LONG_NS and not self._explained(before_ns, frame.time_ns):
             why = self._why_idle(facts, before_ns, lifecycle, delivery)
             text = f"Received no message for {span(waited)}, until {at(frame.number)}: {why}"
-            self.log.add(Event("idle", before_ns, 0, text, frame.time_ns, frame.number, waited))
+            self.log.add(Event("idle", before_ns, before_frame, text, frame.time_ns, frame.number, waited))
 
     def _explained(self, since_ns: int, until_ns: int) -> bool:
         """Return whether a reported state covers at least half of a time."""
@@ -331,6 +341,7 @@ class ConsumerHistory(ObjectHistory):
         self._update(now_ns, 0)
         self._redelivered.finish()
         self._requested.finish()
+        self._discards.finish()
         record = self.record
         attached = self._is_attached()
         if attached:
@@ -360,6 +371,10 @@ class ConsumerHistory(ObjectHistory):
         ):  # fmt: skip
             if duration.since_ns >= 0 and (kind == "blocked" or now_ns - duration.since_ns >= LONG_NS):
                 self.log.add(_open_event(kind, duration, now_ns, text))
+
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return self.record.doubts
 
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a record concerns the consumer."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pcli.codec.observe.history.object_history import LONG_NS
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules.finding_text import at, count_of, span
-from pcli.codec.observe.text_format import latency_text
+from pcli.codec.observe.text_format import latency_text, printable
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import LATEST
@@ -16,6 +16,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVID
 __all__ = [
     "accepted_text",
     "blocked_text",
+    "discard_event",
     "no_permits_text",
     "redelivery_event",
     "request_event",
@@ -65,6 +66,12 @@ def request_event(key: str, count: int, until: int) -> tuple[str, str]:
     ended = f", until {at(until)}" if until else ""
     what = "all its unacknowledged messages" if key == "all" else count_of(count, "message")
     return "redelivery request", f"Requested redelivery of {what}{ended}."
+
+
+def discard_event(error: str, count: int, until: int) -> tuple[str, str]:
+    """Return the kind and the text of messages that the client discarded with this error, for `Bursts`."""
+    ended = f", until {at(until)}" if until else ""
+    return "discarded", f"Discarded {count_of(count, 'message')}{ended} ({printable(error)})."
 
 
 def seek_target(facts: Facts) -> str:

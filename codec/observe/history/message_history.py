@@ -80,6 +80,10 @@ class MessageHistory(ObjectHistory):
         text = f"{last.state}: {STATES[last.state]}.{unacked}"
         return State(text, {"state": last.state, "unacked": left})
 
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return set().union(*(one.doubts for one in self._lifecycles))
+
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a finding concerns the message: it lists a frame of the message, or concerns its clients."""
         if self._frames.intersection(finding.frames):

@@ -47,6 +47,11 @@ class ObjectHistory:
         raise NotImplementedError
 
     @property
+    def opened(self) -> bool:
+        """Whether a client opened the object; False if only requests contain its name."""
+        return True
+
+    @property
     def topic(self) -> str:
         """The full name of the object's topic; empty if it has none, or it is unknown."""
         return ""
@@ -70,6 +75,10 @@ class ObjectHistory:
     def finish(self, now_ns: int) -> State:
         """Complete the history, and return the state at a time."""
         raise NotImplementedError
+
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete: keys of DOUBTS, without the end of the capture."""
+        return set()
 
     def complete(self) -> None:
         """Add the events that are known only after the tracker has processed the end of the capture."""
@@ -104,11 +113,10 @@ def lasted(period: Period) -> str:
     return f"{span(period.lasted_ns)}{f', until {at(period.until_frame)}' if period.until_frame else ''}"
 
 
-def period_event(kind: str, period: Period, text: str) -> Event:
+def period_event(kind: str, period: Period, text: str, variety: str = "") -> Event:
     """Return the event of a period."""
-    return Event(
-        kind, period.since_ns, period.since_frame, text, period.until_ns, period.until_frame, period.lasted_ns
-    )  # fmt: skip
+    since, until = (period.since_ns, period.since_frame), (period.until_ns, period.until_frame)
+    return Event(kind, *since, text, *until, period.lasted_ns, variety)
 
 
 def end_kind(session: Session) -> str:

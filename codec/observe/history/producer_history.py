@@ -116,14 +116,17 @@ class ProducerHistory(ObjectHistory):
             self.log.add(period_event("waiting", period, text))
         period = self._no_receipt.ended(record.no_receipt, frame)
         if period is not None:
-            text = f"Waited for receipts for {lasted(period)}: the broker did not confirm the messages in that time."
+            text = f"Received no receipt for {lasted(period)}, although SENDs were open."
             self.log.add(period_event("no receipt", period, text))
         self._check_messages(time_ns, frame)
         self._check_end()
 
-    def _fencing(self, since_ns: int) -> str:
+    def _fencing(self, since_ns: int, within_ns: int | None = None) -> str:
+        """Return which producer fenced this producer before a time, as a clause; empty if none did."""
         fencing = fenced_by(self.record, since_ns)
-        return f": producer {printable(fencing.name)} fenced it (ExclusiveWithFencing)" if fencing is not None else ""
+        if fencing is None or (within_ns is not None and since_ns - fencing.first_ns > within_ns):
+            return ""
+        return f": producer {printable(fencing.name)} fenced it (ExclusiveWithFencing)"
 
     def _check_open(self) -> None:
         session, record = self._session, self.record
@@ -172,7 +175,8 @@ class ProducerHistory(ObjectHistory):
         if session.end == "refused":
             self._add_refusal(session)
             return
-        fenced = self._fencing(time_ns) if session.end == "broker" else ""
+        by_broker = session.end in ("broker", "fin_broker", "reset_broker")
+        fenced = self._fencing(time_ns, LONG_NS) if by_broker else ""
         open_sends = self._unreceipted.added()
         left = f"; {count_of(open_sends, 'SEND')} had no receipt" if open_sends else ""
         self.log.add(Event(end_kind(session), time_ns, frame, f"{end_text(session)}{fenced}{left}.", size=open_sends))
@@ -227,6 +231,10 @@ class ProducerHistory(ObjectHistory):
         if lost.count:
             text = f"No response to {count_of(lost.count, 'SEND')}, and no resend."
             self.log.add(Event("lost messages", lost.first_ns, lost.frames[0] if lost.frames else 0, text))
+
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return self.record.doubts
 
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a record concerns the producer."""

@@ -198,6 +198,10 @@ class SubscriptionHistory(ObjectHistory):
             number = dropped.frames[0] if dropped.frames else 0
             self.log.add(Event("dropped", dropped.first_ns, number, text, dropped.last_ns, size=dropped.count))
 
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return self.record.doubts | self.record.topic.doubts
+
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a record concerns the subscription."""
         if record is self.record or (group == "key" and record.subscription is self.record):

@@ -18,6 +18,7 @@ from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import topic_figures
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.wire.commands import name_of
@@ -66,6 +67,11 @@ class TopicHistory(ObjectHistory):
     def name(self) -> str:
         """The full name of the topic."""
         return self._topic
+
+    @property
+    def opened(self) -> bool:
+        """Whether a producer or consumer of the topic was opened."""
+        return self.record is not None
 
     @property
     def topic(self) -> str:
@@ -167,11 +173,15 @@ class TopicHistory(ObjectHistory):
         for history in self._histories():
             history.complete()
 
+    def doubts(self) -> set[str]:
+        """Return why the history may be incomplete."""
+        return set() if self.record is None else self.record.doubts.union(*(one.doubts() for one in self._histories()))
+
     def relation(self, group: str, record: Any, finding: Finding) -> str | None:
         """Return how a record concerns the topic."""
         own = self.record
-        if finding.subject.get("topic") == self._topic and group == "exchange":
-            return ""
+        if group == "exchange" and finding.rule == "request-refused":
+            return "" if any(full_name(topic) == self._topic for _, topic in record.refused) else None
         if own is None:
             return None
         if record is own:

@@ -78,6 +78,7 @@ def test_redeliveries_have_a_cause(why):
 def test_a_producer_that_another_producer_fenced(why, captures):
     found = why("waiting", "java/access-modes.pcap", folder=captures)
     assert any("producer fencing fenced it" in text for text in texts(found, "waiting"))
+    assert any("producer fencing fenced it" in text for text in texts(found, "lost"))
 
 
 def test_a_refused_producer_with_the_name_of_an_open_producer(why):
@@ -99,6 +100,7 @@ def test_a_topic(why):
 def test_a_topic_of_refused_requests_only(why, small_captures):
     found = why("public/nowhere/x", "java/refusals.pcap")
     assert any("PARTITIONED_METADATA" in text and "TopicNotFound" in text for text in texts(found, "request refused"))
+    assert rules(found) == {"request-refused"}
 
 
 @pytest.mark.parametrize("name", ["0", "127.0.0.1:46596"])
@@ -131,6 +133,20 @@ def test_a_consumer_that_removes_the_subscription(why):
     assert texts(found, "closed")[0].startswith("The client removed the subscription; it had 20 unacknowledged")
 
 
+def test_a_history_with_missing_packets_is_incomplete(why, pcli, small_captures):
+    found = why("packer", "python/37-packets-lost.pcap")
+    assert "gap" in found["doubts"]
+    result = pcli("why", "packer", "-r", small_captures / "python/37-packets-lost.pcap")
+    assert "Incomplete: packets of the connection are missing from the capture" in result.out
+    assert why("worker-2", "python/10-shared-redelivery.pcap")["doubts"] == []
+
+
+def test_a_consumer_on_standby(why, captures):
+    path = "go/subscription-types.pcap"
+    found = why("c-2-1", path, folder=captures)
+    assert any(text.startswith("On standby for ") for text in texts(found, "active"))
+
+
 def test_an_ambiguous_name_lists_the_objects(pcli, small_captures):
     result = pcli("why", "taken", "-r", small_captures / "java/refusals.pcap")
     assert result.code == 2
@@ -139,6 +155,12 @@ def test_an_ambiguous_name_lists_the_objects(pcli, small_captures):
         "pcli: taken: 2 objects have this name: subscription refusals/taken, producer refusals/taken; "
         "give a name and --kind\n"
     )
+
+
+def test_a_partitioned_topic_lists_its_partitions(pcli, captures):
+    result = pcli("why", "partitions-total-queue", "-r", captures / "java/partitions-total-queue.pcap")
+    assert result.code == 2
+    assert "partitions-total-queue-partition-0, topic persistent:" in result.err
 
 
 def test_an_unknown_name_lists_similar_names(pcli, small_captures):
