@@ -34,6 +34,7 @@ from pcli.cli.diagnosis.frame_lines import FrameLines
 
 if TYPE_CHECKING:
     from pcli.cli.common.admin_api import AdminApi
+    from pcli.cli.diagnosis.rule_settings import RuleSettings
     from pcli.codec.capture import ReadOptions
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
@@ -81,7 +82,7 @@ def run(
     filter_: str,
     options: ReadOptions,
     output: str,
-    only: Sequence[str],
+    rules: RuleSettings,
     fail_on: Sequence[str],
     color: bool,
     packet_numbers: bool,
@@ -93,7 +94,7 @@ def run(
 
     if filter_:
         compile_filter(filter_)  # reports an invalid filter before the capture is read
-    diagnosis = Diagnosis(only)
+    diagnosis = Diagnosis(rules.only, ignore=rules.ignore, thresholds=rules.thresholds)
     reading = CaptureReading(files, interface, options=options, system=True, rewindable=not interface)
     reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
     lines = FrameLines(filter_)

@@ -52,6 +52,23 @@ def diagnose(
         list[str] | None,
         typer.Option("--only", metavar="RULE", help="Check only this rule. Repeatable.", autocompletion=complete_rule),
     ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", metavar="RULE", help="Do not check this rule. Repeatable.", autocompletion=complete_rule
+        ),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threshold",
+            metavar="NAME=VALUE",
+            help="Change a limit of a rule, for example never-acked.age=5s; see --explain RULE. Repeatable.",
+        ),
+    ] = None,
+    config: Annotated[
+        str, typer.Option("--config", metavar="FILE", help="TOML file with rules to ignore and thresholds.")
+    ] = "",
     explain: Annotated[
         str,
         typer.Option(
@@ -87,7 +104,7 @@ def diagnose(
 
     pcli diagnose -r capture.pcap --only stuck-unacked-limit --only never-acked -T json
 
-    pcli diagnose -r capture.pcap --fail-on error
+    pcli diagnose -r capture.pcap --fail-on error --ignore clock-skew --threshold never-acked.age=30s
 
     pcli diagnose -r capture.pcap --admin http://localhost:8080
 
@@ -95,8 +112,9 @@ def diagnose(
     """
     from pcli.cli.diagnosis import capture_diagnosis
     from pcli.cli.diagnosis.broker_query import admin_api
+    from pcli.cli.diagnosis.rule_settings import rule_settings
 
-    rules = capture_diagnosis.checked_rules(only or (), "--only")
+    rules = rule_settings(only or (), ignore or (), threshold or (), config)
     failing = capture_diagnosis.checked_rules(fail_on or (), "--fail-on", capture_diagnosis.FAIL_WORDS)
     if explain:
         capture_diagnosis.explain(explain)
@@ -107,7 +125,7 @@ def diagnose(
         filter_=filter_,
         options=read_options(decode_as, keylog, live=bool(interface)),
         output=output.value,
-        only=rules,
+        rules=rules,
         fail_on=failing,
         color=not no_color,
         packet_numbers=packet_numbers,

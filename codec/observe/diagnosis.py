@@ -10,7 +10,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from pcli.codec.capture.frames import Note, StreamEnd
@@ -41,20 +41,24 @@ class Diagnosis:
         self,
         only: Collection[str] = (),
         *,
+        ignore: Collection[str] = (),
+        thresholds: Mapping[str, int] | None = None,
         on_record: Callable[[str, Any, list[Finding]], None] | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
         tracker: Callable[..., Tracker] = Tracker,
     ) -> None:
-        """Create a diagnosis with the rules named in ``only``, or all rules if it is empty.
+        """Create a diagnosis with the rules named in ``only``, or all rules if it is empty, except those in ``ignore``.
 
+        ``thresholds`` are changed limits of rules, as in `Moment`.
         ``on_record`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
         passed to ``tracker``, which creates the Tracker.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
-            if not only or rule.name in only:
+            if (not only or rule.name in only) and rule.name not in ignore:
                 self._rules[rule.group].append(rule)
+        self._thresholds = thresholds or {}
         self._rule_count = sum(map(len, self._rules.values()))
         self._tracker = tracker(on_done=self._done, hosts=hosts, servers=servers)
         self._on_record = on_record
@@ -99,7 +103,7 @@ class Diagnosis:
     def poll(self, now_ns: int) -> list[Finding]:
         """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
         self._tracker.subscriptions.update(now_ns)
-        moment = Moment(now_ns, over=False, capture=self.capture)
+        moment = Moment(now_ns, over=False, capture=self.capture, thresholds=self._thresholds)
         new = {name: found for name, found in self._found.items() if name not in self._reported}
         for group, record in self._tracker.records():
             if not _is_system(record):
@@ -140,7 +144,8 @@ class Diagnosis:
             self._seen[group] += 1
             if group == "topic":
                 self._messages += record.messages_in
-            moment = Moment(max(self.capture.last_ns, self._end_ns), over=True, capture=self.capture)
+            now_ns = max(self.capture.last_ns, self._end_ns)
+            moment = Moment(now_ns, over=True, capture=self.capture, thresholds=self._thresholds)
             new += (found for rule in self._rules[group] for found in rule.evaluate(record, moment))
         for found in new:
             if len(self._found) < MAX_FINDINGS or found.identity in self._found:

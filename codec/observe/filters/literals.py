@@ -22,7 +22,7 @@ from pcli.codec.observe.fields.field import Field
 from pcli.codec.observe.fields.field_table import nearest
 from pcli.codec.observe.filters.syntax_tree import Literal
 
-__all__ = ["WrongValueError", "enum_number", "value_of"]
+__all__ = ["WrongValueError", "enum_number", "parse_duration", "value_of"]
 
 _NUMBER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]{1,32})|(\d{1,40}(?:\.\d{1,40})?)([A-Za-zµ]*))", re.ASCII)
 _HEX: Final = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}[:.-]?)*[0-9a-fA-F]{2})")
@@ -76,6 +76,14 @@ def _decimal(field: Field, literal: Literal, what: str) -> tuple[Decimal, str]:
     sign, hexadecimal, decimal, unit = match.groups()
     value = Decimal(int(hexadecimal, 16)) if hexadecimal else Decimal(decimal)
     return (-value if sign == "-" else value), unit or ""
+
+
+def parse_duration(text: str) -> int:
+    """Return a duration such as ``5s`` or ``200 ms`` in nanoseconds; without a unit, seconds. Raises ValueError."""
+    match = _NUMBER.fullmatch(text.replace(" ", ""))
+    if match is None or match[1] or not match[3] or match[4] not in _DURATIONS:
+        raise ValueError(text)
+    return int(Decimal(match[3]) * _DURATIONS[match[4]])
 
 
 def _duration(field: Field, literal: Literal) -> int:

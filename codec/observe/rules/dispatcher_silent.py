@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, how_long, stop_of, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -44,6 +44,9 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+_DURATION: Final = Threshold("dispatcher-silent.duration", 5_000_000_000, "minimum time without a message")
+"""Rate limits cause intervals of a second; changes of the active consumer and read retries take a few seconds."""
+
 _NOT_DISPATCHED: Final = Cause(
     "broker",
     "possible",
@@ -56,15 +59,11 @@ _NOT_DISPATCHED: Final = Cause(
     "`topics stats` and `stats-internal` while the problem lasts, and the policies of the topic and its namespace.",
 )
 
-_SILENT_NS: Final = 5_000_000_000
-"""Minimum silence: rate limits cause intervals of a second, and changes of the active consumer and read retries take a
-few seconds."""
-
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current silence, or for the longest silence."""
     stop = stop_of(consumer.silent, consumer, moment)
-    if stop is None or stop.lasted_ns < _SILENT_NS or consumer.active is False:
+    if stop is None or stop.lasted_ns < moment.value(_DURATION) or consumer.active is False:
         return
     doubts = doubts_of(consumer)
     permits = count_of(consumer.permits.balance, "permit")
@@ -103,4 +102,5 @@ RULE = Rule(
     issue="apache/pulsar#26164",
     evaluate=evaluate,
     because_of=("transaction-open",),
+    thresholds=(_DURATION,),
 )

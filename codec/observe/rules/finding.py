@@ -13,14 +13,14 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 
-__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule"]
+__all__ = ["CERTAINTIES", "CULPRITS", "GROUPS", "SEVERITIES", "Cause", "Finding", "Moment", "Rule", "Threshold"]
 
 SEVERITIES: Final = ("error", "warning", "note")
 """Severities: messages are lost, duplicated or stuck; they will be, or they were and the state has recovered; the
@@ -40,6 +40,19 @@ GROUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """A limit of a rule that users can change."""
+
+    name: str
+    """The rule and a word: ``never-acked.age``."""
+    default: int
+    """Nanoseconds if ``is_time`` is set."""
+    text: str
+    """What the limit applies to, as a noun phrase."""
+    is_time: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """The time and circumstances of an evaluation."""
 
@@ -48,6 +61,12 @@ class Moment:
     over: bool
     """Whether the record is final: it is closed, or the capture has ended."""
     capture: CaptureRecord
+    thresholds: Mapping[str, int] = field(default_factory=dict)
+    """Changed thresholds, by name."""
+
+    def value(self, threshold: Threshold) -> int:
+        """Return the value of a threshold: the changed value, or the default."""
+        return self.thresholds.get(threshold.name, threshold.default)
 
 
 class Cause(NamedTuple):
@@ -130,5 +149,7 @@ class Rule:
     """The function that yields the findings for a record."""
     because_of: tuple[str, ...] = ()
     """Rules whose findings can be the reason for a finding of this rule, the closest first; see incidents.py."""
+    thresholds: tuple[Threshold, ...] = ()
+    """The limits that users can change."""
     effect: tuple[str, str] | None = None
     """The effect after a number, singular and plural: ``message was resent``; None if the finding is not counted."""

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, left, seen_until, waiting
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -50,6 +50,9 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
+_AGE: Final = Threshold("never-acked.age", 1_000_000_000, "minimum age of the oldest unacknowledged message")
+"""Messages that are held for a shorter time may still be in processing."""
+
 _NOT_ACKNOWLEDGED: Final = Cause(
     "application",
     "likely",
@@ -60,9 +63,6 @@ _NOT_ACKNOWLEDGED: Final = Cause(
     "The application's log, or a capture on the client's host.",
 )
 
-_LEAST_NS: Final = 1_000_000_000
-"""Minimum holding time. Messages held for a shorter time may still be in processing."""
-
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for messages that are held for a long time and have not been delivered to another consumer."""
@@ -71,7 +71,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     until, here = seen_until(consumer, moment), attached(consumer)
     age = until - consumer.never_acked_oldest_ns
-    if age < _LEAST_NS or (not here and _was_redelivered(consumer, until)):
+    if age < moment.value(_AGE) or (not here and _was_redelivered(consumer, until)):
         return
     if not here and consumer.subscription is not None and consumer.subscription.gone:
         yield _unsubscribed(consumer)
@@ -87,7 +87,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
         "never-acked",
-        "warning" if age > _LEAST_NS + slowest else "note",
+        "warning" if age > moment.value(_AGE) + slowest else "note",
         certainty(doubts),
         _NOT_ACKNOWLEDGED,
         consumer_subject(consumer),
@@ -156,4 +156,5 @@ RULE = Rule(
     evaluate=evaluate,
     because_of=("paused-client",),
     effect=("message was not acknowledged", "messages were not acknowledged"),
+    thresholds=(_AGE,),
 )

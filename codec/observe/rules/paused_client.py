@@ -45,7 +45,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -58,6 +58,11 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_DURATION: Final = Threshold(
+    "paused-client.duration", STOP_NS, "minimum time without a FLOW; twice this time if the pause has ended"
+)
+"""An application may need a moment for a batch."""
 
 _PAUSED: Final = Cause(
     "application",
@@ -72,9 +77,6 @@ _QUEUE_CLEARED: Final = Cause(
     "client", "likely", ("a paused listener",), "The client's statistics: the number of messages in its receiver queue."
 )
 
-_RECOVERED_NS: Final = 2 * STOP_NS
-"""Minimum length of a pause that has ended. An application may need a moment for a batch."""
-
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current pause, or for the longest pause."""
@@ -84,14 +86,14 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     if not stop.over_frame:
         stop = _last_sign(stop, consumer, moment)
-    if stop.lasted_ns < (_RECOVERED_NS if stop.over_frame else STOP_NS):
+    if stop.lasted_ns < (2 if stop.over_frame else 1) * moment.value(_DURATION):
         return
     session = consumer.session
     if session is not None and stop.frame in (session.number, session.ready_frame):
         # A consumer also has no permits before its first FLOW, and a broker may need a long time to create the
         # consumer.
         stop = stop._replace(lasted_ns=stop.lasted_ns - max(0, session.ready_ns - stop.since_ns))
-        if stop.lasted_ns < _RECOVERED_NS:
+        if stop.lasted_ns < 2 * moment.value(_DURATION):
             return
     doubts = doubts_of(consumer)
     yield Finding(
@@ -186,4 +188,5 @@ RULE = Rule(
     title="a consumer that filled its receiver queue and then requested no more messages",
     issue="apache/pulsar#22069",
     evaluate=evaluate,
+    thresholds=(_DURATION,),
 )

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -46,9 +46,10 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 
-_DELIVERIES: Final = 5
-"""Number of deliveries after which a failure counts as permanent. If temporary problems last longer, the client should
-use a redelivery back-off."""
+_DELIVERIES: Final = Threshold(
+    "poison-message.deliveries", 5, "minimum number of deliveries of a message", is_time=False
+)
+"""If temporary problems last longer, the client should use a redelivery back-off."""
 
 _REQUESTED: Final = ("nack", "ack_timeout", "rewind")
 """The causes of requested redeliveries. Only these indicate a problem with the message."""
@@ -104,7 +105,7 @@ _DEAD_LETTERED: Final = Cause(
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for repeatedly delivered, dead-lettered and discarded messages."""
-    yield from _again(subscription)
+    yield from _again(subscription, moment.value(_DELIVERIES))
     seen = subscription.dead_lettered
     if seen.count:
         yield Finding(
@@ -140,16 +141,16 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
             )
 
 
-def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
+def _again(subscription: SubscriptionRecord, least: int) -> Iterator[Finding]:
     requested = sum(subscription.again[name].count for name in _REQUESTED if name in subscription.again)
-    often = [row for row in subscription.most_redelivered if row[0] >= _DELIVERIES]
-    if not often or requested < _DELIVERIES - 1:
+    often = [row for row in subscription.most_redelivered if row[0] >= least]
+    if not often or requested < least - 1:
         return
     doubts = subscription.doubts - EDGES
     # The causes of redeliveries are not stored per message; some of them may be reconnects.
     only_requested = all(name in _REQUESTED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
-    more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {_DELIVERIES} times or more"
+    more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {least} times or more"
     more = more if len(often) > 1 else ""
     yield Finding(
         "poison-message",
@@ -179,4 +180,5 @@ RULE = Rule(
     evaluate=evaluate,
     because_of=("wrong-crc",),
     effect=("message failed repeatedly", "messages failed repeatedly"),
+    thresholds=(_DELIVERIES,),
 )

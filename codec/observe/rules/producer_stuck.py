@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.producer_waiting import FENCING, fenced_by
@@ -42,9 +42,8 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 
-STUCK_NS: Final = 10_000_000_000
-"""Minimum waiting time. Delays of a few seconds are normal during broker restarts and with rate limits."""
-
+_DURATION: Final = Threshold("producer-stuck.duration", 10_000_000_000, "minimum time without a response")
+"""Delays of a few seconds are normal during broker restarts and with rate limits."""
 
 _IN_GAP: Final = Cause("capture", "possible", ("a broker that did not respond",), "A capture without gaps.")
 _NO_RESPONSE: Final = Cause(
@@ -87,7 +86,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     doubts = producer.doubts - EDGES
     if wait.since_ns >= 0 and session is not None and not session.ended_frame:
         lasted = moment.now_ns - wait.since_ns
-        if lasted < STUCK_NS:
+        if lasted < moment.value(_DURATION):
             return
         broker_sent = producer.heard_ns > wait.since_ns
         activity = f"last sent data in {at(producer.heard_frame)}" if broker_sent else "sent nothing else"
@@ -110,7 +109,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "no-receipt",
             count=producer.open_sends,
         )
-    elif wait.count and wait.longest_ns >= STUCK_NS and not doubts & GAPS:
+    elif wait.count and wait.longest_ns >= moment.value(_DURATION) and not doubts & GAPS:
         first, last = wait.longest_frames
         yield Finding(
             "producer-stuck",
@@ -138,7 +137,7 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     session, doubts = producer.session, producer.doubts - EDGES
     if session is None or not session.number or session.ready_ns >= 0 or producer.waiting.count or session.end:
         return
-    if moment.now_ns - session.began_ns < STUCK_NS:
+    if moment.now_ns - session.began_ns < moment.value(_DURATION):
         return
     broker_sent = producer.heard_ns > session.began_ns
     yield Finding(
@@ -164,7 +163,7 @@ def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if fenced_by(producer, lost.first_ns) is not None:
         return  # the broker stores no message of a fenced producer: see producer-waiting
     # The client may be about to reconnect when the capture ends.
-    settled = moment.now_ns - session.ended_ns >= STUCK_NS or session.end == "closed"
+    settled = moment.now_ns - session.ended_ns >= moment.value(_DURATION) or session.end == "closed"
     yield Finding(
         "producer-stuck",
         "warning",
@@ -196,4 +195,5 @@ RULE = Rule(
         "producer-waiting",
     ),
     effect=("SEND had no response", "SENDs had no response"),
+    thresholds=(_DURATION,),
 )

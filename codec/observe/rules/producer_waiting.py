@@ -28,12 +28,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import EDGES, at, certainty, span, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["FENCING", "LONG_NS", "RULE", "evaluate", "fenced_by"]
+__all__ = ["FENCING", "RULE", "evaluate", "fenced_by"]
+
+_DURATION: Final = Threshold("producer-waiting.duration", 1_000_000_000, "minimum wait for exclusive access")
 
 _FENCED: Final = Cause(
     "application",
@@ -45,9 +47,6 @@ _FENCED: Final = Cause(
 FENCING: Final = ("first_ns", "access_mode", "topic_record.producers")
 """The fields that `fenced_by` reads."""
 
-LONG_NS: Final = 1_000_000_000
-"""Minimum waiting time."""
-
 
 def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current or the longest wait."""
@@ -55,7 +54,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     now = wait.since_ns >= 0
     since_ns = wait.since_ns if now else wait.longest_from_ns
     lasted = moment.now_ns - since_ns if now else wait.longest_ns
-    if not wait.count or lasted < LONG_NS:
+    if not wait.count or lasted < moment.value(_DURATION):
         return
     first, last = (wait.since_frame, 0) if now else wait.longest_frames
     fencing = fenced_by(producer, since_ns)
@@ -95,4 +94,5 @@ RULE = Rule(
     title="a producer that waits for exclusive access, or that another producer fenced",
     issue="PIP-68",
     evaluate=evaluate,
+    thresholds=(_DURATION,),
 )

@@ -68,7 +68,7 @@ def redelivery_rule(
     rows = redeliveries.values()
     facts = ["again", *(["delivered"] if any(not row.severity for row in rows) else ())]
     facts += ["consumers.ends"] if any(row.cause is None for row in rows) else ()
-    return Rule(name, "subscription", tuple(facts), title, issue, evaluate, because_of, _EFFECT)
+    return Rule(name, "subscription", tuple(facts), title, issue, evaluate, because_of, effect=_EFFECT)
 
 
 def _again(rule: str, subscription: SubscriptionRecord, redeliveries: Mapping[str, Redelivery]) -> Iterator[Finding]:

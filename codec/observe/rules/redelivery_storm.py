@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
@@ -41,15 +41,14 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 
+_RATE: Final = Threshold("redelivery-storm.rate", 50, "minimum number of redelivered entries per second", is_time=False)
+
 _REQUESTED: Final = Cause(
     "application",
     "likely",
     ("a client library that requests the same messages again",),
     "The application's log, or a thread dump of its process, at that time.",
 )
-
-_PER_SECOND: Final = 50
-"""Minimum number of redelivered entries per second."""
 
 _REPEATABLE: Final = ("nack", "ack_timeout", "rewind", "twice")
 """Causes that can continue indefinitely, unlike seeks and reconnects."""
@@ -59,7 +58,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     """Return a finding if redeliveries are dense and exceed the first deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _REPEATABLE}
     count = sum(tally.count for tally in seen.values())
-    if subscription.redelivered_per_second < _PER_SECOND or count * 2 <= subscription.delivered:
+    if subscription.redelivered_per_second < moment.value(_RATE) or count * 2 <= subscription.delivered:
         return
     doubts = subscription.doubts - EDGES
     first = min(seen.values(), key=lambda tally: tally.first_ns)
@@ -93,4 +92,5 @@ RULE = Rule(
         "ack-timeout-too-short",
     ),
     effect=("redelivery was requested", "redeliveries were requested"),
+    thresholds=(_RATE,),
 )

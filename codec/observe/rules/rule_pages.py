@@ -22,4 +22,9 @@ def page_of(rule: Rule) -> str:
         f"This rule is evaluated for each {rule.group} and reads the {fields} {facts}. "
         f"For background, see {rule.issue}."
     )
-    return f"# {rule.name}\n\n{text}\n\n{origin}\n"
+    limits = "".join(
+        f"\n- `{one.name}`, {f'{one.default / 1e9:g} s' if one.is_time else one.default}: {one.text}"
+        for one in rule.thresholds
+    )
+    changes = f"\n\nThresholds (`pcli diagnose --threshold NAME=VALUE`):\n{limits}" if limits else ""
+    return f"# {rule.name}\n\n{text}\n\n{origin}{changes}\n"

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import seen_until
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
@@ -43,15 +43,15 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_LEAST_NS: Final = 1_000_000_000
-"""Minimum time on standby. The broker waits a second before it makes another consumer active."""
+_DURATION: Final = Threshold("standby.duration", 1_000_000_000, "minimum time on standby")
+"""The broker waits a second before it makes another consumer active."""
 
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the last ACTIVE_CONSUMER_CHANGE put the consumer on standby."""
     if consumer.active is not False or consumer.last_message_ns > consumer.active_ns:
         return
-    if seen_until(consumer, moment) - consumer.active_ns < _LEAST_NS:
+    if seen_until(consumer, moment) - consumer.active_ns < moment.value(_DURATION):
         return
     doubts = consumer.doubts - EDGES
     yield Finding(
@@ -78,4 +78,5 @@ RULE = Rule(
     title="a consumer that receives nothing because another consumer of its Failover subscription is active",
     issue="apache/pulsar#7827",
     evaluate=evaluate,
+    thresholds=(_DURATION,),
 )

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     at,
@@ -45,15 +45,15 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 
+_DURATION: Final = Threshold("stuck-blocked-hash.duration", 1_000_000_000, "minimum wait of the entries")
+"""Shorter waits are normal, because a key moves when its messages are acknowledged."""
+
 _NOT_ACKNOWLEDGED: Final = Cause(
     "application",
     "likely",
     ("a client library that did not send the acknowledgements",),
     "The log of the application that holds the messages.",
 )
-
-_LEAST_NS: Final = 1_000_000_000
-"""Minimum wait. Shorter waits are normal, because a key moves when its messages are acknowledged."""
 
 
 def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     since, lasted = (
         (waits.since_ns, moment.now_ns - waits.since_ns) if lasts else (waits.longest_from_ns, waits.longest_ns)
     )
-    if not waits.count or lasted < _LEAST_NS:
+    if not waits.count or lasted < moment.value(_DURATION):
         return
     first, last = (waits.since_frame, 0) if lasts else waits.longest_frames
     holder = printable(subscription.hash_holder) or "another consumer holds messages with their key"
@@ -102,4 +102,5 @@ RULE = Rule(
         "paused-client",
         "never-acked",
     ),
+    thresholds=(_DURATION,),
 )

@@ -47,7 +47,7 @@ from pcli.codec.observe.rules.consumer_state import (
     stop_of,
     waiting,
 )
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -60,6 +60,8 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_DURATION: Final = Threshold("stuck-no-permits.duration", STOP_NS, "minimum time without permits")
 
 _NOT_RETURNED: Final = Cause(
     "client",
@@ -83,11 +85,11 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     doubts = doubts_of(consumer)
     until = seen_until(consumer, moment)
     if not permits.flows:
-        if until - session.ready_ns >= STOP_NS:
+        if until - session.ready_ns >= moment.value(_DURATION):
             yield _never_requested(consumer, session.ready_ns, session.ready_frame, until, doubts)
         return
     stop = stop_of(permits.exhausted, consumer, moment)
-    if stop is not None and stop.lasted_ns >= STOP_NS and not stop.over_frame and leaks(consumer):
+    if stop is not None and stop.lasted_ns >= moment.value(_DURATION) and not stop.over_frame and leaks(consumer):
         yield Finding(
             "stuck-no-permits",
             "error",
@@ -148,4 +150,5 @@ RULE = Rule(
         "permits-leaked",
         "permits-wrong-count",
     ),
+    thresholds=(_DURATION,),
 )

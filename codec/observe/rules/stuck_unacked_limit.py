@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
-from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule
+from pcli.codec.observe.rules.finding import Cause, Finding, Moment, Rule, Threshold
 from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
@@ -46,6 +46,8 @@ from pcli.codec.observe.rules.finding_text import (
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
+
+_DURATION: Final = Threshold("stuck-unacked-limit.duration", STOP_NS, "minimum time without a message")
 
 KNOWN_LIMIT_STOP_NS: Final = 100_000_000
 """Minimum duration in ns of a stop at a number of messages at which another consumer was blocked."""
@@ -63,7 +65,7 @@ _NOT_ACKNOWLEDGED: Final = Cause(
 
 def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current block, or for the longest block."""
-    least_ns = KNOWN_LIMIT_STOP_NS if consumer.blocked_at in _other_limits(consumer) else STOP_NS
+    least_ns = KNOWN_LIMIT_STOP_NS if consumer.blocked_at in _other_limits(consumer) else moment.value(_DURATION)
     stop = stop_of(consumer.blocked, consumer, moment, least_ns)
     if stop is None or stop.lasted_ns < least_ns:
         return
@@ -153,4 +155,5 @@ RULE = Rule(
         "never-acked",
     ),
     effect=("message was held when the limit was reached", "messages were held when the limit was reached"),
+    thresholds=(_DURATION,),
 )

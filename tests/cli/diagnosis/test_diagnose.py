@@ -298,3 +298,53 @@ def test_a_closed_stdout_leaves_the_exit_code_of_fail_on(small_captures):
         command = f"set -o pipefail; {sys.executable} -m pcli.cli diagnose -r {capture} {arguments} | true"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, ""), arguments
+
+
+def rules_of(done):
+    return {one["rule"] for one in json.loads(done.out)["findings"]}
+
+
+def test_ignored_rules_and_thresholds(pcli, no_flow, tmp_path):
+    everything = rules_of(pcli("diagnose", "-r", no_flow, "-T", "json"))
+    assert {"never-acked", "stuck-no-permits"} <= everything
+    options = ["--ignore", "stuck-no-permits", "--threshold", "never-acked.age=1h"]
+    assert rules_of(pcli("diagnose", "-r", no_flow, "-T", "json", *options)) == everything - {
+        "never-acked", "stuck-no-permits",
+    }  # fmt: skip
+    config = tmp_path / "rules.toml"
+    config.write_text('ignore = ["stuck-no-permits"]\n[thresholds]\nnever-acked.age = "1h"\n')
+    found = pcli("diagnose", "-r", no_flow, "-T", "json", "--config", config, "--threshold", "never-acked.age=1s")
+    assert rules_of(found) == everything - {"stuck-no-permits"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ignore", "never-ack"], "--ignore never-ack: unknown rule"),
+        (["--threshold", "never-acked.ages=5s"], "unknown threshold"),
+        (["--threshold", "never-acked.age=soon"], "not a value; for example never-acked.age=5s"),
+        (["--threshold", "never-acked.age"], "not a value; for example never-acked.age=5s"),
+        (["--threshold", "poison-message.deliveries=5s"], "not a value; for example poison-message.deliveries=5"),
+        (["--config", "missing.toml"], "--config missing.toml: no such file"),
+    ],
+)
+def test_wrong_rule_settings(pcli, no_flow, options, message):
+    done = pcli("diagnose", "-r", no_flow, *options)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ignore = 1", "ignore is a list of rules"), ("[rules]", "unknown key rules"), ("x", "Expected '='"),
+        ('ignore = ["a"]', "ignore a: unknown rule"), ("[thresholds]\nnever-acked = 1", "unknown threshold"),
+    ],
+)  # fmt: skip
+def test_wrong_configuration_files(pcli, no_flow, tmp_path, text, message):
+    config = tmp_path / "rules.toml"
+    config.write_text(text)
+    done = pcli("diagnose", "-r", no_flow, "--config", config)
+    assert done.code == 2
+    assert f"--config {config}" in done.err
+    assert message in done.err
