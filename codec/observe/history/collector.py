@@ -96,8 +96,8 @@ class HistoryCollector:
             self._streams[stream.number] = found
         if peer is not None:
             found += self._of_peer(peer, renamed=facts.frame.type == _PRODUCER_SUCCESS)
-            if self._subscriptions and isinstance(peer, Producer) and peer.topic:
-                found += tuple(self._subscriptions.get(full_name(peer.topic), ()))
+            if self._subscriptions and isinstance(peer.record, ProducerSession):
+                found += tuple(self._subscriptions.get(peer.record.record.topic, ()))
         elif "#" in self._wanted.name:
             found += self._of_unidentified(facts)
         elif facts.request is not None and facts.request.topic:

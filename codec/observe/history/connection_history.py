@@ -35,7 +35,9 @@ class ConnectionHistory(ObjectHistory):
     def __init__(self, stream: StreamLike, tracker: ConnectionTracker, log: Log) -> None:
         super().__init__(log)
         self._stream = stream
-        self._tracker = tracker
+        records = (record for group, record in tracker.records() if group == "connection")
+        self.record: ConnectionRecord | None = next((one for one in records if one.stream == stream.number), None)
+        """The record of the connection; None if the tracker does not keep it."""
         self._last_ns = -1
         self._last_frame = 0
         self._frames = [0, 0]
@@ -49,17 +51,10 @@ class ConnectionHistory(ObjectHistory):
         """The number of the connection (``tcp.stream``)."""
         return str(self._stream.number)
 
-    @property
-    def record(self) -> ConnectionRecord | None:
-        """The record of the connection; None if it was evicted."""
-        records = (record for group, record in self._tracker.records() if group == "connection")
-        return next((one for one in records if one.stream == self._stream.number), None)
-
     def title(self) -> str:
         """Return the connection with its addresses and the client's version."""
-        record = self.record
-        if record is not None:
-            return about_connection(record)
+        if self.record is not None:
+            return about_connection(self.record)
         return f"connection {self.name} ({place(self._stream.client)} to {place(self._stream.server)})"
 
     def see(self, facts: Facts) -> None:
