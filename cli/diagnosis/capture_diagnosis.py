@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.capture_reading import CaptureReading
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FAIL_WORDS", "checked_rules", "explain", "fails", "run"]
+__all__ = ["FAIL_WORDS", "DiagnosisRun", "checked_rules", "explain", "fails", "run"]
 
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
 """Values of --fail-on that are not rules, with the severities that they select."""
@@ -75,68 +76,86 @@ def explain(name: str) -> None:
         write_line(page_of(RULES[checked_rules([name], "--explain")[0]]).rstrip("\n"))
 
 
-def run(
-    *,
-    files: Sequence[str],
-    interface: str,
-    filter_: str,
-    options: ReadOptions,
-    output: str,
-    rules: RuleSettings,
-    fail_on: Sequence[str],
-    color: bool,
-    packet_numbers: bool,
-    api: AdminApi | None = None,
-) -> Exit:
-    """Diagnose the inputs, print the findings, and return the exit code. ``api`` is compared with the findings."""
-    from pcli.codec.observe import compile_filter
-    from pcli.codec.observe.diagnosis import Diagnosis
+@dataclass(slots=True)
+class DiagnosisRun:
+    """The diagnosis of one set of inputs, and the context of its text."""
 
-    if filter_:
-        compile_filter(filter_)  # reports an invalid filter before the capture is read
-    diagnosis = Diagnosis(rules.only, ignore=rules.ignore, thresholds=rules.thresholds)
-    reading = CaptureReading(files, interface, options=options, system=True, rewindable=not interface)
-    reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
-    lines = FrameLines(filter_)
-    packets = PacketIndex() if packet_numbers else None
-    width = text_width()
-    text = FindingText(
-        0, lines, reading.origin, files or [f"-i {interface}"], packets, color=color and colored(), width=width or WIDTH
-    )
-    if interface:
-        _listen(reading, diagnosis, lines, text, printed=output == "text")
-    else:
-        for facts in reading.facts():
-            diagnosis.see(facts)
-            if packets is not None:
-                packets.add(facts.frame)
-    diagnosis.finish(time.time_ns() if interface else 0)
-    found = diagnosis.findings()
-    if not interface:
-        lines.read(reading, found)
-    found = [one for one in found if lines.wanted(one)]
-    text.first_ns = reading.first_ns
-    incidents = [one for one in diagnosis.incidents() if any(map(lines.wanted, one.findings))]
+    files: Sequence[str]
+    interface: str
+    options: ReadOptions
+    rules: RuleSettings
+    filter: str = ""
+    color: bool = False
+    packet_numbers: bool = False
+    reading: CaptureReading = field(init=False)
+    diagnosis: Diagnosis = field(init=False)
+    lines: FrameLines = field(init=False)
+    text: FindingText = field(init=False)
+    found: list[Finding] = field(default_factory=list)
+    """The findings that match the filter, after `read`."""
+
+    def __post_init__(self) -> None:
+        from pcli.codec.observe import compile_filter
+        from pcli.codec.observe.diagnosis import Diagnosis
+
+        if self.filter:
+            compile_filter(self.filter)  # reports an invalid filter before the capture is read
+        rules = self.rules
+        self.diagnosis = Diagnosis(rules.only, ignore=rules.ignore, thresholds=rules.thresholds)
+        self.reading = CaptureReading(
+            self.files, self.interface, options=self.options, system=True, rewindable=not self.interface
+        )
+        self.reading.on_note, self.reading.on_end = self.diagnosis.note, self.diagnosis.ended
+        self.lines = FrameLines(self.filter)
+        self.text = FindingText(
+            0, self.lines, self.reading.origin, self.files or [f"-i {self.interface}"],
+            PacketIndex() if self.packet_numbers else None,
+            color=self.color and colored(), width=text_width() or WIDTH,
+        )  # fmt: skip
+
+    def read(self, *, printed: bool = False) -> None:
+        """Read the inputs. If ``printed`` is set, print the findings of a live capture immediately."""
+        if self.interface:
+            _listen(self.reading, self.diagnosis, self.lines, self.text, printed=printed)
+        else:
+            packets = self.text.packets
+            for facts in self.reading.facts():
+                self.diagnosis.see(facts)
+                if packets is not None:
+                    packets.add(facts.frame)
+        self.diagnosis.finish(time.time_ns() if self.interface else 0)
+        found = self.diagnosis.findings()
+        if not self.interface:
+            self.lines.read(self.reading, found)
+        self.found = [one for one in found if self.lines.wanted(one)]
+        self.text.first_ns = self.reading.first_ns
+
+
+def run(one: DiagnosisRun, *, output: str, fail_on: Sequence[str], api: AdminApi | None = None) -> Exit:
+    """Diagnose the inputs, print the findings, and return the exit code. ``api`` is compared with the findings."""
+    one.read(printed=output == "text")
+    diagnosis, text, found = one.diagnosis, one.text, one.found
+    incidents = [incident for incident in diagnosis.incidents() if any(map(one.lines.wanted, incident.findings))]
     report = None
     if api is not None:
         report = compare_with_broker(api, found, diagnosis.subscriptions.lifecycles.topics)
     with ignoring_closed_stdout():
         if output == "json":
-            shown = [one for incident in incidents for one in incident.findings]
+            shown = [finding for incident in incidents for finding in incident.findings]
             admin = None if report is None else report_json(report, shown)
             write_bytes(shown_json(incidents, diagnosis, text, admin).encode())
         elif output == "ndjson":
             write_bytes(shown_ndjson(incidents, text).encode())
         elif output == "html":
-            write_bytes(shown_html(incidents, diagnosis, text, files, report_lines(report, text.width)).encode())
+            write_bytes(shown_html(incidents, diagnosis, text, one.files, report_lines(report, text.width)).encode())
         else:
             if paragraphs := incidents_text(incidents, diagnosis.unreported(), text):
                 write_line(paragraphs)
             for line in report_lines(report, text.width):
                 write_line(line)
-            for line in wrapped("", summary(found, diagnosis), text.width if width else sys.maxsize):
+            for line in wrapped("", summary(found, diagnosis), text_width() or sys.maxsize):
                 write_line(line)
-    code = reading.finish()
+    code = one.reading.finish()
     code = Exit.NO if fails(found, fail_on) else code
     return code if report is None else report.exit_code(code)
 

@@ -87,6 +87,12 @@ def diagnose(
             autocompletion=complete_severity_or_rule,
         ),
     ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare", metavar="FILE", help="Compare with this later capture: new, missing and remaining findings."
+        ),
+    ] = None,
     packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     keylog: KeyLogFile = "",
@@ -108,27 +114,33 @@ def diagnose(
 
     pcli diagnose -r capture.pcap --admin http://localhost:8080
 
+    pcli diagnose -r before.pcap --compare after.pcap
+
     pcli diagnose --explain permits-leaked
     """
     from pcli.cli.diagnosis import capture_diagnosis
     from pcli.cli.diagnosis.broker_query import admin_api
+    from pcli.cli.diagnosis.finding_comparison import run_comparison
     from pcli.cli.diagnosis.rule_settings import rule_settings
+    from pcli.codec.errors import LocalError
 
     rules = rule_settings(only or (), ignore or (), threshold or (), config)
     failing = capture_diagnosis.checked_rules(fail_on or (), "--fail-on", capture_diagnosis.FAIL_WORDS)
     if explain:
         capture_diagnosis.explain(explain)
         return
-    code = capture_diagnosis.run(
-        files=named_files(read, more),
-        interface=interface,
-        filter_=filter_,
-        options=read_options(decode_as, keylog, live=bool(interface)),
-        output=output.value,
-        rules=rules,
-        fail_on=failing,
-        color=not no_color,
-        packet_numbers=packet_numbers,
-        api=admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key)),
-    )
+    options = read_options(decode_as, keylog, live=bool(interface))
+
+    def run_of(files: list[str]) -> capture_diagnosis.DiagnosisRun:
+        return capture_diagnosis.DiagnosisRun(
+            files, interface, options, rules, filter_, color=not no_color, packet_numbers=packet_numbers
+        )
+
+    if compare:
+        if interface or admin or output is _Format.html:
+            raise LocalError("--compare reads captures and prints text or JSON: it excludes -i, --admin and -T html")
+        code = run_comparison(run_of(named_files(read, more)), run_of(compare), output=output.value, fail_on=failing)
+    else:
+        api = admin_api(admin, security(token, basic, tls_trust, tls_cert, tls_key))
+        code = capture_diagnosis.run(run_of(named_files(read, more)), output=output.value, fail_on=failing, api=api)
     raise typer.Exit(code)

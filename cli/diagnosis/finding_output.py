@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pcli.codec.observe.rules import Finding
 
 __all__ = [
+    "JSON_VERSION",
     "WIDTH",
     "FindingText",
     "cause_text",
+    "finding_row",
     "incidents_text",
     "shown_html",
     "shown_json",
@@ -201,7 +203,7 @@ def shown_json(
             {
                 "version": JSON_VERSION,
                 "incidents": list(_incident_rows(incidents, text)),
-                "findings": [_row(one, text) for incident in incidents for one in incident.findings],
+                "findings": [finding_row(one, text) for incident in incidents for one in incident.findings],
                 "looked_at": diagnosis.checked_counts(),
                 "capture": {
                     name: value.count if isinstance(value, Occurrences) else value for name, value in values.items()
@@ -228,7 +230,8 @@ def _incident_rows(incidents: Sequence[Incident], text: FindingText) -> Iterator
         first += count
 
 
-def _row(finding: Finding, text: FindingText) -> dict[str, Any]:
+def finding_row(finding: Finding, text: FindingText) -> dict[str, Any]:
+    """Return a finding as the keys and values of its JSON form."""
     cause = finding.cause
     return {
         "rule": finding.rule,
@@ -254,7 +257,7 @@ def _row(finding: Finding, text: FindingText) -> dict[str, Any]:
 
 def shown_ndjson(incidents: Sequence[Incident], text: FindingText) -> str:
     """Return each finding as one line of JSON."""
-    return "".join(json_text(_row(one, text)) + "\n" for incident in incidents for one in incident.findings)
+    return "".join(json_text(finding_row(one, text)) + "\n" for incident in incidents for one in incident.findings)
 
 
 def shown_html(
