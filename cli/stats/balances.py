@@ -17,10 +17,10 @@ from pcli.cli.stats.capture_state import At, read_state
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.statistics.message_balance import Balance
 
-__all__ = ["balance_objects", "balances", "print_balances"]
+__all__ = ["balance_lines", "balances"]
 
 _ALWAYS: Final = ("sent", "stored")
-"""Values of a topic that the text shows even if they are 0."""
+"""Values that the text shows even if they are 0."""
 
 
 def balances(
@@ -38,8 +38,8 @@ def balances(
 
     pcli stats balances -r capture.pcap --at 2026-11-20T18:15:11Z -T json
     """
+    from pcli.codec.observe.tracking.statistics.message_balance import balance_objects, unknown_balance
     from pcli.codec.observe.tracking.statistics.message_balance import balances as balances_of
-    from pcli.codec.observe.tracking.statistics.message_balance import unknown_balance
 
     until_ns = epoch_ns("--at", at) if at else None
     taken = read_state(named_files(read, more), read_options(decode_as, keylog), until_ns)
@@ -51,26 +51,11 @@ def balances(
     elif output is TextOrJson.ndjson:
         print_json([{"topic": topic, **one} for topic, one in balance_objects(found).items()], output.value)
     elif found:
-        print_balances(found)
+        _print_balances(found)
     raise typer.Exit(taken.finish("" if found else "no topic of an application"))
 
 
-def balance_objects(found: Sequence[Balance]) -> dict[str, dict[str, Any]]:
-    """Return balances as JSON objects by topic; each contains its subscriptions by name.
-
-    A value that is not known is None; "reasons" contains the reason.
-    """
-    topics: dict[str, dict[str, Any]] = {}
-    for one in found:
-        values: dict[str, Any] = {**one.values, **({"reasons": one.reasons} if one.reasons else {})}
-        if one.subscription:
-            topics[one.topic]["subscriptions"][one.subscription] = values
-        else:
-            topics[one.topic] = {**values, "subscriptions": {}}
-    return topics
-
-
-def print_balances(found: Sequence[Balance]) -> None:
+def _print_balances(found: Sequence[Balance]) -> None:
     """Print balances as a table, and the reasons for values that are not known."""
     from pcli.codec.observe.text_format import short_topic
     from pcli.codec.observe.tracking.statistics.message_balance import SUBSCRIPTION_VALUES
@@ -85,14 +70,38 @@ def _reasons(one: Balance) -> dict[str, str]:
     return {"all values": one.reasons["stored"]} if one.reasons.keys() == one.values.keys() else one.reasons
 
 
+def balance_lines(found: Sequence[Balance], most: int = 20) -> Iterator[str]:
+    """Yield a line for each balance with another result than that all messages were stored and acknowledged.
+
+    ``most`` is the maximum number of balances; a last line counts the others.
+    """
+    from pcli.codec.observe.text_format import printable, short_topic
+
+    notable = [one for one in found if _is_notable(one)]
+    for one in notable[:most]:
+        where = short_topic(one.topic) + (f"/{printable(one.subscription)}" if one.subscription else "")
+        unknown = next(iter(one.reasons.values()), "")
+        yield f"{where}: {_values(one)}{f' ({unknown})' if unknown else ''}"
+    if len(notable) > most:
+        yield f"{len(notable) - most} more: pcli stats balances"
+
+
+def _is_notable(one: Balance) -> bool:
+    usual = ("sent", "stored", "delivered", "acknowledged")
+    return any(value != 0 for name, value in one.values.items() if name not in usual)
+
+
+def _values(one: Balance) -> str:
+    """Return the values that are not 0 as text: ``sent 20, stored 21, stored twice 1``."""
+    hidden = (0,) if any(value is not None for value in one.values.values()) else (0, None)
+    shown = (
+        f"{name.replace('_', ' ')} {'?' if value is None else value}"
+        for name, value in one.values.items()
+        if value not in hidden or name in _ALWAYS
+    )
+    return ", ".join(shown)
+
+
 def _rows(found: Sequence[Balance]) -> Iterator[str | list[Any]]:
     for one in found:
-        if one.subscription:
-            yield [f"  {one.subscription}", *one.values.values()]
-        else:
-            shown = (
-                f"{name.replace('_', ' ')} {'?' if value is None else value}"
-                for name, value in one.values.items()
-                if value or name in _ALWAYS
-            )
-            yield f"{one.topic}  {', '.join(shown)}"
+        yield [f"  {one.subscription}", *one.values.values()] if one.subscription else f"{one.topic}  {_values(one)}"

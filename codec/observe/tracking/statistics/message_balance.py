@@ -14,9 +14,9 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import unseen_text
@@ -27,7 +27,15 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 
-__all__ = ["SUBSCRIPTION_VALUES", "TOPIC_VALUES", "Balance", "balances", "topic_balances", "unknown_balance"]
+__all__ = [
+    "SUBSCRIPTION_VALUES",
+    "TOPIC_VALUES",
+    "Balance",
+    "balance_objects",
+    "balances",
+    "topic_balances",
+    "unknown_balance",
+]
 
 TOPIC_VALUES: Final = ("sent", "refused", "deduplicated", "stored", "stored_twice", "aborted", "unknown")
 """Values of a topic."""
@@ -67,6 +75,21 @@ def balances(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False)
         if name and (system or not topic.record.system):
             found += topic_balances(topic, now_ns)
     return found
+
+
+def balance_objects(found: Sequence[Balance]) -> dict[str, dict[str, Any]]:
+    """Return balances as JSON objects by topic; each contains its subscriptions by name.
+
+    A value that is not known is None; "reasons" contains the reason.
+    """
+    topics: dict[str, dict[str, Any]] = {}
+    for one in found:
+        values: dict[str, Any] = {**one.values, **({"reasons": one.reasons} if one.reasons else {})}
+        if one.subscription:
+            topics[one.topic]["subscriptions"][one.subscription] = values
+        else:
+            topics[one.topic] = {**values, "subscriptions": {}}
+    return topics
 
 
 def topic_balances(topic: TopicState, now_ns: int) -> Iterator[Balance]:
