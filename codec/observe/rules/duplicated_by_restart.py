@@ -66,7 +66,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if twice.count:
         yield Finding(
             "duplicated-by-restart",
-            "warning",
+            "error",
             "possible" if doubts else "likely",
             cause,
             producer_subject(producer),

@@ -80,7 +80,7 @@ def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
         if seen.count:
             yield Finding(
                 "key-order-broken",
-                "note" if subscription.allow_out_of_order else "error",
+                "note" if subscription.allow_out_of_order else "warning",
                 certainty(doubts, "likely"),
                 Cause("application") if subscription.allow_out_of_order else _ORDER,
                 {**subscription_subject(subscription), "key": key.key},

@@ -58,7 +58,7 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
     doubts = (subscription.doubts | subscription.topic.doubts) - EDGES
     yield Finding(
         "messages-dropped",
-        "warning",
+        "error",
         certainty(doubts, "certain" if subscription.type in _ONE_ACTIVE else "likely"),
         _NO_PERMITS,
         subscription_subject(subscription),

@@ -87,7 +87,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     since = when(moment, consumer.never_acked_oldest_ns) if here else f"{span(age)} before {left(consumer)}"
     yield Finding(
         "never-acked",
-        "warning" if age > moment.value(_AGE) + slowest else "note",
+        "warning" if age > slowest + (moment.value(_AGE) if here else 0) else "note",
         certainty(doubts),
         _NOT_ACKNOWLEDGED,
         consumer_subject(consumer),

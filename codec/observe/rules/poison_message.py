@@ -127,7 +127,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         for error, discarded in consumer.validation.items():
             yield Finding(
                 "poison-message",
-                "warning",
+                "error",
                 "certain",
                 _DISCARDED.get(error, _UNREADABLE)[0],
                 consumer_subject(consumer),

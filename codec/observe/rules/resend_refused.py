@@ -72,7 +72,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if reused.count:
         yield Finding(
             "resend-refused",
-            "warning",
+            "error",
             "possible" if producer.doubts & {"start"} else "likely",
             _REUSED,
             producer_subject(producer),

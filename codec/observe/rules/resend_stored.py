@@ -57,7 +57,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     if twice.count:
         yield Finding(
             "resend-stored",
-            "warning",
+            "error",
             "certain",
             cause_of_loss(producer.ends),
             producer_subject(producer),
@@ -76,7 +76,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         them = "it" if delivered.count == 1 else "them"
         yield Finding(
             "resend-stored",
-            "warning",
+            "error",
             "certain",
             cause_of_loss(producer.ends),
             producer_subject(producer),

@@ -71,7 +71,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
     how_long = f"since {at(first)}, {when(moment, since)}" if lasts else f"for {span(lasted)}, until {at(last)}"
     yield Finding(
         "stuck-blocked-hash",
-        "warning" if lasts else "note",
+        "error" if lasts else "note",
         certainty(doubts, "likely"),
         _NOT_ACKNOWLEDGED,
         subscription_subject(subscription),

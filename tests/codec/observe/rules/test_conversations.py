@@ -273,5 +273,5 @@ def test_messages_of_a_non_persistent_topic_are_dropped(make_scene, diagnose, by
     client.publish(3 * by, batch=4)
     [found] = [one for one in diagnose(end(scene, client)).findings() if one.rule == "messages-dropped"]
     certainty = "certain" if kind in ("Exclusive", "Failover") else "likely"  # another consumer may have received them
-    assert (found.severity, found.certainty, found.subject["subscription"]) == ("warning", certainty, "slow")
+    assert (found.severity, found.certainty, found.subject["subscription"]) == ("error", certainty, "slow")
     assert f"dropped {by + 4} messages" in found.what

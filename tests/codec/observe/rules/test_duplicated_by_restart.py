@@ -10,7 +10,7 @@ def test_twice(evaluate, producer, counted, end, culprit):
     one = producer(restart_duplicates=counted(10, 8, 20, 21, sample="7:0 and 7:9"), restart_of="web")
     one.restart_end = (end, 44)
     [found] = evaluate("duplicated-by-restart", one)
-    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "warning", culprit, "likely")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "error", culprit, "likely")
     assert found.what.startswith("The broker stored 10 messages of producer web on orders twice")
     assert "after the earlier producer had ended without CLOSE_PRODUCER (frame 44), first 7:0 and 7:9" in found.what
 

@@ -19,7 +19,7 @@ FOUND = {
     # A proxy corrupts four MESSAGEs. The client discards them and returns the permits.
     "corrupt-messages": [
         ("wrong-crc", "message", "error", "broker", [15, 16, 19, 22]),
-        ("poison-message", "ChecksumMismatch", "warning", "network", [17, 18, 20, 23]),
+        ("poison-message", "ChecksumMismatch", "error", "network", [17, 18, 20, 23]),
         STARTING,
     ],
     # A proxy sends the first three FLOWs twice, captured at the broker. At the end the application sleeps.
@@ -31,7 +31,7 @@ FOUND = {
     # A proxy drops the receipt of sequence id 3. The client considers the connection broken and resends 3, 4, 5.
     "dropped-receipt": [
         ("receipts-out-of-order", "missing", "error", "broker", [17, 19]),
-        ("resend-stored", "twice", "warning", "network", [19, 27, 30]),
+        ("resend-stored", "twice", "error", "network", [19, 27, 30]),
         STARTING,
         ("resend-stored", "blind", "note", "network", [17, 26]),
     ],

@@ -13,7 +13,7 @@ def key(subscription):
 def test_a_key_held_by_two_consumers(evaluate, key, counted):
     [found] = evaluate("key-order-broken", key(open_at_two=counted(2, 30, 20)))
     assert (found.severity, found.culprit, found.certainty, found.variant) == (
-        "error",
+        "warning",
         "broker",
         "likely",
         "open-at-two",

@@ -12,7 +12,7 @@ def test_resends(evaluate, producer, counted):
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
 def test_other_messages_with_used_ids(evaluate, producer, counted, doubts, sure):
     [found] = evaluate("resend-refused", producer(reuses_refused=counted(3, 20, sample="6"), doubts=doubts))
-    assert (found.variant, found.severity, found.culprit, found.certainty) == ("reused", "warning", "application", sure)
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("reused", "error", "application", sure)
     assert "3 messages" in found.what
 
 

@@ -9,7 +9,7 @@ import pytest
 def test_twice(evaluate, producer, counted, end, culprit):
     one = producer(duplicates_stored=counted(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: counted(1, 9)})
     [found] = evaluate("resend-stored", one)
-    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "warning", culprit, "certain")
+    assert (found.variant, found.severity, found.culprit, found.certainty) == ("twice", "error", culprit, "certain")
     assert "7:0 and 7:9" in found.what
 
 
@@ -26,7 +26,7 @@ def test_the_first_copy_was_delivered_without_a_receipt(evaluate, producer, coun
     delivered, blind = evaluate("resend-stored", one)
     assert (delivered.variant, delivered.severity, delivered.certainty, delivered.count) == (
         "delivered",
-        "warning",
+        "error",
         "certain",
         2,
     )

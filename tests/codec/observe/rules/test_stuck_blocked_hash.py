@@ -4,7 +4,7 @@
 def test_a_current_wait(evaluate, subscription, ongoing):
     waits = subscription(hash_waits=ongoing(4, 70), hash_holder="clerk-0 holds eu")
     [found] = evaluate("stuck-blocked-hash", waits)
-    assert (found.severity, found.culprit, found.certainty) == ("warning", "application", "likely")
+    assert (found.severity, found.culprit, found.certainty) == ("error", "application", "likely")
     assert found.frames == [70]
     assert "clerk-0 holds eu without acknowledging the messages" in found.what
 
