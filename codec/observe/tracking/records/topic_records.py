@@ -131,7 +131,7 @@ class KeyRecord:
     """Consumers that received the key, in order; at most 8."""
     moved: Occurrences = field(default_factory=Occurrences)
     open_at_two: Occurrences = field(default_factory=Occurrences)
-    """Deliveries to a consumer while another consumer held unacknowledged entries of the key."""
+    """Messages delivered to a consumer while another consumer held unacknowledged messages of the key."""
     backwards: Occurrences = field(default_factory=Occurrences)
-    """First deliveries of entries after the delivery of an entry with the same key that was published later."""
+    """Messages that were first delivered after a message with the same key that was published later."""
     doubts: set[str] = field(default_factory=set)
