@@ -81,10 +81,11 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         )
         opposite = f"The block ended with {at(stop.over_frame)}."
     else:
+        more = f", although its client had requested {permits} more" if permits > 0 else ""
         what = (
             f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} when the broker "
-            f"stopped sending to it, although it had {count_of(permits, 'permit')}: it had reached the limit on "
-            f"unacknowledged messages. It {'has received' if attached(consumer) else 'received'} nothing "
+            f"stopped sending to it{more}: it had reached the limit on unacknowledged messages. "
+            f"It {'has received' if attached(consumer) else 'received'} nothing "
             f"{how_long(stop, consumer, moment)}."
         )
         opposite = (
@@ -114,9 +115,15 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _others_received(consumer: ConsumerRecord, since_ns: int) -> bool:
-    """Return whether other consumers of the subscription received messages meanwhile: the broker was working."""
-    others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
-    return any(one is not consumer and one.last_message_ns > since_ns for one in others)
+    """Return whether the broker sent messages to other consumers that it could have sent to this consumer.
+
+    On Key_Shared they may have other keys; on Shared, consumers with a lower priority level receive messages first.
+    """
+    subscription = consumer.subscription
+    if subscription is None or consumer.type != "Shared":
+        return False
+    others = (one for one in subscription.consumers.values() if one is not consumer)
+    return any(one.last_message_ns > since_ns and one.priority >= consumer.priority for one in others)
 
 
 def _other_limits(consumer: ConsumerRecord) -> set[int]:
@@ -143,6 +150,8 @@ RULE = Rule(
         "permits",
         "last_ack_ns",
         "subscription.consumers.last_message_ns",
+        "subscription.consumers.priority",
+        "priority",
         "subscription.consumers.blocked_at",
         "session",
         *FACTS,
