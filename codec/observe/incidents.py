@@ -12,17 +12,17 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.rules.finding import CERTAINTIES, SEVERITIES
 
 __all__ = ["Incident", "Place", "incidents_of"]
 
-_NAMES: Final = ("topic", "subscription", "consumer", "producer", "key", "transaction")
+_NAMES: Final = frozenset(("topic", "subscription", "consumer", "producer", "key", "transaction"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def incidents_of(findings: Sequence[Finding], places: Mapping[int, Place]) -> li
 
     ``findings`` are in the order of their severity. ``places`` contains the places by ``id`` of the finding.
     """
-    reasons = {id(one): reason for one in findings if (reason := _reason(one, findings, places)) is not None}
+    reasons = _reasons(findings, places)
     incidents = {id(one): Incident(one) for one in findings if id(one) not in reasons}
     for one in findings:
         root = one
@@ -87,28 +87,44 @@ def incidents_of(findings: Sequence[Finding], places: Mapping[int, Place]) -> li
     return sorted(incidents.values(), key=lambda one: SEVERITIES.index(one.severity))
 
 
-def _reason(effect: Finding, findings: Sequence[Finding], places: Mapping[int, Place]) -> Finding | None:
-    """Return the reason of a finding, or None."""
-    for rule in RULES[effect.rule].because_of:
-        found = [
-            one
-            for one in findings
-            if one.rule == rule and one is not effect and _concerns(one, effect, places) and _precedes(one, effect)
-        ]
-        if found:
-            return max(found, key=lambda one: one.since_ns)
-    return None
+def _reasons(findings: Sequence[Finding], places: Mapping[int, Place]) -> dict[int, Finding]:
+    """Return the reasons by ``id`` of the finding.
+
+    The findings are indexed by rule and object, because there may be thousands.
+    """
+    index: dict[tuple[str, str, Any], list[Finding]] = defaultdict(list)
+    for one in findings:
+        index[one.rule, *_extent(one)].append(one)
+    found = {}
+    for one in findings:
+        place = places.get(id(one), Place())
+        objects: list[tuple[str, Any]] = [("topic", one.subject.get("topic"))]
+        objects += [*(("stream", stream) for stream in place.streams), *(("server", name) for name in place.servers)]
+        for rule in RULES[one.rule].because_of:
+            candidates = [
+                other
+                for where in objects
+                for other in index.get((rule, *where), ())
+                if other is not one and _agrees(other, one) and _precedes(other, one)
+            ]
+            if candidates:
+                found[id(one)] = max(candidates, key=lambda other: other.since_ns)
+                break
+    return found
 
 
-def _concerns(reason: Finding, effect: Finding, places: Mapping[int, Place]) -> bool:
+def _extent(finding: Finding) -> tuple[str, Any]:
+    """Return the kind of object that the finding concerns as a whole, and its name."""
+    kind = next((name for name in ("topic", "stream", "server") if name in finding.subject), "server")
+    return kind, finding.subject.get(kind)
+
+
+def _agrees(reason: Finding, effect: Finding) -> bool:
+    """Return whether no name differs between two findings about a topic."""
     subject, other = reason.subject, effect.subject
-    place = places.get(id(effect), Place())
-    if "topic" in subject:
-        shared = [name for name in _NAMES if name in subject and name in other]
-        return "topic" in shared and all(subject[name] == other[name] for name in shared)
-    if "stream" in subject:
-        return subject["stream"] in place.streams
-    return subject.get("server") in place.servers
+    return "topic" not in subject or all(
+        subject[name] == other[name] for name in _NAMES & subject.keys() & other.keys()
+    )
 
 
 def _precedes(reason: Finding, effect: Finding) -> bool:

@@ -78,3 +78,11 @@ def test_reasons_are_rules_without_cycles():
 
     for rule in RULES:
         above(rule, [])
+
+
+def test_thousands_of_findings_are_indexed(finding):
+    """Each finding is compared with those about the same topic only."""
+    subjects = [{"topic": f"t{number}", "subscription": "s", "consumer": "c"} for number in range(4000)]
+    findings = [finding(rule, **about) for about in subjects for rule in ("stuck-unacked-limit", "never-acked")]
+    incidents = incidents_of(findings, {})
+    assert [len(one.findings) for one in incidents] == [2] * 4000
