@@ -111,6 +111,8 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         )
     elif wait.count and wait.longest_ns >= moment.value(_DURATION) and not doubts & GAPS:
         first, last = wait.longest_frames
+        if session is not None and 0 < session.ended_frame <= last:
+            return  # no response ended the wait: see _unanswered
         yield Finding(
             "producer-stuck",
             "warning",

@@ -47,6 +47,12 @@ def test_receipts_arrive_in_the_end(evaluate, producer, finished):
     assert evaluate("producer-stuck", producer(no_receipt=finished(2, 15, 20, 90), doubts={"gap"}), now=30) == []
 
 
+def test_a_wait_that_ended_with_the_session_had_no_response(evaluate, producer, finished):
+    one = producer(no_receipt=finished(2, 15, 20, 91))
+    one.session.end, one.session.ended_frame, one.session.ended_ns = "closed", 90, 15
+    assert evaluate("producer-stuck", one, now=30) == []
+
+
 def test_no_response_to_producer(evaluate, producer, finished):
     one = producer()
     one.session.ready_ns = -1
