@@ -234,6 +234,10 @@ class Scene:
         self._injector.close(actor.stream.number)
         seen = {"from_client": from_client, "reset": reset, "refused": False, "silent": False}
         self.tracker.ended(StreamEnd(actor.stream, len(self.frames), self._time(), **seen))
+        self.disconnect(actor)
+
+    def disconnect(self, actor: Actor) -> None:
+        """End a connection at the broker only."""
         self.broker.disconnected(actor.connection, self.now)
         self._settle()
 

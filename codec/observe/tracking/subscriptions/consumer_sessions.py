@@ -34,7 +34,7 @@ from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
 from pcli.codec.observe.tracking.subscriptions.message_counts import begin_counts
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, take_back
+from pcli.codec.observe.tracking.subscriptions.redelivery import MIN_TIMEOUTS, TICK_NS, explain_by_end, take_back
 from pcli.codec.observe.tracking.subscriptions.remaining_messages import count_removed, remaining_of
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Removed
@@ -285,12 +285,15 @@ class ConsumerSessions:
         count_held(consumer)
         why = "seek" if end == "broker" and subscription.open_seeks else _WHY.get(end, "lost")
         subscription.session_ends.append((record, why, frame))
+        explain_by_end(subscription, consumer, why, time_ns, frame)
         for at, delivery in subscription.pending_acks.items():
             if delivery.consumer is record:
                 take_back(subscription, at, delivery, why, time_ns, frame)
         for stretch in (record.permits.exhausted, record.blocked, record.silent):
             stretch.end(time_ns, frame)
         subscription.attached.remove(consumer)
+        if subscription.keys is not None:
+            subscription.last_ns = time_ns  # entries that waited for the keys of others can be delivered from now on
         if survived_close(subscription.topic, session):
             not_unloaded(subscription.topic)
         if not subscription.attached:

@@ -18,6 +18,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
@@ -33,6 +34,7 @@ __all__ = [
     "MIN_TIMEOUTS",
     "TICK_NS",
     "UNSTORED_NS",
+    "explain_by_end",
     "record_redelivery",
     "record_redelivery_after_reset",
     "redeliver",
@@ -178,7 +180,10 @@ def record_redelivery(
     name = f"{at[0]}:{at[1]}"
     delivery.why, delivery.why_frame = why or "twice", cause
     if last.taken[0] or why in ("seek", "reset") or not _acked(last):
-        _count_cause(subscription, name, delivery, messages_in(lifecycle, delivery))
+        messages = messages_in(lifecycle, delivery)
+        _count_cause(subscription, name, delivery, messages)
+        if delivery.why == "twice":
+            subscription.unexplained.append((last.consumer, name, delivery, messages))
     if lifecycle.batch and lifecycle.messages > 1 and delivery.messages == lifecycle.messages and last.again[0]:
         delivery.consumer.whole_batches_again.add(delivery.time_ns, delivery.frame, sample=name)
     worst = record.most_redelivered
@@ -187,6 +192,29 @@ def record_redelivery(
         kept.append((len(past) + 1, name, past[0].frame, delivery.frame))
         kept.sort(key=lambda one: -one[0])
         worst[:] = kept[:_WORST]
+
+
+def explain_by_end(subscription: SubscriptionState, left: AttachedConsumer, why: str, time_ns: int, frame: int) -> None:
+    """Correct the cause of redeliveries after a consumer's connection ended at this time.
+
+    The capture reader reports the end after the FINs of both sides, and the broker redelivers before its own FIN.
+    """
+    listed = subscription.unexplained
+    if not any(holder is left.record and delivery.time_ns >= time_ns for holder, _, delivery, _ in listed):
+        return
+    if len(listed) == listed.maxlen:
+        return  # earlier redeliveries are no longer listed, so their number is unknown
+    again = subscription.record.again
+    del again["twice"]
+    subscription.unexplained = deque(maxlen=listed.maxlen)
+    for holder, name, delivery, messages in listed:
+        if holder is left.record and delivery.time_ns >= time_ns:
+            delivery.why, delivery.why_frame = why, frame
+        else:
+            subscription.unexplained.append((holder, name, delivery, messages))
+        again.setdefault(delivery.why, Occurrences()).add(
+            delivery.time_ns, delivery.frame, delivery.why_frame, sample=name, count=messages
+        )
 
 
 def _acked(last: Delivery, before_ns: int = 1 << 63) -> bool:
@@ -218,8 +246,11 @@ def _count_cause(subscription: SubscriptionState, name: str, delivery: Delivery,
 
 
 def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bool:
-    """Return whether all consumers of the subscription attached after that frame."""
-    sessions = [consumer.record.session for consumer in subscription.attached]
+    """Return whether all consumers of the subscription attached after that frame.
+
+    The consumer that receives the entry may have sent its CLOSE_CONSUMER already.
+    """
+    sessions = [delivery.consumer.session, *(consumer.record.session for consumer in subscription.attached)]
     return all(one is not None and one.ready_frame > left for one in sessions)
 
 

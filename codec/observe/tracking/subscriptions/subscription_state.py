@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
     from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "MAX_ENDS", "AttachedConsumer", "SubscriptionState"]
+__all__ = [
+    "INDIVIDUAL",
+    "MAX_ACKED",
+    "MAX_DONE",
+    "MAX_ENDS",
+    "_MAX_UNEXPLAINED",
+    "AttachedConsumer",
+    "SubscriptionState",
+]
 
 INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 """Subscription types with individual acks and a count of unacked messages (Subscription.isIndividualAckMode)."""
@@ -39,6 +47,9 @@ _FAR: Final = 1 << 22
 MAX_DONE: Final = 2_000
 """Minimum number of acknowledged entries whose ACKs are kept, to recognize a redelivery after the ACK."""
 
+
+_MAX_UNEXPLAINED: Final = 10_000
+"""Maximum number of redeliveries without a cause that are kept, to find the cause later."""
 
 MAX_ENDS: Final = 256
 """Maximum number of ends of sessions that are kept, to find the cause of a redelivery after the ACK."""
@@ -122,6 +133,7 @@ class SubscriptionState:
         "starts_at_next",
         "topic",
         "transaction_acks",
+        "unexplained",
         "unidentified",
     )  # fmt: skip
 
@@ -157,6 +169,8 @@ class SubscriptionState:
         """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
         self.session_ends: deque[tuple[ConsumerRecord, str, int]] = deque(maxlen=MAX_ENDS)
         """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
+        self.unexplained: deque[tuple[ConsumerRecord, str, Delivery, int]] = deque(maxlen=_MAX_UNEXPLAINED)
+        """Redeliveries without a cause: the consumer that held the entry, the entry, the redelivery, and its messages."""
         self.ambiguous_acks = False
         """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
         depends on its threads.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
@@ -44,6 +45,59 @@ def test_each_message_with_a_lost_ack_counts(make_scene: Any, subscription: Any)
     assert (why, back.count, back.sample) == ("lost", 3, "0:0")
     assert len(set(back.frames)) == 4
     assert not subscription(play).record.again
+
+
+def test_a_lost_ack_counts_for_the_consumer_that_sent_it(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
+    play.fault("drop on pulsar.type == 'ACK'")
+    client = take_and_ack(play, 3)
+    play.wait(100)
+    client.cut(reset=True)
+    other = play.actor()
+    other.subscribe(consumer_id=2, kind="Shared")
+    other.flow(10, consumer_id=2)
+    consumers = subscription(play).record.consumers
+    lost = {name: sum(one.count for one in record.acked_but_back.values()) for name, record in consumers.items()}
+    assert lost == {"c1": 3, "c2": 0}
+
+
+def test_a_consumer_receives_the_entries_of_another_one_while_it_closes(make_scene: Any, subscription: Any) -> None:
+    play = make_scene()
+    client = play.actor()
+    client.producer()
+    for consumer_id in (1, 2):
+        client.subscribe(consumer_id=consumer_id, kind="Shared")
+        client.flow(10, consumer_id=consumer_id)
+    for number in range(6):
+        client.publish(number)
+        play.wait(1)
+    play.fault("delay ms=100 on pulsar.type == 'MESSAGE'")
+    client(pb.CommandCloseConsumer(consumer_id=2, request_id=90))
+    client(pb.CommandCloseConsumer(consumer_id=1, request_id=91))
+    play.wait(200)
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"left": 3}
+
+
+def test_redeliveries_before_the_broker_confirms_the_end_of_a_connection(make_scene: Any, subscription: Any) -> None:
+    """The reader reports the end of a connection after the FINs of both sides, with the time of the first one."""
+    play = make_scene()
+    client, other = play.actor(), play.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(10)
+    for number in range(3):
+        client.publish(number)
+    other.subscribe(consumer_id=2, kind="Shared")
+    other.flow(10, consumer_id=2)
+    play.wait(10)
+    end_ns = play.now * 1_000_000
+    client.closed = True  # the scene does not report the end
+    play.disconnect(client)
+    assert len(other.messages) == 3
+    assert set(subscription(play).record.again) == {"twice"}
+    how = {"from_client": True, "reset": False, "refused": False, "silent": False}
+    play.tracker.ended(StreamEnd(client.stream, 1, end_ns, **how))
+    assert {why: one.count for why, one in subscription(play).record.again.items()} == {"lost": 3}
 
 
 def test_an_unload_loses_the_latest_acks(make_scene: Any, subscription: Any) -> None:

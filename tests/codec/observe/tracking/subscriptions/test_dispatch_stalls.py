@@ -77,9 +77,13 @@ def test_entries_wait_for_the_holder_of_their_key_although_later_entries_were_de
             subscribe(client, 2, kind="Key_Shared")
         client.publish(number, partition_key=f"k{number % 20}")
         play.wait(10)
-    play.wait(2_000)
+    play.wait(4_000)
     received = {one.message_id.entryId for one in client.messages}
     assert 20 < len(received) < 40  # keys that now belong to the second consumer wait for the first one
     assert max(received) == 39
     waits = next(iter(consumers(play).values())).subscription.hash_waits
     assert waits.since_ns >= 0
+    play.fault("delay ms=100 on pulsar.type == 'MESSAGE'")
+    client(pb.CommandCloseConsumer(consumer_id=2, request_id=90))
+    client(pb.CommandCloseConsumer(consumer_id=1, request_id=91))
+    assert not any(one.blocked.count for one in consumers(play).values())
