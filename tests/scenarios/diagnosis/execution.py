@@ -96,7 +96,6 @@ class _Application:
 
     def end(self) -> None:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -124,6 +123,7 @@ class _Run:
         self.port = 0
         self._apps: dict[str, _Application] = {}
         self._raw: dict[str, RawClient] = {}
+        self._paused: set[str] = set()
         self.samples: list[StatsSample] = []
         self.broken: list[str] = []
 
@@ -159,7 +159,9 @@ class _Run:
             app.answer()
 
     def close(self) -> None:
-        """Close the clients of the applications that still run."""
+        """Close the clients of the applications that still run, and kill those that are stopped."""
+        for name in self._paused:
+            self._apps[name].end()
         running = [app for app in self._apps.values() if app.process.poll() is None]
         for app in running:
             while app.pending:
@@ -226,9 +228,11 @@ class _Run:
 
     def _do_pause(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGSTOP)
+        self._paused.add(f"{track.name}-{step['of']}")
 
     def _do_resume(self, track: Track, step: Step) -> None:
         self._signal(track, step, signal.SIGCONT)
+        self._paused.discard(f"{track.name}-{step['of']}")
 
     def _signal(self, track: Track, step: Step, number: int) -> None:
         self._apps[f"{track.name}-{step['of']}"].process.send_signal(number)

@@ -105,7 +105,8 @@ def process_paused(track: Track) -> None:
         track.drive("resume", of="frozen")
         track.sleep(0.3)
     else:
-        track.allowed |= {"never-acked"}
+        track.features.add("kill")  # at the end of the scenario
+        track.allowed |= {"never-acked", "keep-alive-missed"}
         track.expect(Problem("paused-client", _consumer(track, "frozen", topic), "application"))
 
 

@@ -109,12 +109,8 @@ def batches_counted_as_one(track: Track) -> None:
     subject = _subscribe(track, topic)
     _publish(track, topic, 10 * queue, size)
     _flow(track, queue)
-    for _ in range(12 if track.near else 4):
+    for _ in range(12 if track.near else queue // (size - 1)):
         track.raw("raw", "await_messages", count=1)
-        track.raw("raw", "ack", consumer_id=1, count=1)
-        _flow(track, size if track.near else 1)
-    track.sleep(0.3)
-    for _ in range(5):
         track.raw("raw", "ack", consumer_id=1, count=1)
         _flow(track, size if track.near else 1)
     track.sleep(1.5)
