@@ -170,7 +170,7 @@ class SubscriptionState:
         self.session_ends: deque[tuple[ConsumerRecord, str, int]] = deque(maxlen=MAX_ENDS)
         """Ends of sessions: the consumer, the reason (a key of topic_records.AGAIN), and the frame."""
         self.unexplained: deque[tuple[ConsumerRecord, str, Delivery, int]] = deque(maxlen=_MAX_UNEXPLAINED)
-        """Redeliveries without a cause: the consumer that held the entry, the entry, the redelivery, and its messages."""
+        """Redeliveries without a cause: the consumer that held the entry, the entry, the redelivery, its messages."""
         self.ambiguous_acks = False
         """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
         depends on its threads.
