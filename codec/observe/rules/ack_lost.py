@@ -169,8 +169,7 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
             f"{'ACK' if seen.count == 1 else 'ACKs'}.",
             seen.first_ns,
             seen.frames,
-            "A reset of the cursor by an administrator would explain this. A proxy between the point of capture and "
-            "the broker may have lost the ACK." + why_unsure(doubts),
+            "A SEEK between the ACK and the delivery would disprove the finding; there is none." + why_unsure(doubts),
             "Enable acknowledgement receipts. Make the application tolerate duplicates.",
             f"back-again-{why}",
             count=seen.count,

@@ -79,8 +79,7 @@ def _finding(host: HostRecord, outage: Outage, number: int, moment: Moment) -> F
         f"{', '.join(events)}.",
         outage.since_ns,
         [*outage.lost.frames, *outage.unanswered.frames, outage.until_frame],
-        "A connection of another client that works in this time would disprove the finding. A firewall or a load "
-        "balancer may be the cause." + why_unsure(doubts),
+        "A connection of another client that works in this time would disprove the finding." + why_unsure(doubts),
         "Check the log of the broker, and whether its process was restarted.",
         str(number) if number else "",
         count=outage.lost.count + outage.refused.count + outage.unanswered.count,

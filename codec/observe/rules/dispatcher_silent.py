@@ -86,9 +86,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         what,
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.permits.last_flow_frame, consumer.last_message_frame],
-        "A dispatch rate limit, a delay, an open transaction or an entry filter would explain this; most of them are "
-        "not "
-        "visible on the wire." + why_unsure(doubts),
+        "A MESSAGE to this consumer in that time would disprove the finding; there is none." + why_unsure(doubts),
         "Run `topics stats` and `stats-internal` while the problem lasts, and search the broker's log for failed reads "
         "before you unload the topic.",
     )

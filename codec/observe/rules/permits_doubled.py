@@ -67,7 +67,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         f"{permits.queue} and its delivered messages explain ({frames_text(permits.doubled.frames)}).",
         permits.doubled.first_ns,
         permits.doubled.frames,
-        "A queue that grows on purpose would explain this." + why_unsure(doubts),
+        "Deliveries that used these permits would disprove the finding; there are none." + why_unsure(doubts),
         "Check whether the consumer was opened twice. Report the problem to the developers of the client library with "
         "its version.",
         count=permits.surplus,

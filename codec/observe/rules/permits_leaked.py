@@ -97,7 +97,7 @@ def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"first {printable(short.sample)} in {at(short.frames[0])}.",
             short.first_ns,
             short.frames,
-            "Messages that were redelivered, or discarded by the client, would explain this." + why_unsure(doubts),
+            "A later FLOW that returns these permits would disprove the finding." + why_unsure(doubts),
             _ADVICE,
             "short",
             count=short.count,

@@ -123,7 +123,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             f"to {at(last)}.",
             wait.longest_from_ns,
             [first, last],
-            "A publish rate limit or a broker restart would explain this.",
+            "A response in that time would disprove the finding; there is none.",
             "Check the broker's log and the bookies at that time, and the publish rate limits.",
             "slow",
         )

@@ -86,8 +86,7 @@ def _missing(producer: ProducerRecord) -> Finding:
         f"in {at(seen.frames[1])}. Then the session ended.",
         seen.first_ns,
         seen.frames,
-        "A receipt for that SEND before the session ended would disprove the finding; there is none. An intermediary "
-        "may have lost a receipt that the broker sent.",
+        "A receipt for that SEND before the session ended would disprove the finding; there is none.",
         _ADVICE,
         "missing",
         count=seen.count,

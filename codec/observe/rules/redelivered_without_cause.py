@@ -40,8 +40,8 @@ _REDELIVERIES: Final = {
             "The broker's log at that time, and `topics stats`.",
         ),
         "to the same consumer without a cause on the wire",
-        "A redelivery request, a SEEK, a reconnect or another consumer would explain this. A reconnect or another "
-        "consumer may be missing from the capture.",
+        "A redelivery request, a SEEK, a reconnect or another consumer in between would disprove the finding; there is "
+        "none.",
         "Check the broker's log at that time, and report the problem with the broker's version.",
         "likely",
         "warning",

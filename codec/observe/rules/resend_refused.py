@@ -81,7 +81,7 @@ def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "had already been used" + ("." if producer.doubts & {"start"} else " by other messages."),
             reused.first_ns,
             reused.frames,
-            "An application that repeats ids on purpose, to store a message only once, would explain this.",
+            "A receipt with a message id would disprove the finding; there is none.",
             "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate producer "
             "name for each program.",
             "reused",

@@ -76,7 +76,7 @@ def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Findi
         f"{count_of(len(there), 'consumer')} had permits: no attached consumer has the slots {slots}.",
         since,
         [one.session.number for one in there if one.session is not None],
-        "A consumer with these slots on a connection that was not captured would explain this." + why_unsure(doubts),
+        "A MESSAGE with a key in these slots would disprove the finding; there is none." + why_unsure(doubts),
         "Assign the slots to a consumer, or use AUTO_SPLIT.",
         count=waiting,
     )

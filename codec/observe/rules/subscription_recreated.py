@@ -57,7 +57,7 @@ def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Find
         "between.",
         seen.first_ns,
         seen.frames,
-        "An application that skips old messages on purpose would explain this." + why_unsure(doubts),
+        "Nothing: the broker confirmed the UNSUBSCRIBE." + why_unsure(doubts),
         "Call close instead of unsubscribe, or subscribe at the earliest message.",
         count=seen.count,
     )

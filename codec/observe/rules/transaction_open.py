@@ -99,7 +99,7 @@ def _finding(
         f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {text}.",
         transaction.began_ns,
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
-        "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
+        "An END_TXN in that time would disprove the finding; there is none." + why_unsure(doubts)
         if variant != "timed-out"
         else "An END_TXN before that would disprove the finding; there is none." + why_unsure(doubts),
         "End every transaction, even after an error, and set its timeout above the longest processing time.",
