@@ -158,7 +158,7 @@ def _words(row: _Row) -> Iterator[str]:
         yield f"{counted(len(known), 'key')} seen, {moved} moved to another consumer"
     if broken:
         frames = ", ".join(map(str, row["order_broken_frames"]))
-        yield f"order broken {counted(broken, 'time')}, first in frames {frames}"
+        yield f"order broken for {counted(broken, 'message')}, first in frames {frames}"
     if waits["count"]:
         now = "; one wait continues" if waits["waiting"] else ""
         held = f"{counted(waits['count'], 'wait')} for a key that another consumer held"

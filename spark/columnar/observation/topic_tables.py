@@ -149,7 +149,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.hash_waits.count),
     cell("hash_waits_ns", LONG, "total duration of these waits",
          lambda one: state_duration(one.record.hash_waits, one.now_ns)),
-    cell("order_broken", LONG, "deliveries that violated the order of a key",
+    cell("order_broken", LONG, "messages that were delivered in violation of the order of their key",
          lambda one: one.record.order_broken.count),
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete (see docs/tables.md)",
          lambda one: sorted(one.record.doubts)),

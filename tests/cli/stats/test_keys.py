@@ -39,7 +39,7 @@ def test_keys_that_moved_and_waits_for_their_holders(result):
 def test_order_that_is_broken_as_was_allowed(result):
     out = result("java/key-shared-out-of-order.pcap").out
     assert "Key_Shared AUTO_SPLIT, out-of-order delivery allowed\n" in out
-    assert "\norder broken 6 times, first in frames " in out
+    assert "\norder broken for 9 messages, first in frames " in out
 
 
 def test_packet_numbers_of_the_order(result, pcli, captures):

@@ -16,7 +16,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
@@ -207,13 +207,14 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
     ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
     frames = (lifecycle.receipt_frame, one.frame, number)
     producer.record.duplicates_stored.add(now, *frames, sample=ids, count=lifecycle.messages)
-    copy = replace(
-        lifecycle, resent=(), other_ids=((lifecycle.ledger, lifecycle.entry),), deliveries={}, unacked={},
-        doubts=set(lifecycle.doubts), sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,
-    )  # fmt: skip
+    second = copy(lifecycle)
+    second.resent, second.other_ids = (), ((lifecycle.ledger, lifecycle.entry),)
+    second.deliveries, second.unacked = {}, {}
+    second.sent_frame, second.sent_ns = one.frame, one.time_ns
+    second.receipt_frame, second.receipt_ns = number, now
     if len(lifecycle.other_ids) < MAX_OTHERS:
         lifecycle.other_ids += (at,)
-    return copy
+    return second
 
 
 def _is_whole(one: OpenSend) -> bool:

@@ -156,7 +156,7 @@ class Sends:
             lifecycle = self._begin(facts, producer, fields, ids)
             lifecycle.messages, lifecycle.uuid, lifecycle.num_chunks = 1, uuid, number_of(fields, _CHUNKS)
             if chunk:
-                lifecycle.doubts.add("start")
+                lifecycle.doubts |= {"start"}
         elif again:
             producer.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
         else:

@@ -137,7 +137,8 @@ class Lifecycle:
     """A key of STATES."""
     evicted: bool = False
     """Whether the lifecycle was evicted before it was complete, because there were too many lifecycles."""
-    doubts: set[str] = field(default_factory=set)
+    doubts: frozenset[str] = frozenset()
+    """Keys of DOUBTS. An empty set per message would occupy a fifth of its memory."""
 
     @property
     def id(self) -> str:

@@ -113,8 +113,8 @@ class SubscriptionRecord:
     hash_holder: str = ""
     """Consumer and key of the longest wait."""
     order_broken: Occurrences = field(default_factory=Occurrences)
-    """Keys held by two consumers at once, or delivered in a different order than they were published. See
-    key_order.py."""
+    """Messages that were delivered while another consumer held messages of their key, or after a message that was
+    published later. See key_order.py."""
     doubts: set[str] = field(default_factory=set)
 
 

@@ -66,11 +66,11 @@ class KeyOrder:
         owner_id = id(consumer)
         if len(state.held) > (owner_id in state.held):
             self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
-            self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+            self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
         if first:
             if at < state.last:
                 self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
-                self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+                self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key, count=messages)
             else:
                 state.last = at
         if state.owner is not consumer:

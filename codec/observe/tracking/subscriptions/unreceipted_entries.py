@@ -50,6 +50,8 @@ class UnreceiptedEntries:
 
     def stored(self, lifecycle: Lifecycle) -> None:
         """Process the receipt of an entry."""
+        if not self._delivered and not lifecycle.resent:
+            return
         entry = (lifecycle.id, lifecycle.receipt_frame)
         copy = self._delivered.pop(_key(lifecycle), None) if self._delivered else None
         if copy is not None and copy[0] != lifecycle.id:

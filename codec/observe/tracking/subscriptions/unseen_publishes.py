@@ -37,7 +37,7 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
         )
         _describe(lifecycle, fields, facts)
         if not facts.frame.parts.metadata_start >= 0:
-            lifecycle.doubts.add("cut")
+            lifecycle.doubts |= {"cut"}
     if uuid:
         lifecycle.uuid, lifecycle.num_chunks = uuid, number_of(fields, FIELD["num_chunks_from_msg"])
         if len(lifecycle.chunks) < MOST_CHUNKS:
