@@ -34,6 +34,8 @@ class Found:
     """What distinguishes the findings of the rule."""
     subject: dict[str, str]
     text: str
+    count: int | None = None
+    """The number of affected messages or frames, if the finding has one."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def _found(one: dict[str, Any]) -> Found:
         one["variant"],
         {name: str(value) for name, value in one["subject"].items()},
         one["what"],
+        one.get("count"),
     )
 
 

@@ -126,7 +126,8 @@ def _outcome(problem: Problem, findings: list[Found], explained: set[int]) -> Ou
         return Outcome(problem.rule, "wrong cause", f"expected {expected}; {found}")
     if problem.count is not None:
         match = re.search(problem.pattern, found.text)
-        if match is None or not problem.count[0] <= int(match[1]) <= problem.count[1]:
+        counts = [found.count, int(match[1]) if match else None]
+        if not any(count is not None and problem.count[0] <= count <= problem.count[1] for count in counts):
             return Outcome(problem.rule, "wrong count", f"expected {problem.count}; {found}")
     return Outcome(problem.rule, "right")
 

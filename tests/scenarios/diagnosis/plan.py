@@ -33,7 +33,7 @@ class Problem:
     culprit: str
     """The culprit, or several with `|` between them if the capture cannot distinguish them."""
     count: tuple[int, int] | None = None
-    """The smallest and the largest correct number in the text."""
+    """The smallest and the largest correct number, in the finding's count or in its text."""
     pattern: str = r"(\d+)"
     """The place of the number in the text."""
     variant: str = ""
