@@ -53,6 +53,7 @@ _ANYTHING: Final = frozenset([pb.Schema.Type.Value("None"), pb.Schema.External])
 """Types whose data is not checked."""
 
 _VALIDATION: Final = "org.apache.avro.SchemaValidationException"
+_NOT_FOUND: Final = "Schema not found and schema auto updating is disabled."
 _CAUSED_BY: Final = " caused by "
 _MAX_DEPTH: Final = 4
 """Maximum nesting depth of KeyValue schemas."""
@@ -186,12 +187,15 @@ class SchemaRegistry:
         for stored in versions:
             if stored.schema.type == schema.type and stored.schema.schema_data == schema.schema_data:
                 return stored.version
+        may_store = by_admin or effective("isAllowAutoUpdateSchemaEnabled")
+        if not may_store and not versions:  # before the data are parsed, as AbstractTopic.addSchema
+            raise Refused(pb.IncompatibleSchema, _NOT_FOUND)
         parsed = _parse(schema)
         known = _find(versions, parsed)
         if known is not None:
             return known
-        if not by_admin and not effective("isAllowAutoUpdateSchemaEnabled"):
-            raise Refused(pb.IncompatibleSchema, "Schema not found and schema auto updating is disabled.")
+        if not may_store:
+            raise Refused(pb.IncompatibleSchema, _NOT_FOUND)
         _check_new(versions, parsed, effective("schemaCompatibilityStrategy"))
         version = self._number(schema_id)
         self._stored.setdefault(schema_id, []).append(StoredSchema(_copy(schema, schema_id), version, now, parsed))

@@ -180,6 +180,13 @@ def test_a_consumer_and_older_versions(strategy: str, taken: bool) -> None:
     assert topic.takes_consumer(avro(A, C, B)) == taken
 
 
+def test_without_auto_update_the_data_of_a_first_schema_are_not_parsed() -> None:
+    topic = Topic(auto_update=False)
+    broken = pb.Schema(name="R", type=pb.Schema.Avro, schema_data=b"{")
+    with pytest.raises(Refused, match="Schema not found and schema auto updating is disabled"):
+        topic.registry.put(ID, broken, topic.settings.__getitem__, 1)
+
+
 def test_the_data_of_a_consumers_schema_are_not_validated() -> None:
     """The message is that of Avro's parser (recorded from a real 4.2.4)."""
     topic = Topic()
