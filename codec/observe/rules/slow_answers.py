@@ -41,6 +41,14 @@ from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["RULE", "TIMEOUT_NS", "evaluate"]
 
+_SUSPENDED: Final = Cause(
+    "application",
+    "likely",
+    ("a network that delayed the packets",),
+    "The log of the client at that time, and a capture on its host.",
+)
+"""The cause of a slow PONG of a client: usually its process was suspended."""
+
 _SLOW: Final = Cause(
     "broker",
     "likely",
@@ -66,6 +74,22 @@ _TOPIC_LOADING: Final = (
 )
 
 
+_ANY_FRAME: Final = "Another frame of the client after the PING would disprove the finding: any frame answers a PING."
+
+_BROKER_ADVICE: Final = (
+    "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate limits."
+)
+_CLIENT_ADVICE: Final = (
+    "Check the client's process at that time: garbage collection, a suspended process or container, CPU limits."
+)
+
+
+def _opposite(exchange: ExchangeRecord) -> str:
+    if exchange.slowest_by_client:
+        return _ANY_FRAME
+    return _THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING
+
+
 def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each type of request on a connection."""
     slow = exchange.slow
@@ -78,15 +102,14 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         "slow-answers",
         severity,
         "likely" if exchange.doubts - {"start", "end"} else "certain",
-        _SLOW,
+        _SUSPENDED if exchange.slowest_by_client else _SLOW,
         exchange_subject(exchange),
         f"{slow.count} of {count_of(exchange.answered, 'response')} to {exchange.type} on connection {exchange.stream} "
         f"took longer than {bound}; the slowest response took {span(longest)}.",
         slow.first_ns,
         [*exchange.slowest, *slow.frames],
-        (_THROTTLED if exchange.type == "SEND" else _TOPIC_LOADING) + why_unsure(exchange.doubts),
-        "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate "
-        "limits.",
+        _opposite(exchange) + why_unsure(exchange.doubts),
+        _CLIENT_ADVICE if exchange.slowest_by_client else _BROKER_ADVICE,
         count=slow.count,
     )
 
@@ -94,7 +117,7 @@ def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
 RULE = Rule(
     name="slow-answers",
     group="exchange",
-    facts=("slow", "slowest", "slowest_ns", "answered", "doubts"),
+    facts=("slow", "slowest", "slowest_ns", "slowest_by_client", "answered", "doubts"),
     title="slow responses, compared with the timeout of clients",
     issue="apache/pulsar#9484",
     evaluate=evaluate,

@@ -161,6 +161,7 @@ def _count_response(record: ExchangeRecord, facts: Facts, bound: int) -> None:
     if latency > record.slowest_ns:
         record.slowest_ns = latency
         record.slowest = (facts.request_number, facts.frame.number)
+        record.slowest_by_client = facts.frame.from_client
     if latency > bound:
         slow = record.slow
         slow.add(facts.frame.time_ns, facts.request_number, facts.frame.number)

@@ -172,6 +172,8 @@ class ExchangeRecord:
     slowest_ns: int = 0
     slowest: tuple[int, int] = (0, 0)
     """Frames of the request and response with the longest latency."""
+    slowest_by_client: bool = False
+    """Whether the client sent that response: PONG."""
     unanswered: Occurrences = field(default_factory=Occurrences)
     """Requests that have no response so far, or had none when their connection ended."""
     waited_ns: int = 0

@@ -40,3 +40,9 @@ def test_gaps_reduce_the_certainty(evaluate, exchange):
 
 def test_no_slow_response(evaluate):
     assert evaluate("slow-answers", ExchangeRecord(1, "SEND", answered=100, slowest_ns=900_000_000)) == []
+
+
+def test_a_late_pong_of_a_client(evaluate, exchange):
+    [found] = evaluate("slow-answers", exchange(7, "PING", slowest_by_client=True))
+    assert (found.culprit, found.cause_certainty) == ("application", "likely")
+    assert "any frame answers a PING" in found.opposite

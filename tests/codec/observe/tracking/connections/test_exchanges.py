@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.observe.tracking.connections.exchanges import slow_bound
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import push_ack, push_send, push_send_receipt
 
@@ -208,3 +209,14 @@ def test_a_repeated_refusal_is_counted_beyond_the_maximum_number_of_topics(wire,
     refused = wire.exchange("LOOKUP").refused
     assert len(refused) == 64
     assert refused["ServiceNotReady", "t0"].count == 2
+
+
+def test_the_side_that_responds_late(wire):
+    """Both sides send PING."""
+    wire.hello()
+    for side, other, wait in ((wire.client, wire.broker, 6), (wire.broker, wire.client, 7)):
+        side(pb.CommandPing())
+        wire.wait(wait)
+        other(pb.CommandPong())
+        assert wire.exchange("PING").slowest_by_client == (side == wire.broker)
+    assert wire.exchange("PING").slow.count == 2
