@@ -135,6 +135,9 @@ class _ProducerOutcomes:
     def see(self, observed: object) -> None:
         """Ignore a frame."""
 
+    def producer_lost(self, name: str) -> None:
+        """Ignore the loss of a producer's connection, which changes only counters."""
+
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Ignore doubts."""
 

@@ -119,7 +119,7 @@ def test_poll_detects_missing_frames(make_scene):
     assert diagnosis.poll(last) == []
     [found] = diagnosis.poll(last + 10_000_000_000)
     assert "held 3 unacknowledged messages when the broker stopped" in found.what
-    assert "97 permits" in found.what
+    assert "had requested 97 more" in found.what
 
 
 def test_too_many_findings_are_counted(diagnose, idle, monkeypatch):
