@@ -8,11 +8,8 @@ slowly.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import importlib.util
 import json
-import os
 import queue
 import shutil
 import subprocess
@@ -21,56 +18,32 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from interop.building import (
+    MissingError,
+    build_java,
+    compile_sources,
+    digest,
+    fetch,
+    is_current,
+    lock_folder,
+    require_tools,
+)
+
 HERE = Path(__file__).parent
-BUILD_SECONDS = 300
 PLAY_SECONDS = 60
 CLIENT_FIELDS = ("request_id", "consumer_name", "producer_name", "consumer_id")
 """Ids and names that each client chooses itself."""
 
 
-class MissingError(Exception):
-    """A tool or a package of a client is not available."""
-
-
 class FailedError(Exception):
     """The scenario failed, or the program ended."""
-
-
-def fetch(*command_line: str | Path, cwd: Path) -> None:
-    """Run a tool that fetches packages; raise MissingError if it fails."""
-    process = subprocess.run(command_line, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    if process.returncode:
-        raise MissingError(
-            f"{command_line[0]} {command_line[1]}: {(process.stderr.strip() or process.stdout.strip())[-500:]}"
-        )
-
-
-def require_tools(*tools: str) -> None:
-    for tool in tools:
-        if shutil.which(tool) is None:
-            raise MissingError(f"{tool} is not installed")
-
-
-def compile_sources(*command_line: str | Path, cwd: Path, **environment: str) -> None:
-    """Compile a source file of the tests. A failure is an error, not a reason to skip."""
-    env = os.environ | environment
-    process = subprocess.run(command_line, cwd=cwd, env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    assert process.returncode == 0, process.stderr
-
-
-def is_current(digest_file: Path, *sources: Path) -> bool:
-    """Return whether the results of these sources exist and are up to date."""
-    return digest_file.exists() and digest_file.read_text() == digest(*sources)
-
-
-def digest(*sources: Path) -> str:
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def python_program(_: Path) -> list[str | Path]:
@@ -80,16 +53,8 @@ def python_program(_: Path) -> list[str | Path]:
 
 
 def java_program(cache: Path) -> list[str | Path]:
-    """Let Maven determine the class path and fetch missing packages, then compile. The last item is the main class."""
-    require_tools("java", "javac", "mvn")
-    pom, *sources = HERE / "java" / "pom.xml", *sorted((HERE / "java").glob("*.java"))
-    path, digest_file = cache / "class-path", cache / "made-of"
-    if not is_current(digest_file, pom, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
-        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-        fetch("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
-        compile_sources("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
-        digest_file.write_text(digest(pom, *sources))
-    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}", "Interop"]
+    """Compile the programs. The last item of the command line is the main class."""
+    return [*build_java(cache, sorted((HERE / "java").glob("*.java"))), "Interop"]
 
 
 def go_program(cache: Path) -> list[str | Path]:
@@ -122,14 +87,6 @@ BUILDERS: dict[str, Callable[[Path], list[str | Path]]] = {
     "go": go_program,
     "node": node_program,
 }
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[Path]:
-    """Hold the lock of a folder, because the workers of pytest-xdist build the same programs."""
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield folder
 
 
 class Program:

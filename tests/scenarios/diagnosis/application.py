@@ -2,8 +2,9 @@
 
     python application.py SERVICE_URL LOG
 
-stdin: a JSON object per line with the command in `do`. stdout: one line per command, in the same order: the result, or
-`{"error": …}`. LOG: a JSON object per event with the wall-clock time in `t`; README.md lists the events.
+stdin: a JSON object per line with the command in `do` and the name of the application in `app`. stdout: one line per
+command, in the same order, with `app` and `result` or `error`. LOG: a JSON object per event with the wall-clock time in
+`t`; README.md lists the events.
 """
 
 from __future__ import annotations
@@ -318,7 +319,7 @@ def main() -> None:
         except Exception as fault:  # the plan decides whether a failure is expected
             application.log("failed", do=command["do"], error=f"{type(fault).__name__}: {fault}")
             result = {"error": f"{type(fault).__name__}: {fault}"}
-        output.write(json.dumps(result) + "\n")
+        output.write(json.dumps({"app": command["app"], **result}) + "\n")
         output.flush()
         if command["do"] == "close":
             break

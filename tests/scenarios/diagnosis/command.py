@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +26,7 @@ from scenarios.diagnosis.checks import OUTCOMES, Outcome, check
 from scenarios.diagnosis.drawing import plan_of_seed, recipes_for
 from scenarios.diagnosis.execution import run
 from scenarios.diagnosis.plan import Recipe
+from scenarios.diagnosis.processes import JavaMissingError, java_command
 from scenarios.diagnosis.sniffing import can_sniff
 from scenarios.results import Results
 
@@ -89,8 +91,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for the captures and logs of the seeds with failures")
     arguments = parser.parse_args()
     sniffing = arguments.capture == "tcpdump" or (arguments.capture == "auto" and can_sniff())
-    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing)
-    kind = "-".join([arguments.broker, "tcpdump" if sniffing else "proxy", *(["quick"] if arguments.quick else [])])
+    java = _has_java()
+    recipes = recipes_for(quick=arguments.quick, sniffing=sniffing, java=java)
+    words = [arguments.broker, "tcpdump" if sniffing else "proxy"]
+    kind = "-".join([*words, *(["quick"] if arguments.quick else []), *([] if java else ["python"])])
     results = Results(kind, "pcli-scenarios", _UNDER_TEST)
     seeds = range(arguments.start, arguments.start + arguments.seeds)
     found: dict[int, list[Outcome]] = {}
@@ -136,6 +140,16 @@ def main() -> int:
             for one in bad:
                 print(f"  {one.kind} {one.rule}: {one.detail}")
     return 1 if any(one.kind != "right" for outcomes in found.values() for one in outcomes) else 0
+
+
+def _has_java() -> bool:
+    """Return whether applications with the Java client can run; if not, print why."""
+    try:
+        java_command()
+    except (JavaMissingError, subprocess.TimeoutExpired) as reason:
+        print(f"scenarios: without the recipes for the Java client: {str(reason).splitlines()[-1]}", file=sys.stderr)
+        return False
+    return True
 
 
 _UNDER_TEST = ("minibroker", "codec", "cli", "replay/proxy", "tests/scenarios")

@@ -11,18 +11,26 @@ from scenarios.diagnosis.traffic import healthy
 
 __all__ = ["plan_of_seed", "recipes_for"]
 
-_NEAR, _SECOND, _OPEN = 0.35, 0.3, 0.5
+_NEAR, _SECOND, _OPEN, _JAVA = 0.35, 0.3, 0.5, 0.2
 
 
-def recipes_for(*, quick: bool = False, sniffing: bool = True) -> list[Recipe]:
-    """Return the recipes that can run; ``sniffing`` is whether tcpdump captures."""
-    return [one for one in RECIPES.values() if (one.quick or not quick) and (sniffing or not one.sniffed)]
+def recipes_for(*, quick: bool = False, sniffing: bool = True, java: bool = True) -> list[Recipe]:
+    """Return the recipes that can run.
+
+    ``sniffing`` is whether tcpdump captures, and ``java`` whether applications with the Java client can run.
+    """
+    return [
+        one
+        for one in RECIPES.values()
+        if (one.quick or not quick) and (sniffing or not one.sniffed) and (java or not one.java)
+    ]
 
 
 def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> Plan:
     """Return the plan of a seed. ``token`` is part of the names of the namespaces, so that runs do not share topics.
 
-    Consecutive seeds use all recipes, in an order that differs from block to block.
+    Consecutive seeds use all recipes, in an order that differs from block to block. If the list contains recipes
+    for the Java client, one plan in five uses this client for all applications.
     """
     block, place = divmod(seed, len(recipes))
     order = list(recipes)
@@ -32,14 +40,15 @@ def plan_of_seed(seed: int, recipes: Sequence[Recipe], token: str = "test") -> P
     others = [one for one in recipes if one is not order[place] and one.quick and not one.alone]
     if not order[place].alone and random.random() < _SECOND:
         chosen.append(random.choice(others))
+    java = any(one.java for one in recipes) and random.random() < _JAVA
     tracks, names = [], []
     for letter, recipe in zip("ab", chosen, strict=False):
         near = random.random() < _NEAR
-        track = Track(letter, f"public/{token}-{seed}-{letter}", Random(random.random()), near)
+        track = Track(letter, f"public/{token}-{seed}-{letter}", Random(random.random()), near, java or recipe.java)
         recipe.build(track)
         tracks.append(track)
-        names.append(f"{recipe.name}{' (near miss)' if near else ''}")
-    background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()))
+        names.append(f"{recipe.name}{' (near miss)' if near else ''}{' with Java' if java else ''}")
+    background = Track("bg", f"public/{token}-{seed}-bg", Random(random.random()), java=java)
     healthy(background)
     if order[place].alone:
         background.features |= tracks[0].features

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import queue
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from typing import Any
 from scenarios.connections import Broker
 from scenarios.diagnosis.log import Log
 from scenarios.diagnosis.plan import Plan, Step, Track
+from scenarios.diagnosis.processes import Application, Process, java_command, python_command
 from scenarios.diagnosis.raw_client import RawClient
 from scenarios.diagnosis.sniffing import Tcpdump
 
@@ -28,8 +26,6 @@ from pcli.replay.proxy import Proxy
 
 __all__ = ["Ran", "StatsSample", "run"]
 
-_PROGRAM = Path(__file__).with_name("application.py")
-_ANSWER_S = 30
 _NEVER = 1 << 60
 """Number of matching frames before a fault that is not effective yet."""
 _SETTLE_S = 0.3
@@ -58,53 +54,6 @@ class Ran:
     """Steps that did not run as planned: the scenario then shows nothing about the diagnosis."""
 
 
-class _Application:
-    """One process."""
-
-    def __init__(self, name: str, service_url: str, folder: Path) -> None:
-        self.log = folder / f"{name}.ndjson"
-        command = [sys.executable, str(_PROGRAM), service_url, str(self.log)]
-        self._errors = (folder / f"{name}.log").open("wb")
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
-        )
-        self._answers: queue.Queue[str] = queue.Queue()
-        self.pending = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._answers.put(line)
-        self._answers.put("")
-
-    def send(self, step: Step) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(step) + "\n")
-        self.process.stdin.flush()
-        self.pending += 1
-
-    def answer(self) -> dict[str, Any]:
-        """Return the response to the oldest command without one."""
-        self.pending -= 1
-        try:
-            line = self._answers.get(timeout=_ANSWER_S)
-        except queue.Empty:
-            return {"error": f"no response after {_ANSWER_S} s"}
-        return json.loads(line) if line else {"error": "the process ended"}
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._reader.join()
-        for file in (self.process.stdin, self.process.stdout, self._errors):
-            if file is not None:
-                with suppress(BrokenPipeError):
-                    file.close()
-
-
 class _Run:
     """A plan during its execution."""
 
@@ -121,7 +70,10 @@ class _Run:
         self._proxy: Proxy | None = None
         self.service_url = ""
         self.port = 0
-        self._apps: dict[str, _Application] = {}
+        self._apps: dict[str, Application] = {}
+        self._java: Process | None = None
+        """The process of the applications with the Java client that no step kills or stops."""
+        self._lock = threading.Lock()
         self._raw: dict[str, RawClient] = {}
         self._paused: set[str] = set()
         self.samples: list[StatsSample] = []
@@ -161,8 +113,8 @@ class _Run:
     def close(self) -> None:
         """Close the clients of the applications that still run, and kill those that are stopped."""
         for name in self._paused:
-            self._apps[name].end()
-        running = [app for app in self._apps.values() if app.process.poll() is None]
+            self._apps[name].process.end()
+        running = [app for app in self._apps.values() if app.process.alive]
         for app in running:
             while app.pending:
                 app.answer()
@@ -175,7 +127,7 @@ class _Run:
     def end(self) -> Log:
         """End all processes and return their logs."""
         for app in self._apps.values():
-            app.end()
+            app.process.end()
         return Log.read(app.log for app in self._apps.values())
 
     def _track(self, track: Track) -> None:
@@ -184,13 +136,29 @@ class _Run:
             for path, body in track.policies:
                 self._rest("POST", f"namespaces/{track.namespace}/{path}", body)
             for app in dict.fromkeys(step["app"] for step in track.steps if "app" in step):
-                self._apps[f"{track.name}-{app}"] = _Application(f"{track.name}-{app}", self.service_url, self._folder)
+                self._apps[f"{track.name}-{app}"] = self._application(track, app)
             for step in track.steps:
                 if fault := self._step(track, step):
                     self.broken.append(f"{track.name}: {fault}")
                     break
         except Exception as fault:  # a step of the plan does not run: the scenario is broken
             self.broken.append(f"{track.name}: {type(fault).__name__}: {fault}")
+
+    def _application(self, track: Track, app: str) -> Application:
+        """Start an application. All applications with the Java client share one process if no step signals them."""
+        name = f"{track.name}-{app}"
+        log = self._folder / f"{name}.ndjson"
+        if not track.java:
+            process = Process([*python_command(), self.service_url, log], log.with_suffix(".log"))
+        elif any(step.get("of") == app for step in track.steps):
+            process = self._java_process(name)
+        else:
+            with self._lock:
+                process = self._java = self._java or self._java_process("java")
+        return process.application(name, log)
+
+    def _java_process(self, name: str) -> Process:
+        return Process([*java_command(), self.service_url, self._folder], self._folder / f"{name}.log")
 
     def _step(self, track: Track, step: Step) -> str:
         """Execute a step; return what went wrong, or an empty string."""
@@ -235,7 +203,7 @@ class _Run:
         self._paused.discard(f"{track.name}-{step['of']}")
 
     def _signal(self, track: Track, step: Step, number: int) -> None:
-        self._apps[f"{track.name}-{step['of']}"].process.send_signal(number)
+        self._apps[f"{track.name}-{step['of']}"].process.signal(number)
 
     def _do_outage(self, _track: Track, step: Step) -> None:
         self.stop()

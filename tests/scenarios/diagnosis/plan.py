@@ -49,6 +49,8 @@ class Track:
     random: Random
     near: bool = False
     """Whether the track is the near miss of its recipe."""
+    java: bool = False
+    """Whether the applications use the Java client instead of the Python client."""
     steps: list[Step] = field(default_factory=list)
     policies: list[tuple[str, Any]] = field(default_factory=list)
     """Policies of the namespace: REST path and body."""
@@ -139,6 +141,8 @@ def _features(do: str, fields: Step) -> set[str]:
         found.add("nack")
     if do == "subscribe":
         found.add(fields["type"])
+    if do == "begin":
+        found.add("transaction")
     if fields.get("batch"):
         found.add("batch")
     if fields.get("access", "Shared") != "Shared":
@@ -162,6 +166,8 @@ class Recipe:
     """Whether it affects other tracks of the same run: faults of the network."""
     sniffed: bool
     """Whether the capture must contain what the proxy does not record, such as refused connections."""
+    java: bool
+    """Whether it uses what only the Java client has."""
 
 
 @dataclass

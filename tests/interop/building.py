@@ -1,0 +1,73 @@
+"""Builds of the programs with official clients, in a folder that keeps them for the next run."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_POM = Path(__file__).parent / "java" / "pom.xml"
+BUILD_SECONDS = 300
+
+
+class MissingError(Exception):
+    """A tool or a package of a client is not available."""
+
+
+def fetch(*command_line: str | Path, cwd: Path) -> None:
+    """Run a tool that fetches packages; raise MissingError if it fails."""
+    process = subprocess.run(command_line, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    if process.returncode:
+        raise MissingError(
+            f"{command_line[0]} {command_line[1]}: {(process.stderr.strip() or process.stdout.strip())[-500:]}"
+        )
+
+
+def require_tools(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise MissingError(f"{tool} is not installed")
+
+
+def compile_sources(*command_line: str | Path, cwd: Path, **environment: str) -> None:
+    """Compile a source file of the tests. A failure is an error, not a reason to skip."""
+    env = os.environ | environment
+    process = subprocess.run(command_line, cwd=cwd, env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    assert process.returncode == 0, process.stderr
+
+
+def is_current(digest_file: Path, *sources: Path) -> bool:
+    """Return whether the results of these sources exist and are up to date."""
+    return digest_file.exists() and digest_file.read_text() == digest(*sources)
+
+
+def digest(*sources: Path) -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+
+
+def build_java(cache: Path, sources: Sequence[Path]) -> list[str | Path]:
+    """Return the start of a command line; the main class and its arguments follow.
+
+    Maven determines the class path of `java/pom.xml` and fetches missing packages. ``cache`` contains the classes.
+    """
+    require_tools("java", "javac", "mvn")
+    path, digest_file = cache / "class-path", cache / "made-of"
+    if not is_current(digest_file, _POM, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
+        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+        fetch("mvn", "-q", "-B", "-f", _POM, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
+        compile_sources("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
+        digest_file.write_text(digest(_POM, *sources))
+    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}"]
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[Path]:
+    """Hold the lock of a folder, because the workers of pytest-xdist build the same programs."""
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield folder
