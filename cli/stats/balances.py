@@ -11,13 +11,12 @@ from pcli.cli.common.options import DecodeAs, Files, KeyLogFile, MoreFiles, Outp
 from pcli.cli.common.output import json_text, print_json, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.statistics.message_balance import Balance
 
-__all__ = ["balance_lines", "balances"]
+__all__ = ["balances"]
 
 _ALWAYS: Final = ("sent", "stored")
 """Values that the text shows even if they are 0."""
@@ -41,10 +40,9 @@ def balances(
     from pcli.codec.observe.tracking.statistics.message_balance import balance_objects, unknown_balance
     from pcli.codec.observe.tracking.statistics.message_balance import balances as balances_of
 
-    until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), until_ns)
-    found = balances_of(taken.tracker.subscriptions, taken.moment(at, until_ns), system=system)
-    if until_ns is not None and taken.truncated and not taken.continues:
+    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at)
+    found = balances_of(taken.tracker.subscriptions, taken.moment(), system=system)
+    if taken.unknown:
         found = [unknown_balance(one, "the capture is truncated before that time") for one in found]
     if output is TextOrJson.json:
         write_line(json_text(balance_objects(found), indent=1))
@@ -68,27 +66,6 @@ def _print_balances(found: Sequence[Balance]) -> None:
 def _reasons(one: Balance) -> dict[str, str]:
     """Return the reasons of a balance by value; one reason if no value is known."""
     return {"all values": one.reasons["stored"]} if one.reasons.keys() == one.values.keys() else one.reasons
-
-
-def balance_lines(found: Sequence[Balance], most: int = 20) -> Iterator[str]:
-    """Yield a line for each balance with another result than that all messages were stored and acknowledged.
-
-    ``most`` is the maximum number of balances; a last line counts the others.
-    """
-    from pcli.codec.observe.text_format import printable, short_topic
-
-    notable = [one for one in found if _is_notable(one)]
-    for one in notable[:most]:
-        where = short_topic(one.topic) + (f"/{printable(one.subscription)}" if one.subscription else "")
-        unknown = next(iter(one.reasons.values()), "")
-        yield f"{where}: {_values(one)}{f' ({unknown})' if unknown else ''}"
-    if len(notable) > most:
-        yield f"{len(notable) - most} more: pcli stats balances"
-
-
-def _is_notable(one: Balance) -> bool:
-    usual = ("sent", "stored", "delivered", "acknowledged")
-    return any(value != 0 for name, value in one.values.items() if name not in usual)
 
 
 def _values(one: Balance) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pcli.cli.common.output import Exit, counted, say
-from pcli.cli.common.times import moment_text
+from pcli.cli.common.times import epoch_ns, moment_text
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
@@ -35,6 +35,8 @@ class CaptureState:
 
     tracker: Tracker
     reading: CaptureReading
+    at: str
+    """The given time as text, empty for the end of the capture."""
     continues: bool
     """Whether the capture has frames after the given time."""
     truncated: bool
@@ -42,16 +44,22 @@ class CaptureState:
     packets: PacketIndex | None
     """The packet numbers of the frames, if requested."""
 
-    def moment(self, at: str, until_ns: int | None) -> int:
+    @property
+    def unknown(self) -> bool:
+        """Whether the state at the given time is unknown, because the capture is truncated before that time."""
+        return bool(self.at) and self.truncated and not self.continues
+
+    def moment(self) -> int:
         """Print and return the time of the state. Raises LocalError if the capture begins later."""
         from pcli.codec.errors import LocalError
 
         first_ns, capture = self.reading.first_ns, self.tracker.capture
-        if until_ns is not None and until_ns < first_ns:
-            raise LocalError(f"--at {at}: the capture begins later, at {moment_text(first_ns)}")
-        if until_ns is None or not self.continues:
-            if until_ns is not None and capture.frames and not self.truncated:
-                say(f"--at {at}: the capture has no later frame; its last state is shown")
+        until_ns = epoch_ns("--at", self.at) if self.at else capture.last_ns
+        if self.at and until_ns < first_ns:
+            raise LocalError(f"--at {self.at}: the capture begins later, at {moment_text(first_ns)}")
+        if not self.continues:
+            if self.at and capture.frames and not self.truncated:
+                say(f"--at {self.at}: the capture has no later frame; its last state is shown")
             until_ns = capture.last_ns
         if until_ns:
             say(f"state at {moment_text(until_ns)}, {(until_ns - first_ns) / 1e9:.3f} s after the first frame")
@@ -66,13 +74,14 @@ class CaptureState:
 
 
 def read_state(
-    files: Sequence[str], options: ReadOptions, until_ns: int | None = None, *, packet_numbers: bool = False
+    files: Sequence[str], options: ReadOptions, at: str = "", *, packet_numbers: bool = False
 ) -> CaptureState:
-    """Read the inputs to their end, or up to a time in ns since 1970."""
+    """Read the inputs to their end, or up to the time ``at``, the value of the option."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.observe.tracking.tracker import Tracker
 
+    until_ns = epoch_ns("--at", at) if at else None
     tracker, over, whole = Tracker(), False, True
     packets = PacketIndex() if packet_numbers else None
 
@@ -92,4 +101,4 @@ def read_state(
             packets.add(facts.frame)
         whole = not facts.frame.capture_problems
     capture = tracker.capture
-    return CaptureState(tracker, reading, over, capture.damaged or not (whole or capture.cut), packets)
+    return CaptureState(tracker, reading, at, over, capture.damaged or not (whole or capture.cut), packets)

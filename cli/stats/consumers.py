@@ -11,7 +11,6 @@ from pcli.cli.common.options import DecodeAs, Files, KeyLogFile, MoreFiles, Outp
 from pcli.cli.common.output import json_text, print_json, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
 
 __all__ = ["consumers"]
@@ -42,10 +41,9 @@ def consumers(
     """
     from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
-    until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(named_files(read, more), read_options(decode_as, keylog), until_ns)
-    found = figures(taken.tracker.subscriptions, taken.moment(at, until_ns), system=system)
-    if until_ns is not None and taken.truncated and not taken.continues:
+    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at)
+    found = figures(taken.tracker.subscriptions, taken.moment(), system=system)
+    if taken.unknown:
         for stats in found.values():
             _mark_unknown(stats)
     if output is TextOrJson.json:

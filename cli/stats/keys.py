@@ -21,7 +21,6 @@ from pcli.cli.common.options import (
 from pcli.cli.common.output import counted, print_json, say, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_tree
-from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
 
 __all__ = ["keys"]
@@ -60,11 +59,8 @@ def keys(
     """
     from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
-    until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(
-        named_files(read, more), read_options(decode_as, keylog), until_ns, packet_numbers=packet_numbers
-    )
-    moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
+    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at, packet_numbers=packet_numbers)
+    moment_ns = taken.moment() if at else taken.tracker.capture.last_ns
     rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
     rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]
     if taken.packets is not None:

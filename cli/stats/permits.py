@@ -21,7 +21,6 @@ from pcli.cli.common.options import (
 from pcli.cli.common.output import print_json, say, text_width, write_line
 from pcli.cli.common.reading_options import read_options
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.common.times import epoch_ns
 from pcli.cli.stats.capture_state import At, read_state
 
 if TYPE_CHECKING:
@@ -65,11 +64,8 @@ def permits(
 
     pcli stats permits -r capture.pcap --consumer worker-1 --at 2026-11-20T18:15:11Z -T json
     """
-    until_ns = epoch_ns("--at", at) if at else None
-    taken = read_state(
-        named_files(read, more), read_options(decode_as, keylog), until_ns, packet_numbers=packet_numbers
-    )
-    moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
+    taken = read_state(named_files(read, more), read_options(decode_as, keylog), at, packet_numbers=packet_numbers)
+    moment_ns = taken.moment() if at else taken.tracker.capture.last_ns
     records = [one for one in _consumers(taken.tracker, system=system) if consumer in ("", one.name)]
     rows = list(_figures(records, moment_ns))
     columns = {name: title for name, title in _COLUMNS.items() if packet_numbers or name != "lowest_packet"}

@@ -22,7 +22,6 @@ from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
-from pcli.codec.observe.tracking.statistics.message_balance import Balance, balances
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 
@@ -48,13 +47,12 @@ class Diagnosis:
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
         tracker: Callable[..., Tracker] = Tracker,
-        with_balances: bool = False,
     ) -> None:
         """Create a diagnosis with the rules named in ``only``, or all rules if it is empty, except those in ``ignore``.
 
         ``thresholds`` are changed limits of rules, as in `Moment`.
         ``on_record`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
-        passed to ``tracker``, which creates the Tracker. ``with_balances`` requests `balances`.
+        passed to ``tracker``, which creates the Tracker.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
@@ -74,9 +72,6 @@ class Diagnosis:
         self._end_ns = 0
         self.see = self._tracker.see
         """Process a frame that the Observer has processed."""
-        self._with_balances = with_balances
-        self.balances: list[Balance] = []
-        """The message balances at the end, if requested; `finish` computes them."""
         self.dropped = 0
         """Number of findings dropped because of MAX_FINDINGS."""
 
@@ -100,8 +95,6 @@ class Diagnosis:
 
     def finish(self, now_ns: int = 0) -> None:
         """Evaluate all remaining records. ``now_ns`` is the current time, for live traffic."""
-        if self._with_balances:
-            self.balances = balances(self._tracker.subscriptions, max(self.capture.last_ns, now_ns))
         self._tracker.finish()
         self._end_ns = now_ns
         for group, record in self._tracker.records():

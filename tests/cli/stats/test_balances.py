@@ -2,9 +2,6 @@
 
 import json
 
-from pcli.cli.stats.balances import balance_lines
-from pcli.codec.observe.tracking.statistics.message_balance import Balance
-
 CAPTURE = "python/10-shared-redelivery.pcap"
 
 
@@ -34,23 +31,6 @@ def test_a_reason_replaces_values_that_are_not_known(pcli, small_captures):
     assert "sent ?, stored ?" in answer.out
     assert "? all values of" in answer.out
     assert "packets of the connection are missing" in answer.out
-
-
-def test_lines_list_the_balances_that_need_attention():
-    def balance(subscription="", reasons=(), **values):
-        return Balance("persistent://public/default/t", subscription, values, dict(reasons))
-
-    found = [
-        balance(sent=5, stored=6, stored_twice=1, refused=0),
-        balance("done", stored=6, delivered=6, acknowledged=6, remaining=0),
-        balance("lost", [("remaining", "packets are missing")], stored=6, remaining=None),
-        balance("late", stored=6, remaining=2),
-    ]
-    assert list(balance_lines(found, 2)) == [
-        "t: sent 5, stored 6, stored twice 1",
-        "t/lost: stored 6, remaining ? (packets are missing)",
-        "1 more: pcli stats balances",
-    ]
 
 
 def test_the_state_at_a_time(pcli, small_captures):

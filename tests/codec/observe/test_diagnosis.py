@@ -49,17 +49,6 @@ def test_checked_counts(diagnose, idle):
     assert text.endswith(f", {counts['rules']} rules checked")
 
 
-def test_balances_are_computed_on_request(idle):
-    scene = idle()
-    for wanted in (True, False):
-        diagnosis, observer = Diagnosis(with_balances=wanted), Observer()
-        for frame in scene.frames:
-            diagnosis.see(observer.see(frame))
-        diagnosis.finish()
-        stored = [one.values["stored"] for one in diagnosis.balances if not one.subscription]
-        assert stored == ([diagnosis.checked_counts()["messages"]] if wanted else [])
-
-
 def test_only_the_given_rules(diagnose, idle):
     assert diagnose(idle(), only=["never-acked"]).findings() == []
     diagnosis = diagnose(idle(), only=["never-acked", "stuck-no-permits"])
