@@ -69,6 +69,7 @@ proto-check:
 # The parts of docs/ that are generated from the code. A test fails if they are out of date.
 docs: $(READY)
 	$(BIN)/python docs/generate.py
+	PCLI_WRITE_DOCS=1 $(BIN)/pytest -q -p no:xdist tests/replay/player/test_corpus.py -k table_in_the_docs
 
 # Lock files with hashes and without index hosts. UV is the command of uv.
 UV ?= uv
