@@ -24,7 +24,7 @@ HOST_EVENTS: Final = pa.schema(
     [
         column("place", LONG, "number of the frame, or of the last frame before the note or end"),
         column("order", LONG, "0 for a frame; for notes and ends their order, from 1"),
-        column("event", TEXT, "attempt, connected, refused, ended, denied or redirected"),
+        column("event", TEXT, "attempt, connected, refused, ended or denied"),
         column("client", TEXT, "address of the client"),
         column("client_port", INT, "port of the client"),
         column("server", TEXT, "address of the server"),
@@ -32,7 +32,7 @@ HOST_EVENTS: Final = pa.schema(
         column("time_ns", LONG, "time of the event"),
         column("asked", LONG, "frame of the request; 0 if none"),
         column("frame", LONG, "frame that shows the event, 0 if none; for refused, the packet"),
-        column("word", TEXT, "for ended, how the connection ended; for denied, the error; for redirected, the topic"),
+        column("word", TEXT, "for ended, how the connection ended; for denied, the error"),
         column("command", TEXT, "the denied command"),
         column("answered", BOOL, "for ended, whether the attempt did not fail for lack of a response"),
         column("text", TEXT, "the message of the broker"),
@@ -81,11 +81,6 @@ class HostLog(Hosts):
             "denied", connection.client, connection.server, time_ns, asked=frames[0], frame=frames[1], **reported
         )
 
-    def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
-        """Record a LOOKUP that was answered with Redirect."""
-        reported = {"asked": frames[0], "frame": frames[1], "word": topic}
-        self._write("redirected", connection.client, connection.server, now, **reported)
-
     def _write(self, event: str, client: _Address, server: _Address, time_ns: int, **reported: Any) -> None:
         blank = {"asked": 0, "frame": 0, "word": "", "command": "", "text": "", "doubts": [], "answered": False}
         ends = {"client": client[0], "client_port": client[1], "server": server[0], "server_port": server[1]}
@@ -130,7 +125,4 @@ _STEPS: Final[dict[str, Callable[[Hosts, ConnectionRecord, dict[str, Any]], None
     "refused": _refused,
     "ended": lambda hosts, record, _: hosts.ended(record),
     "denied": _denied,
-    "redirected": lambda hosts, record, row: hosts.redirected(
-        record, row["time_ns"], (row["asked"], row["frame"]), row["word"]
-    ),
 }

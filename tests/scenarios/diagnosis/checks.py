@@ -60,7 +60,6 @@ _NEEDS: dict[str, set[str]] = {
     "reconnect-loop": {"cut"},
     "consumer-reconnect-loop": {"cut", "unload"},
     "producer-reconnect-loop": {"cut", "unload"},
-    "redirect-loop": {"raw"},
     "keep-alive-missed": {"pause"},
     "wrong-crc": {"corrupt"},
     "oversize-frame": {"raw"},

@@ -223,12 +223,6 @@ class ConnectionTracker:
             frames = (facts.request_number, facts.frame.number)
             self._hosts.denied(connection.record, facts.frame.time_ns, frames, command, error, message)
 
-    def _lookup_response(self, connection: ConnectionState, facts: Facts) -> None:
-        redirected = facts.command.get("pulsar.lookupTopicResponse.response") == "Redirect" and not facts.system
-        if redirected and facts.request is not None:
-            frames = (facts.request_number, facts.frame.number)
-            self._hosts.redirected(connection.record, facts.frame.time_ns, frames, str(facts.request.topic))
-
     # -- notes of the capture reader
 
     def note(self, note: Note) -> int:
@@ -338,7 +332,6 @@ _STEPS: Final[dict[int, _Step]] = {
         ("AUTH_RESPONSE", lambda _, connection, facts: handshake.auth_response(connection, facts)),
         ("ERROR", lambda _, connection, facts: handshake.error(connection, facts)),
         ("PING", lambda _, connection, facts: handshake.ping(connection, facts)),
-        ("LOOKUP_RESPONSE", ConnectionTracker._lookup_response),
         ("CONSUMER_STATS", lambda _, connection, facts: deprecated(connection, facts, "CONSUMER_STATS")),
         ("SUBSCRIBE", lambda tracker, connection, facts: tracker._watchers.subscribe(connection, facts)),
         ("WATCH_TOPIC_LIST", lambda tracker, connection, facts: tracker._watchers.watch(connection, facts)),

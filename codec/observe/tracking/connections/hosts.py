@@ -1,10 +1,8 @@
-"""Records per client address and server: connection attempts, ends, redirect loops, refused logins.
+"""Records per client address and server: connection attempts, ends, refused logins.
 
 Rules of this file
 1. A host is a client address with a server address and port. Client ports change with each attempt.
-2. A redirect loop exists if a client's lookups for a topic are redirected by server A, then by server B, and then by A
-   again within LOOP_NS. Two redirects by A alone are not a loop: the client has two consumers, or repeated the lookup.
-3. An outage begins when the server closes or resets a connection, or when an attempt fails, and ends with the next
+2. An outage begins when the server closes or resets a connection, or when an attempt fails, and ends with the next
    CONNECTED. It is kept if attempts failed in between (Outage.certain).
 """
 
@@ -13,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from pcli.codec.bounded_dict import BoundedDict
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.tracking.records.connection_records import (
     LOST,
@@ -24,19 +21,15 @@ from pcli.codec.observe.tracking.records.connection_records import (
 )
 from pcli.codec.observe.tracking.records.counters import Occurrences
 
-__all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts", "is_unanswered"]
+__all__ = ["MAX_HOSTS", "Hosts", "is_unanswered"]
 
 MAX_HOSTS: Final = 10_000
-"""Maximum number of hosts, and of redirected topics; the oldest are evicted first."""
-
-LOOP_NS: Final = 10_000_000_000
-"""Maximum time in ns between redirects of one loop."""
+"""Maximum number of hosts; the oldest are evicted first."""
 
 _PATIENCE_NS: Final = 1_000_000_000
 """Minimum time in ns that a client waits for a response before its attempt counts as failed."""
 
 _RECENT: Final = 64
-_CHAIN: Final = 8
 _DENIALS: Final = ("AuthenticationError", "AuthorizationError")
 
 Exchange = tuple[int, int]
@@ -50,8 +43,6 @@ class Hosts:
         self.records: dict[tuple[str, tuple[str, int]], HostRecord] = {}
         self._capture = capture
         self._on_done = on_done
-        # Redirects by client and topic: times and servers.
-        self._chains: BoundedDict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = BoundedDict(MAX_HOSTS)
 
     def of(self, client: tuple[str, int], server: tuple[str, int]) -> HostRecord:
         """Return the record of a host; create it if necessary."""
@@ -116,17 +107,6 @@ class Hosts:
             host = self.of(connection.client, connection.server)
             denied = host.denied.setdefault(f"{error} {command}", Occurrences())
             denied.add(time_ns, *frames, sample=message)
-
-    def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
-        """Record a LOOKUP that the server answered with Redirect at this time in ns."""
-        host = self.of(connection.client, connection.server)
-        key = (host.client, topic)
-        chain = [one for one in self._chains.pop(key, []) if now - one[0] <= LOOP_NS][-_CHAIN:]
-        servers = [server for _, server in chain]
-        if host.server in servers and servers[-1] != host.server:
-            host.redirect_loops.add(now, *frames, sample=topic)
-        chain.append((now, host.server))
-        self._chains[key] = chain
 
 
 def is_unanswered(connection: ConnectionRecord) -> bool:

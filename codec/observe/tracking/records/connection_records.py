@@ -141,8 +141,6 @@ class HostRecord:
     """Ends of connections, by key of ENDS."""
     recent_ends: list[tuple[int, str, int]] = field(default_factory=list)
     """The last 64 ends, including refused SYNs: time, key of ENDS, frame (0 if none)."""
-    redirect_loops: Occurrences = field(default_factory=Occurrences)
-    """Redirects by a server to which the client was redirected within ten seconds; the sample is the topic."""
     denied: dict[str, Occurrences] = field(default_factory=dict)
     """AuthenticationErrors and AuthorizationErrors by ``error command``: the ServerError and the command type of the
     request. The sample is the message.

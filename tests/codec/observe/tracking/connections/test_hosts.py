@@ -5,21 +5,6 @@ from __future__ import annotations
 from pcli.codec.observe.tracking.connections import hosts
 
 
-def redirect(wire, say, on, url="pulsar://b2:6650"):
-    wire.client(say("LookupTopic"), on=on)
-    wire.broker(say("LookupTopicResponse", response=0, brokerServiceUrl=url), on=on)
-
-
-def two_brokers(wire):
-    for number, server in enumerate((("10.0.0.2", 6650), ("10.0.0.3", 6650))):
-        wire.open(number, server=server)
-        wire.hello(on=number)
-
-
-def loops(wire):
-    return {one.server[0]: one.redirect_loops.count for group, one in wire.connections.records() if group == "host"}
-
-
 def test_attempts_and_ends(wire):
     for number in range(3):
         wire.hello(on=number)
@@ -42,30 +27,6 @@ def test_refused_and_silent(wire):
     assert (host.refused.count, host.refused.sample, host.attempts.count) == (1, "packet 99", 0)
     assert list(host.ends) == ["refused"]
     assert wire.ends == []
-
-
-def test_a_redirect_loop(wire, say):
-    two_brokers(wire)
-    for on in (0, 1, 0):
-        redirect(wire, say, on)
-    assert loops(wire) == {"10.0.0.2": 1, "10.0.0.3": 0}
-
-
-def test_redirects_of_two_consumers(wire, say):
-    two_brokers(wire)
-    redirect(wire, say, 0)
-    wire.client(say("LookupTopic"), on=1)
-    wire.broker(say("LookupTopicResponse"), on=1)
-    redirect(wire, say, 0)
-    assert loops(wire) == {"10.0.0.2": 0, "10.0.0.3": 0}
-
-
-def test_a_slow_redirect_loop(wire, say):
-    two_brokers(wire)
-    for on in (0, 1, 0):
-        redirect(wire, say, on)
-        wire.wait(6)
-    assert sum(loops(wire).values()) == 0
 
 
 def test_denied_requests(wire, say):
