@@ -16,7 +16,7 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
-from pcli.codec.observe.tracking.subscriptions.redelivery import take_all_back, take_back
+from pcli.codec.observe.tracking.subscriptions.redelivery import abort_acks
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
@@ -100,27 +100,19 @@ class Acks:
     def transaction(
         self, subscription: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
     ) -> None:
-        """Apply the end of a transaction to a subscription.
-
-        After the abort of individual acknowledgements, an Exclusive or Failover subscription redelivers all
-        unacknowledged messages (PersistentDispatcherSingleActiveConsumer.redeliverUnacknowledgedMessages). After the
-        abort of a cumulative acknowledgement, nothing is redelivered (verified on 4.2.4).
-        """
-        acks = subscription.transaction_acks.pop(txn, ())
-        if not commit and not subscription.individual and not all(one.cumulative for one in acks):
-            take_all_back(subscription, "aborted", time_ns, frame)
-        for one in acks:
-            record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
-            before, one.ack.effective = record.unacked, commit
-            if commit:
-                effects = AckEffects(subscription, frame, time_ns)
-                effects.recorded_ack = one.ack
-                (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
-                _credit(record, effects)
-                for at in effects.acknowledged:
-                    self._lifecycles.remove_if_acknowledged(subscription.topic, at)
-            elif delivery is not None and subscription.individual:
-                take_back(subscription, one.at, delivery, "aborted", time_ns, frame)
+        """Apply the end of a transaction to a subscription."""
+        if not commit:
+            abort_acks(subscription, txn, time_ns, frame)
+            return
+        for one in subscription.transaction_acks.pop(txn, ()):
+            record = one.consumer.record
+            before, one.ack.effective = record.unacked, True
+            effects = AckEffects(subscription, frame, time_ns)
+            effects.recorded_ack = one.ack
+            (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
+            _credit(record, effects)
+            for at in effects.acknowledged:
+                self._lifecycles.remove_if_acknowledged(subscription.topic, at)
             if subscription.individual:
                 one.consumer.unacked_offset += before - record.unacked
 

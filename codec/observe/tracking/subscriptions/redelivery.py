@@ -12,7 +12,10 @@ Rules of this file
    negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
-4. If a second request for a message arrives before its redelivery, the broker may redeliver the message twice, because
+4. A broker redelivers after an abort before the coordinator responds to the client, and after the timeout of a transaction
+   without a request. If nothing else explains the redelivery of an entry with an ACK in an open transaction, the
+   transaction was aborted.
+5. If a second request for a message arrives before its redelivery, the broker may redeliver the message twice, because
    it may have read the message for the first request.
 """
 
@@ -34,6 +37,7 @@ __all__ = [
     "MIN_TIMEOUTS",
     "TICK_NS",
     "UNSTORED_NS",
+    "abort_acks",
     "explain_by_end",
     "record_redelivery",
     "record_redelivery_after_reset",
@@ -122,6 +126,36 @@ def take_all_back(subscription: SubscriptionState, why: str, time_ns: int, frame
         subscription.read_position = subscription.mark_delete
 
 
+def abort_acks(subscription: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int) -> None:
+    """Take back the deliveries that an aborted transaction acknowledged.
+
+    After the abort of individual acknowledgements, an Exclusive or Failover subscription redelivers all unacknowledged
+    messages (PersistentDispatcherSingleActiveConsumer.redeliverUnacknowledgedMessages). After the abort of a cumulative
+    acknowledgement, nothing is redelivered (verified on 4.2.4).
+    """
+    acks = subscription.transaction_acks.pop(txn, ())
+    subscription.aborting.pop(txn, None)
+    if not subscription.individual:
+        if not all(one.cumulative for one in acks):
+            take_all_back(subscription, "aborted", time_ns, frame)
+        return
+    for one in acks:
+        record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
+        before = record.unacked
+        if delivery is not None:
+            take_back(subscription, one.at, delivery, "aborted", time_ns, frame)
+        one.consumer.unacked_offset += before - record.unacked
+
+
+def _abort_by_redelivery(subscription: SubscriptionState, at: Position, time_ns: int) -> None:
+    """Abort the transaction that explains the redelivery of an entry (rule 4), if there is one."""
+    for txn, acks in subscription.transaction_acks.items():
+        stopped = not subscription.individual and txn in subscription.aborting
+        if stopped or any(one.at == at and not one.cumulative for one in acks):
+            abort_acks(subscription, txn, time_ns, subscription.aborting.get(txn, 0))
+            return
+
+
 def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, subscription = consumer.record, consumer.subscription
     pending = {at: subscription.pending_acks[at] for at in wanted if at in subscription.pending_acks}
@@ -165,6 +199,8 @@ def record_redelivery(
 ) -> None:
     """Record the redelivery of an entry to a subscription."""
     last = past[-1]
+    if subscription.transaction_acks and last.held and subscription.reset[0] <= last.frame:
+        _abort_by_redelivery(subscription, at, delivery.time_ns)
     why, cause = last.taken
     if subscription.reset[0] > last.frame:
         if subscription.reset[1] == "unload" and _acked(last, subscription.topic.closed_ns - UNSTORED_NS):

@@ -101,6 +101,7 @@ class SubscriptionState:
     """State of a subscription."""
 
     __slots__ = (
+        "aborting",
         "ack_frames",
         "ack_sets",
         "acked",
@@ -186,6 +187,8 @@ class SubscriptionState:
         time."""
         self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
         """Acknowledgements in open transactions."""
+        self.aborting: dict[tuple[int, int], int] = {}
+        """Open transactions whose abort was requested, with the frame of the request."""
         self.selective = False
         """Whether the subscription skips entries without acknowledging them: it reads only some keys, or a compacted
         topic."""

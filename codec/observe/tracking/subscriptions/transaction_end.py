@@ -43,6 +43,10 @@ class TransactionEnd:
         commit = words.get("txn_action") == "COMMIT"
         key = (facts.frame.stream.number, words.get("request_id", -1))
         self._requests[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
+        for topic in self._lifecycles.topics.values() if not commit else ():
+            for subscription in topic.subscriptions.values():
+                if txn in subscription.transaction_acks:
+                    subscription.aborting.setdefault(txn, facts.frame.number)
 
     def response(self, facts: Facts) -> None:
         """Process the response to one of these commands."""

@@ -83,6 +83,27 @@ def test_a_transaction_that_commits_acknowledges(working: Working) -> None:
     assert working.record.unacked == 0
 
 
+@pytest.mark.parametrize(("kind", "requested"), [(0, True), (1, True), (1, False)], ids=["all", "acked", "timed-out"])
+def test_an_abort_redelivers_before_the_response(producing: Any, kind: int, requested: bool) -> None:
+    """The broker redelivers before the coordinator responds, and after the timeout of a transaction without a request.
+
+    On Exclusive, the entries that the transaction did not acknowledge are redelivered too.
+    """
+    working = Working(producing, kind)
+    for entry in (0, 1):
+        working.is_sent(entry, 1)
+    working.acks((1, 0), txn=1)
+    if requested:
+        working.wire.client(pb.CommandEndTxn(txnid_least_bits=1, txn_action=pb.ABORT, request_id=51))
+    for entry in (0, 1) if kind == 0 else (1,):
+        working.is_sent(entry, 1)
+    if requested:
+        working.wire.broker(pb.CommandEndTxnResponse(txnid_least_bits=1, request_id=51))
+    again = working.record.subscription.again
+    assert {name: seen.count for name, seen in again.items()} == {"aborted": 2 if kind == 0 else 1}
+    assert working.record.unacked == (0 if kind == 0 else 2)
+
+
 def test_an_ack_with_a_batch_twice_makes_the_count_unknown(working: Working) -> None:
     """Broker 4.2.4 counts the messages once or for each id, depending on when its cursor has processed the first."""
     working.is_sent(0, 5)
