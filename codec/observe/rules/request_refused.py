@@ -14,7 +14,9 @@ library tries again. The most frequent errors are:
 - *TransactionNotFound*, *InvalidTxnStatus*, *TransactionCoordinatorNotFound*: the transaction has ended, or its
   coordinator is not loaded.
 
-Missing permissions and refused schemas have separate rules: auth-refused, schema-refused and schema-refused-consumer.
+A request for partition metadata without auto-creation checks whether a topic exists, and TopicNotFound is a regular
+response. Missing permissions and refused schemas have separate rules: auth-refused, schema-refused and
+schema-refused-consumer.
 
 ## On the wire
 

@@ -26,6 +26,7 @@ class ConnectionState:
         "connected",
         "early_responses",
         "exchanges",
+        "existence_checks",
         "has_unnamed_peers",
         "is_proxy_side",
         "last_frame_ns",
@@ -74,6 +75,8 @@ class ConnectionState:
         """The last request ids that have a response, and the types of the requests."""
         self.refused_topics: dict[str, set[int]] = {}
         """Types of refused requests, by topic."""
+        self.existence_checks: set[int] = set()
+        """Open PARTITIONED_METADATA without auto-creation, by frame number."""
         self.waiting_producers: set[int] = set()
         """PRODUCERs whose first response has producer_ready false, by frame number."""
         self.watch_hashes: dict[int, str] = {}

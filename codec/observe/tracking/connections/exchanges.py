@@ -9,6 +9,8 @@ Rules of this file
    response.
 5. Responses may be reordered, but the broker must answer PRODUCER and SUBSCRIBE before any later request about the same
    producer or consumer. A missing response does not count as reordered.
+6. PARTITIONED_METADATA without auto-creation checks whether a topic exists, for example a retry topic with the name that
+   older clients used. TopicNotFound is a regular response.
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ _LOADING: Final = frozenset(
 
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 _PRODUCER_SUCCESS: Final = BY_NAME["PRODUCER_SUCCESS"].number
+_CREATES: Final = "pulsar.partitionMetadata.metadata_auto_creation_enabled"
+_METADATA: Final = BY_NAME["PARTITIONED_METADATA"].number
 _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 _HOT: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, BY_NAME["SEND_ERROR"].number))
 
@@ -122,10 +126,13 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
         return
     connection.exchange(frame.type).asked += 1
     connection.open_requests[frame.number] = (frame.type, frame.time_ns, facts.peer)
+    if frame.type == _METADATA and facts.command.get(_CREATES) is False:
+        connection.existence_checks.add(frame.number)
     if len(connection.open_requests) > MAX_OPEN:
         oldest = next(iter(connection.open_requests))
         del connection.open_requests[oldest]
         connection.overtaken.pop(oldest, None)
+        connection.existence_checks.discard(oldest)
         connection.record.doubts.add("evicted")
 
 
@@ -144,6 +151,7 @@ def count_response(connection: ConnectionState, facts: Facts) -> None:
     record.last_answered_frame = max(record.last_answered_frame, request.number)
     _count_response(record, facts, slow_bound(request.type))
     _count_error(connection, record, facts, request)
+    connection.existence_checks.discard(request.number)
     if frame.type == _PRODUCER_SUCCESS and facts.command.get("pulsar.producer_success.producer_ready") is False:
         connection.waiting_producers.add(request.number)
     if request_id >= 0:
@@ -178,7 +186,8 @@ def _count_error(connection: ConnectionState, record: ExchangeRecord, facts: Fac
         for number in connection.refused_topics.pop(topic, ()):
             connection.exchange(number).accepted_later.add(topic)
         return
-    if request.type in _REPORTED_ELSEWHERE or error in _OTHER_ERRORS:
+    check = request.number in connection.existence_checks and error == "TopicNotFound"
+    if check or request.type in _REPORTED_ELSEWHERE or error in _OTHER_ERRORS:
         return
     if (error, topic) in record.refused or len(record.refused) < _MAX_REFUSED:
         seen = record.refused.setdefault((error, topic), Occurrences())

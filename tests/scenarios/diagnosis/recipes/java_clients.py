@@ -27,7 +27,7 @@ def slow_listener(track: Track) -> None:
     _start(track, topic, "slow", ack_timeout_ms=1100, kind=track.pick("Shared", "Key_Shared"))
     track.do("maker", "send", producer="maker", count=count, one_by_one=True)
     track.do("slow", "receive", consumer="slow", count=count, ack="none")
-    track.sleep(2.8)  # the client checks for timeouts every second
+    track.sleep(3.8)  # the client checks for timeouts every second
     if not track.near:
         track.do("slow", "ack", consumer="slow")
         subject = {**_subject(topic), "consumer": track.who("slow")}
@@ -134,7 +134,10 @@ def acks_in_the_client(track: Track) -> None:
 
 @recipe("ack-lost", java=True)
 def lost_acks_with_receipts(track: Track) -> None:
-    """Acknowledgements with receipts that do not arrive at the broker. Near miss: they arrive late."""
+    """An acknowledgement with a receipt that does not arrive at the broker. Near miss: it arrives late.
+
+    The application waits for the receipt, and does not acknowledge the other messages before.
+    """
     topic, count = track.topic(), track.draw(3, 15)
     _start(track, topic, "app", ack_receipts=True, ack_group_ms=200)
     track.do("maker", "send", producer="maker", count=count, one_by_one=True)
@@ -149,7 +152,7 @@ def lost_acks_with_receipts(track: Track) -> None:
     track.sleep(0.8)
     if not track.near:
         subject = {**_subject(topic), "consumer": track.who("app")}
-        track.expect(Problem("ack-lost", subject, "network|broker", (count, count), _DELIVERIES))
+        track.expect(Problem("ack-lost", subject, "network|broker", (1, 1), variant="unanswered"))
 
 
 @recipe("producer-refused", "producer-waiting", java=True)
@@ -183,10 +186,12 @@ def pattern(track: Track) -> None:
         track.features.add("cut")
         track.allowed |= {"ack-lost", "redelivered-after-reconnect"}
         track.sleep(0.3)
+        track.do("all", "consume", consumer="all")
     track.do("maker", "producer", producer="two", topic=second)
     count = track.draw(2, 10)
     track.do("maker", "send", producer="two", count=count, one_by_one=True)
-    track.do("all", "receive", consumer="all", count=count, ack="each" if track.near else "none")
+    if not track.near:
+        track.do("all", "receive", consumer="all", count=count, ack="none")
     track.sleep(1.6)
     if not track.near:
         text = r"(?:holds|held|left) (\d+) unacknowledged"

@@ -193,6 +193,14 @@ def test_a_later_request_about_the_topic_succeeds(wire, say, topic, accepted):
     assert len(wire.exchange("LOOKUP").accepted_later) == accepted
 
 
+@pytest.mark.parametrize("creates", [False, True])
+def test_a_topic_that_does_not_exist_is_a_regular_response_to_a_check(wire, say, creates):
+    wire.hello()
+    wire.client(say("PartitionedTopicMetadata", topic="t", request_id=1, metadata_auto_creation_enabled=creates))
+    wire.broker(say("PartitionedTopicMetadataResponse", request_id=1, response=1, error=11))
+    assert len(wire.exchange("PARTITIONED_METADATA").refused) == creates
+
+
 def test_refused_producers_are_counted_elsewhere(wire, say):
     wire.hello()
     wire.client(say("Producer"))
