@@ -9,8 +9,8 @@ Rules of this file
    response.
 5. Responses may be reordered, but the broker must answer PRODUCER and SUBSCRIBE before any later request about the same
    producer or consumer. A missing response does not count as reordered.
-6. PARTITIONED_METADATA without auto-creation checks whether a topic exists, for example a retry topic with the name that
-   older clients used. TopicNotFound is a regular response.
+6. PARTITIONED_METADATA without auto-creation checks whether a topic exists, for example a retry topic with the name
+   that older clients used. TopicNotFound is a regular response.
 """
 
 from __future__ import annotations

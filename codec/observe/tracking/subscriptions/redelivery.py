@@ -12,9 +12,9 @@ Rules of this file
    negatively acknowledges all messages after the same long delay cannot be distinguished from an ack timeout.
 3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
    (PersistentDispatcherSingleActiveConsumer).
-4. A broker redelivers after an abort before the coordinator responds to the client, and after the timeout of a transaction
-   without a request. If nothing else explains the redelivery of an entry with an ACK in an open transaction, the
-   transaction was aborted.
+4. After an abort the broker redelivers before the coordinator responds to the client. It aborts a transaction after its
+   timeout without a request. If nothing else explains the redelivery of an entry with an ACK in an open
+   transaction, the transaction was aborted.
 5. If a second request for a message arrives before its redelivery, the broker may redeliver the message twice, because
    it may have read the message for the first request.
 """
