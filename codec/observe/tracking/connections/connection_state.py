@@ -22,6 +22,7 @@ class ConnectionState:
 
     __slots__ = (
         "after_connect",
+        "answered_pings",
         "answered_requests",
         "connected",
         "early_responses",
@@ -39,6 +40,7 @@ class ConnectionState:
         "record",
         "refused_topics",
         "sends",
+        "silences",
         "used_by_application",
         "waiting_producers",
         "watch_hashes",
@@ -59,6 +61,10 @@ class ConnectionState:
         """Whether a proxy opened the connection. If so, the frames repeat the frames of another connection."""
         self.last_frame_ns = [0, 0]
         """Times of the last frame from the broker and from the client."""
+        self.silences = [(0, 0), (0, 0)]
+        """Start and end in ns of the last silence of the broker and of the client that lasted over PATIENCE_NS."""
+        self.answered_pings: dict[bool, tuple[int, int]] = {}
+        """The last PING of each side that the other side answered: frame and time, by sender."""
         self.limit = NO_LIMIT
         """Maximum frame size in bytes."""
         self.sends: ExchangeRecord | None = None

@@ -90,10 +90,12 @@ class ConnectionTracker:
         record.last_frame = capture.frames = frame.number
         if frame.from_client:
             record.client_frames += 1
-            connection.last_frame_ns[1] = time_ns
         else:
             record.broker_frames += 1
-            connection.last_frame_ns[0] = time_ns
+        side, last_ns = frame.from_client, connection.last_frame_ns
+        if time_ns - last_ns[side] > handshake.PATIENCE_NS:
+            connection.silences[side] = (last_ns[side], time_ns)
+        last_ns[side] = time_ns
         if frame.capture_problems or frame.sync == RESYNC:
             self._doubt_frame(connection, frame)
         step = _HOT_STEPS.get(frame.type)

@@ -4,7 +4,8 @@ Rules of this file
 1. Any frame from a peer, not only PONG, answers a PING (PulsarHandler.java). A PING is open until the other side sends
    a frame.
 2. The cause of a connection's end is an earlier event: a refused login or an unanswered PING. If there was none, only
-   the side that ended the connection and the kind of end (FIN or RST) are recorded.
+   the side that ended the connection and the kind of end (FIN or RST) are recorded. Frames that the other side sends
+   after the first FIN, for example a suspended process that continues, do not change the cause.
 3. AUTH_CHALLENGE after the handshake requests new credentials. In this case AUTH_RESPONSE has no response.
 """
 
@@ -20,9 +21,9 @@ from pcli.codec.observe.tracking.connections.frame_checks import deprecated
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 
-__all__ = ["auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
+__all__ = ["PATIENCE_NS", "auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
 
-_PATIENCE_NS: Final = 2_000_000_000
+PATIENCE_NS: Final = 2_000_000_000
 """Minimum age in ns of an open PING that explains the end of a connection: shorter than any reasonable ping
 interval."""
 
@@ -91,14 +92,25 @@ def ping(connection: ConnectionState, facts: Facts) -> None:
 
 def end_open_ping(connection: ConnectionState, facts: Facts) -> None:
     """Close the other side's open PING, because this side has sent a frame."""
-    connection.record.ping_open.pop(not facts.frame.from_client, None)
+    side = not facts.frame.from_client
+    opened = connection.record.ping_open.pop(side, None)
+    if opened is not None:
+        connection.answered_pings[side] = opened
 
 
 def end_cause(connection: ConnectionState, end: StreamEnd) -> str:
     """Return how the connection ended, as a key of ENDS."""
     if connection.login_refused:
         return "auth"
-    opened = connection.record.ping_open.get(end.from_client)
-    if opened is not None and connection.last_frame_ns[not end.from_client] <= opened[1] <= end.time_ns - _PATIENCE_NS:
+    side, opened = end.from_client, connection.record.ping_open
+    ping = opened.get(side) or connection.answered_pings.get(side)
+    if ping is not None and ping[1] <= end.time_ns - PATIENCE_NS and _is_silent(connection, not side, ping[1], end):
+        opened[side] = ping
         return "keep_alive"
-    return f"{'reset' if end.reset else 'fin'}_{'client' if end.from_client else 'broker'}"
+    return f"{'reset' if end.reset else 'fin'}_{'client' if side else 'broker'}"
+
+
+def _is_silent(connection: ConnectionState, side: bool, since_ns: int, end: StreamEnd) -> bool:
+    """Return whether a side sent no frame from ``since_ns`` to the first FIN or RST of the connection."""
+    began_ns, ended_ns = connection.silences[side]
+    return connection.last_frame_ns[side] <= since_ns or began_ns <= since_ns <= end.time_ns < ended_ns

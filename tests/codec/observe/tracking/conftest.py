@@ -210,12 +210,13 @@ class Wire:
     def wait(self, seconds: float) -> None:
         self.conversation.now += round(seconds * SECOND)
 
-    def end(self, on: int = 0, *, client: bool = True, reset: bool = False, **how: Any) -> None:
-        """End the TCP connection."""
+    def end(self, on: int = 0, *, client: bool = True, reset: bool = False, at_ns: int = 0, **how: Any) -> None:
+        """End the TCP connection, now or with a first FIN at an earlier time."""
         stream = self.conversation.streams[on] if on in self.conversation.streams else self.open(on)
         seen = {"refused": False, "silent": False} | how
         self.conversation.now += MILLISECOND
-        self.connections.ended(StreamEnd(stream, 99, self.conversation.now, from_client=client, reset=reset, **seen))
+        at_ns = at_ns or self.conversation.now
+        self.connections.ended(StreamEnd(stream, 99, at_ns, from_client=client, reset=reset, **seen))
 
     def note(self, kind: str, on: int | None = 0, **more: Any) -> int:
         """Add a note about a stream, or about none."""

@@ -6,7 +6,7 @@ import pytest
 
 from pcli.codec.proto import pb
 
-PING, PONG = pb.CommandPing(), pb.CommandPong()
+PING, PONG, FLOW = pb.CommandPing(), pb.CommandPong(), pb.CommandFlow(consumer_id=1, messagePermits=1)
 
 
 def test_values_from_the_handshake(wire):
@@ -58,7 +58,23 @@ def test_an_end_directly_after_a_ping_has_another_cause(wire):
     assert wire.connection().end == "fin_client"
 
 
-@pytest.mark.parametrize("answer", [PONG, pb.CommandFlow(consumer_id=1, messagePermits=1), PING])
+@pytest.mark.parametrize("late", [[PONG], [FLOW, PONG]], ids=["pong", "flow"])
+@pytest.mark.parametrize("early", [[], [FLOW]], ids=["silent", "answered"])
+def test_frames_of_a_suspended_process_after_the_fin(wire, early, late):
+    wire.hello()
+    wire.broker(PING)
+    for frame in early:
+        wire.client(frame)
+    wire.wait(30)
+    fin_ns = wire.conversation.now
+    wire.wait(5)
+    for frame in late:
+        wire.client(frame)
+    wire.end(client=False, at_ns=fin_ns)
+    assert wire.connection().end == ("fin_broker" if early else "keep_alive")
+
+
+@pytest.mark.parametrize("answer", [PONG, FLOW, PING])
 def test_any_frame_answers_a_ping(wire, answer):
     wire.hello()
     wire.broker(PING)
@@ -71,7 +87,7 @@ def test_any_frame_answers_a_ping(wire, answer):
 def test_a_ping_after_an_answered_one_counts_separately(wire):
     wire.hello()
     wire.broker(PING)
-    wire.client(pb.CommandFlow(consumer_id=1, messagePermits=1))
+    wire.client(FLOW)
     wire.broker(PING)
     wire.broker(PING)
     wire.wait(30)
